@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// log.h - lines for people on stderr, and to the run's log file once one is attached.
+//
+// Levels by volume: error and warn are rare, info is per run, debug is per object at set-up.
+// Nothing logs per step. Safe from any thread; a line is written with one call.
+#ifndef MU_BASE_LOG_H
+#define MU_BASE_LOG_H
+
+#include "base/attr.h"
+
+#include <stdbool.h>
+
+typedef enum mu_log_level { MU_LOG_ERROR, MU_LOG_WARN, MU_LOG_INFO, MU_LOG_DEBUG } mu_log_level;
+
+void mu_log_set_level(mu_log_level level);  // stderr shows up to this level; default info
+void mu_log_set_json(bool on);              // --log-format=json
+void mu_log_set_file(int fd);               // all levels are appended there too, -1 = none; borrowed
+void mu_log(mu_log_level level, const char *fmt, ...) MU_PRINTF(2, 3);
+
+#define mu_warn(...) mu_log(MU_LOG_WARN, __VA_ARGS__)
+#define mu_info(...) mu_log(MU_LOG_INFO, __VA_ARGS__)
+#define mu_debug(...) mu_log(MU_LOG_DEBUG, __VA_ARGS__)
+
+#endif

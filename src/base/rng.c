@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// rng.c - Philox 4x32-10, written so that the block loop vectorises: LANES counters side by side.
+#include "base/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+#define M0 0xD2511F53u
+#define M1 0xCD9E8D57u
+#define W0 0x9E3779B9u
+#define W1 0xBB67AE85u
+#define LANES 16
+
+mu_rng_key mu_rng_key_make(uint64_t seed, const char *purpose) {
+    uint64_t h = 0xcbf29ce484222325ull ^ seed; // FNV-1a over the purpose, then one Philox round to mix
+    for (const char *p = purpose; *p; p++) h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
+    uint32_t out[4];
+    mu_rng_key raw = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
+    mu_rng_block(raw, h, 0, out);
+    return (mu_rng_key){{out[0], out[1]}};
+}
+
+void mu_rng_block(mu_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
+    uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1) {
+        uint64_t p0 = (uint64_t)M0 * c0, p1 = (uint64_t)M1 * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+    }
+    out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
+}
+
+// LANES consecutive blocks starting at block number `block` -> 4*LANES words in element order.
+static void blocks(mu_rng_key key, uint64_t hi, uint64_t block, uint32_t *out) {
+    uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
+    for (int j = 0; j < LANES; j++) {
+        uint64_t b = block + (uint64_t)j;
+        c0[j] = (uint32_t)b;
+        c1[j] = (uint32_t)(b >> 32);
+        c2[j] = (uint32_t)hi;
+        c3[j] = (uint32_t)(hi >> 32);
+    }
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1)
+        for (int j = 0; j < LANES; j++) {
+            uint64_t p0 = (uint64_t)M0 * c0[j], p1 = (uint64_t)M1 * c2[j];
+            c0[j] = (uint32_t)(p1 >> 32) ^ c1[j] ^ k0;
+            c1[j] = (uint32_t)p1;
+            c2[j] = (uint32_t)(p0 >> 32) ^ c3[j] ^ k1;
+            c3[j] = (uint32_t)p0;
+        }
+    for (int j = 0; j < LANES; j++) {
+        out[4 * j] = c0[j];
+        out[4 * j + 1] = c1[j];
+        out[4 * j + 2] = c2[j];
+        out[4 * j + 3] = c3[j];
+    }
+}
+
+void mu_rng_fill_u32(mu_rng_key key, uint64_t hi, uint64_t first, uint32_t *out, size_t n) {
+    uint64_t block = first / 4;
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES, block += LANES) blocks(key, hi, block, out + i);
+    if (i < n) {
+        uint32_t tail[4 * LANES];
+        blocks(key, hi, block, tail);
+        memcpy(out + i, tail, (n - i) * sizeof *out);
+    }
+}
+
+void mu_rng_fill_uniform(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n) {
+    uint32_t u[256];
+    for (size_t i = 0; i < n; i += 256) {
+        size_t m = n - i < 256 ? n - i : 256;
+        mu_rng_fill_u32(key, hi, first + i, u, m);
+        for (size_t j = 0; j < m; j++) out[i + j] = mu_rng_to_uniform(u[j]);
+    }
+}
+
+// Box-Muller on neighbouring pairs; element 2k and 2k+1 share their two words, `first` stays even.
+void mu_rng_fill_gaussian(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n) {
+    uint32_t u[256];
+    for (size_t i = 0; i < n; i += 256) {
+        size_t m = n - i < 256 ? n - i : 256, even = (m + 1) & ~(size_t)1;
+        mu_rng_fill_u32(key, hi, first + i, u, even);
+        for (size_t j = 0; j < even; j += 2) {
+            double r = sqrt(-2.0 * log(((double)u[j] + 1.0) * 0x1p-32));
+            double a = 6.283185307179586 * (double)u[j + 1] * 0x1p-32;
+            out[i + j] = (float)(r * cos(a));
+            if (j + 1 < m) out[i + j + 1] = (float)(r * sin(a));
+        }
+    }
+}
+
+uint64_t mu_rng_permute(mu_rng_key key, uint64_t epoch, uint64_t n, uint64_t position) {
+    if (n <= 1) return 0;
+    unsigned bits = 64u - (unsigned)__builtin_clzll(n - 1); // 2^bits >= n
+    unsigned half = (bits + 1) / 2;                         // domain 2^(2*half) <= 4n: few walks
+    uint64_t mask = ((uint64_t)1 << half) - 1, x = position;
+    do {
+        uint64_t l = x >> half, r = x & mask;
+        for (uint64_t round = 0; round < 6; round++) {
+            uint32_t f[4];
+            mu_rng_block(key, epoch, (round << 56) ^ r, f);
+            uint64_t t = l ^ ((((uint64_t)f[1] << 32) | f[0]) & mask);
+            l = r;
+            r = t;
+        }
+        x = (l << half) | r;
+    } while (x >= n);
+    return x;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// reader.h - a reader turns one data format into numbered records (r_<format>.c).
+//
+// A reader gives random access: read(index) delivers record `index` of 0..n_records-1. Order,
+// shuffling, sharding over learners, transformation and batching are built on top once
+// (data/source.h), so a format is only open, read, close.
+//
+// A record has one or more fields (image, label, ...). What net layers see as `data.<field>`.
+// Images are delivered height x width x channel (HWC) bytes or floats.
+// Thread: open and close on the owner's thread; read only from one thread at a time (the prefetcher).
+#ifndef MU_DATA_READER_H
+#define MU_DATA_READER_H
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/plugin.h"
+#include "tensor/tensor.h"
+
+#define MU_MAX_FIELDS 4
+
+typedef enum mu_store { MU_STORE_U8, MU_STORE_F32, MU_STORE_I32 } mu_store;
+
+typedef struct mu_data_field {
+    const char *name;           // "image", "label", "features", ...
+    mu_shape    shape;          // of one record, without the batch axis, logical order: (C, H, W), (F), () for a label
+    mu_store    store;          // how read() delivers it
+    bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
+    int64_t     n_classes;      // labels: classes seen or declared, 0 = unknown
+} mu_data_field;
+
+typedef struct mu_record {      // filled by read(); pointers stay valid until the next read()
+    const void *field[MU_MAX_FIELDS];
+} mu_record;
+
+typedef struct mu_reader {
+    const struct mu_reader_class *class;
+    void          *state;               // class->state_size bytes; fields bound before open
+    mu_srcpos      pos;                 // of the block in the job file
+    mu_arena      *arena;               // for what lives as long as the reader
+    int64_t        n_records;           // set by open
+    int            n_fields;            // set by open
+    mu_data_field  field[MU_MAX_FIELDS];
+} mu_reader;
+
+typedef struct mu_reader_class {
+    MU_PLUGIN_HEAD;
+    mu_status (*open)(mu_reader *r, mu_err *err);       // MU_EDATA/MU_EIO with the file named
+    // MU_EDATA = this record is bad (err says file, record and why); the source counts and skips it.
+    mu_status (*read)(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
+    // (optional, "record N") a name for messages: the file of an image, the line of a CSV.
+    void (*describe)(const mu_reader *r, int64_t index, char *out, size_t size);
+    void (*close)(mu_reader *r);                        // accepts a half-open reader
+} mu_reader_class;
+
+extern const mu_registry mu_readers;
+
+#endif
