@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// algo.h - station 5: TrainOneBatch (a_<name>.c).
+//
+// An algorithm runs one batch through a net and leaves a gradient in every trained parameter (or
+// hands it to the step's sink). What happens to gradients then is not its business.
+#ifndef MU_ALGO_ALGO_H
+#define MU_ALGO_ALGO_H
+
+#include "net/net.h"
+
+typedef struct mu_algo_class {
+    MU_PLUGIN_HEAD;
+    mu_status (*step)(void *state, mu_net *net, const mu_step *s, mu_err *err);
+} mu_algo_class;
+
+extern const mu_registry mu_algos;
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.h - memory and order; mathematics is in ops/. One file d_<kind>.c per kind of device.
+//
+// A net asks its device for a few large blocks (activations, scratch) and the parameter set for
+// one block per kind; nothing smaller is ever taken from a device.
+#ifndef MU_DEVICE_DEVICE_H
+#define MU_DEVICE_DEVICE_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+typedef struct mu_device_props {
+    char    model[96];          // "AMD EPYC", for logs and doctor
+    char    isa[64];            // widest vector set the build uses, "avx512"
+    int     n_cores;
+    int64_t memory_bytes;
+} mu_device_props;
+
+typedef struct mu_device mu_device;
+
+typedef struct mu_device_class {
+    const char *name, *help;
+    void      (*props)(const mu_device *d, mu_device_props *out);
+    void     *(*alloc)(mu_device *d, size_t size, const char *tag);     // zeroed, page aligned; NULL = no memory
+    void      (*free)(mu_device *d, void *p);
+    void      (*copy)(mu_device *d, void *dst, const void *src, size_t size);
+} mu_device_class;
+
+struct mu_device { const mu_device_class *class; int index; };
+
+mu_device *mu_device_cpu(void);                 // always there
+// Does this processor have the instructions the program was built for? MU_EUNSUPPORTED names the missing one.
+mu_status mu_device_check_build(mu_err *err);
+double mu_device_cpu_peak_gflops(void);         // one core, measured once (about 20 ms), then remembered
+double mu_device_cpu_stream_gbs(void);          // one core, read+write of a block larger than the caches, measured once
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer.h - station 3: the layer plug-in (l_<type>.c).
+//
+// Life of a layer, driven by net/build.c:
+//   bind      the block of the job file is written into `state` by the field table
+//   infer     shapes: reads src shapes, declares outputs, parameters, keep and scratch bytes. No data yet.
+//   setup     once, after shapes and before memory: creates ops; may still raise keep and scratch bytes
+//   (plan)    the net lays out memory; blob and parameter pointers are valid from here on
+//   forward   fills out[].value from src[]->value
+//   backward  fills src[]->grad (=) from out[].grad; parameter gradients by mu_param_accumulates
+//   teardown  undoes setup; takes a half-built layer
+//
+// A blob with several consumers is split by the net (an inserted `split(x)` layer adds the gradients),
+// so a layer is the only writer of each src[]->grad. src[]->grad.data is NULL when nobody below needs it.
+// Phases: one net object per phase; layers excluded from a phase are not in that net.
+#ifndef MU_LAYER_LAYER_H
+#define MU_LAYER_LAYER_H
+
+#include "job/job.h"
+#include "layer/param.h"
+#include "ops/op.h"
+
+#define MU_MAX_OUT 16
+#define MU_MAX_SRC 16
+#define MU_MAX_PARAM 4
+#define MU_MAX_METRIC 4
+
+typedef struct mu_blob {                // one output of a layer
+    const char      *name;              // "conv1", "data.label", "slice1.2"
+    struct mu_layer *producer;
+    mu_tensor        value;
+    mu_tensor        grad;              // same shape; data NULL = no gradient flows here
+    int64_t          n_classes;         // of label blobs from data, 0 = unknown
+    // set by the net
+    bool             needs_grad;
+    int              n_uses;
+    struct mu_blob  *same_as;           // shares memory (in place, reshape, split); NULL = own
+} mu_blob;
+
+typedef struct mu_metric {              // reported by loss and output layers in each forward
+    const char *name;                   // "loss", "accuracy", "top5"
+    double      sum, weight;            // the value is sum / weight; batches add up
+    bool        is_loss;                // part of the training objective
+} mu_metric;
+
+typedef struct mu_step {                // what forward and backward know about the moment
+    mu_phase phase;
+    int64_t  step;                      // update number, from 0
+    int64_t  first_sample;              // global number of row 0
+    int64_t  rows;                      // valid rows of this batch; losses and metrics count only these
+    int64_t  global_rows;               // rows of the whole batch over all learners: losses divide by it
+    uint64_t seed;
+    // Takes blocks of rows of a finished weight gradient at once (fused update); NULL = gradients are left
+    // in the params. Only asked for parameters for which `takes` answers true.
+    const struct mu_grad_sink *sink;
+} mu_step;
+
+typedef struct mu_grad_sink {
+    void  *ctx;
+    bool (*takes)(void *ctx, const mu_param *p);
+    void (*rows)(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad);
+} mu_grad_sink;
+
+typedef struct mu_cost { double flops_forward, flops_backward, bytes; } mu_cost;       // per batch; bytes of activations moved forward
+
+enum {                                  // mu_layer_class.flags
+    MU_LAYER_LOSS     = 1,              // root of backward: starts the gradient
+    MU_LAYER_OUTPUT   = 2,              // end of the line without gradient (accuracy, csv, ...)
+    MU_LAYER_IN_PLACE = 4,              // out[0] may share memory with src[0], value and gradient
+    MU_LAYER_ALIAS    = 8,              // out values are always the same memory as src[0] (reshape, split)
+    MU_BACK_NEEDS_SRC = 16,             // backward reads src[]->value
+    MU_BACK_NEEDS_DST = 32,             // backward reads out[].value
+};
+
+typedef struct mu_layer {
+    const struct mu_layer_class *class;
+    void        *state;                 // class->state_size bytes, fields bound
+    const char  *name;
+    mu_srcpos    pos;                   // of the block in the job file
+    mu_phase     phase;                 // of the net it is in
+    mu_arena    *arena;                 // the net's
+    int          n_src, n_out, n_param, n_metric;
+    mu_blob     *src[MU_MAX_SRC];
+    mu_blob      out[MU_MAX_OUT];
+    mu_param    *param[MU_MAX_PARAM];
+    mu_metric    metric[MU_MAX_METRIC];
+    mu_op       *op;                    // the usual case of one op; destroyed by the net
+    size_t       keep_bytes, scratch_bytes;     // wanted by infer or setup
+    void        *keep, *scratch;        // given by the plan
+    mu_rng_key   key;                   // (seed, "layer/<name>")
+    struct mu_net *net;
+    const struct mu_node *node;         // its block
+} mu_layer;
+
+typedef struct mu_layer_class {
+    MU_PLUGIN_HEAD;
+    const char *const *params;          // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
+    int         n_src_min, n_src_max;
+    unsigned    flags;
+    mu_status (*infer)(mu_layer *l, mu_err *err);
+    mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
+    mu_status (*forward)(mu_layer *l, const mu_step *s, mu_err *err);
+    mu_status (*backward)(mu_layer *l, const mu_step *s, mu_err *err);  // (optional, no gradient passes)
+    void      (*cost)(const mu_layer *l, mu_cost *out);                 // (optional, 0 flops and in+out bytes)
+    void      (*teardown)(mu_layer *l);                                 // (optional)
+} mu_layer_class;
+
+extern const mu_registry mu_layers;
+
+// ---- for infer ----
+static inline const mu_shape *mu_layer_src_shape(const mu_layer *l, int i) { return &l->src[i]->value.shape; }
+// Declares output i (called for i = 0, 1, ...). suffix NULL: the blob is called like the layer.
+mu_status mu_layer_add_out(mu_layer *l, const char *suffix, mu_shape shape, mu_dtype type, mu_err *err);
+// Declares the next parameter; `what` is one of class->params. The job's block of that name (init, lr, decay,
+// name) and the layer's `init:` shortcut (for "weight") apply; default_init is as the job would write it.
+mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
+                             const char *default_init, mu_err *err);
+mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err); // running statistics
+mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) MU_PRINTF(3, 4);  // MU_EJOB at the layer's place
+mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
+// The op's needs become the layer's; sets l->op.
+mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);
+static inline bool mu_layer_trains(const mu_layer *l) { return l->phase == MU_TRAIN; }
+
+#endif

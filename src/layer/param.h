@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// param.h - parameters and the forms a gradient can have.
+//
+// All parameters of a job lie in one block (net/params.h) at 64-byte aligned offsets, their gradients
+// in a second block at the same offsets, updater history in further ones. A gradient takes the
+// cheapest form; the updater applies all three:
+//     dense     n values in the gradient block
+//     rows      some rows of a matrix (embeddings)
+//     factors   dW[o][i] = sum over b of dy[b][o] * x[b][i], never multiplied out until applied
+#ifndef MU_LAYER_PARAM_H
+#define MU_LAYER_PARAM_H
+
+#include "base/err.h"
+#include "base/plugin.h"
+#include "base/rng.h"
+#include "tensor/tensor.h"
+
+typedef enum mu_grad_form { MU_GRAD_NONE, MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS } mu_grad_form;
+
+typedef struct mu_grad {
+    mu_grad_form   form;        // NONE: no layer produced one in this step
+    float         *dense;       // (count) always set: the parameter's place in the gradient block
+    int64_t        n_rows;      // rows: row[k] gets row_value[k][0..cols); ids may repeat (they add up)
+    const int32_t *row;
+    const float   *row_value;
+    int64_t        batch;       // factors: x (batch, cols), dy (batch, rows), valid until the step ends
+    const float   *x, *dy;
+} mu_grad;
+
+typedef struct mu_param {
+    const char  *name;          // global: "conv1.weight"
+    mu_srcpos    pos;           // of its block or layer in the job file
+    mu_shape     shape;         // logical, PyTorch's order
+    size_t       offset, count; // place in each block, in floats
+    mu_class_ref init;          // initialiser
+    int64_t      fan_in, fan_out;
+    float        lr_mult, decay_mult;
+    bool         is_stat;       // running statistics: saved and loaded, never updated by gradients
+    int          n_users;       // layers that share it
+    float       *value;         // into the parameter block
+    mu_grad      grad;          // what the current step produced
+    bool         allow_factors; // the consumer of gradients takes factors and rows for this parameter
+} mu_param;
+
+// Adds to a parameter's gradient follow one rule: the first producer of a step writes, later ones add.
+static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form == MU_GRAD_DENSE; }
+
+// Initialisers: i_<name>.c
+typedef struct mu_init_class {
+    MU_PLUGIN_HEAD;
+    // Element i is a function of (key, i) only.
+    void (*fill)(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out, float *out);
+} mu_init_class;
+
+extern const mu_registry mu_inits;
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// net.h - stations 3 and 4: layers become a graph with shapes, parameters and memory.
+//
+//   mu_net_create = bind the layer blocks > resolve src > insert split(x) > infer > setup > plan memory
+//
+// One mu_net serves one phase and one batch size. Nets of other phases share the first one's
+// parameters. Layers stand in file order, which is their order of execution: a source must be
+// defined above its consumers.
+#ifndef MU_NET_NET_H
+#define MU_NET_NET_H
+
+#include "data/reader.h"
+#include "device/device.h"
+#include "layer/layer.h"
+#include "net/params.h"
+
+typedef struct mu_net {
+    mu_arena    arena;
+    mu_phase    phase;
+    int64_t     batch;                  // rows
+    uint64_t    seed;
+    mu_device  *device;
+    int         n_layers;
+    mu_layer  **layer;                  // execution order; layer[0] is the input node `data`
+    mu_params  *params;
+    bool        owns_params;
+    void       *activations;            // one block: values, gradients and kept state, overlaid by the plan
+    size_t      activation_bytes, unplanned_bytes;      // with and without reuse
+    void       *scratch;                // one block, shared by all layers in turn
+    size_t      scratch_bytes;
+    bool        backward;               // gradients are planned
+} mu_net;
+
+typedef struct mu_net_opts {
+    const mu_node       *net;           // the `net:` list
+    const mu_data_field *fields;        // what the data delivers
+    int                  n_fields;
+    mu_phase             phase;
+    int64_t              batch;
+    uint64_t             seed;
+    mu_params           *share;         // parameters of an earlier net; NULL = this net defines them
+    bool                 keep_all;      // no reuse of activation memory (tests, inspection)
+    bool                 keep_factors;  // gradients in factor form must live to the end of the step
+    bool                 shapes_only;   // for `check`: no memory, no setup
+} mu_net_opts;
+
+// Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.
+mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err);
+void      mu_net_destroy(mu_net *net);
+
+mu_layer *mu_net_find(const mu_net *net, const char *name);
+// Points the input node's blobs at a batch (no copy).
+void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
+mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);
+mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err);  // clears gradient forms first
+
+// Keys of every layer block, for help and the reference.
+extern const mu_field mu_layer_common_fields[], mu_param_fields[];
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// params.h - all parameters of a job, one block per kind.
+//
+//   value   [ conv1.weight | conv1.bias | ... | bn1.running_mean ]     offsets are multiples of 16 floats
+//   grad    the same layout
+//   slot[k] the same layout, for the updater's history
+// Names are global; layers that name the same parameter share it.
+#ifndef MU_NET_PARAMS_H
+#define MU_NET_PARAMS_H
+
+#include "device/device.h"
+#include "layer/param.h"
+#include "base/alloc.h"
+
+typedef struct mu_params {
+    mu_arena    arena;          // names and the list
+    mu_device  *device;
+    int         n, cap;
+    mu_param  **list;
+    size_t      count;          // floats per block, padding included
+    float      *value, *grad;   // blocks; NULL before mu_params_alloc
+    int         n_slots;
+    float      *slot[4];
+} mu_params;
+
+mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err);
+void      mu_params_destroy(mu_params *ps);
+mu_param *mu_params_find(const mu_params *ps, const char *name);        // NULL if unknown
+// Adds a parameter, or returns the one of that name if the shape is the same (sharing).
+mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err);
+// Allocates value (and grad when training) and fills values by their initialisers.
+mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err);
+mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err);
+int64_t   mu_params_n_trained(const mu_params *ps);     // elements, without padding and statistics
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// updater.h - station 6: from gradients to new weights.
+//
+// An updater class (u_<rule>.c) is a pure loop over a slice: the same code runs in a learner, in a
+// server, on a whole parameter or on a part of one. Everything rules have in common is done once here,
+// in pieces that stay in the first cache: scaling, clipping by value, L1/L2 decay, multiplying out
+// factors, collecting rows. So each rule sees a plain dense piece and still streams memory only once.
+//
+//   g = clip(scale * grad);  g += l2 * decay_mult * w + l1 * decay_mult * sign(w);  rule(w, g, lr * lr_mult)
+#ifndef MU_UPDATER_UPDATER_H
+#define MU_UPDATER_UPDATER_H
+
+#include "job/bind.h"
+#include "layer/param.h"
+
+#define MU_MAX_SLOTS 3
+
+typedef struct mu_slice {
+    size_t       n;
+    float       *value;                 // (n) in and out
+    const float *grad;                  // (n) scaled, clipped, with decay added
+    float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
+} mu_slice;
+
+typedef struct mu_updater_class {
+    MU_PLUGIN_HEAD;
+    int         n_slots;
+    const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
+    void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);  // step counts from 0
+} mu_updater_class;
+
+typedef struct mu_schedule_class {      // lr_<name>.c
+    MU_PLUGIN_HEAD;
+    // Rate at time t (steps, or epochs when the job says `per: epoch`); end = planned length, 0 = unknown.
+    double (*rate)(const void *state, double base, double t, double end);
+} mu_schedule_class;
+
+extern const mu_registry mu_updaters, mu_schedules;
+
+typedef struct mu_updater {
+    const mu_updater_class  *class;
+    void                    *state;
+    const mu_schedule_class *schedule;
+    void                    *schedule_state;
+    double  base;                       // rate.base
+    int     per;                        // rate.per: 0 step, 1 epoch
+    double  warmup;                     // same unit as per; rate rises linearly from warmup_from * rate
+    double  warmup_from;
+    float   l2, l1;                     // `decay`, `l1`
+    float   clip_value, clip_norm;      // 0 = off; norm is over all parameters
+} mu_updater;
+
+// Binds `updater:` ({type: sgd, momentum: .9, decay: ..., rate: 0.01 | {type: step, base: ...}}).
+// Problems go to the diags; NULL when there were any.
+mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node);
+
+double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
+
+// Applies one parameter's gradient in whatever form it has. `values` and `slots` point at the
+// parameter's first element. scale multiplies the gradient (norm clipping, accumulation).
+void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                      const mu_grad *g, float scale, double rate, int64_t step);
+// The same for rows [row0, row0 + n_rows) of a matrix parameter with a dense gradient of just these rows.
+void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                           int64_t row0, int64_t n_rows, const float *grad, float scale, double rate, int64_t step);
+
+// Sum of squares of a gradient in any form (for norm clipping and reports); not finite if any element is.
+double mu_grad_sum_squares(const mu_param *p, const mu_grad *g);
+
+extern const mu_field mu_updater_fields[], mu_rate_fields[];    // the common keys, for help and the reference
+
+#endif
