@@ -88,8 +88,11 @@ typedef struct mu_layer {
     size_t       keep_bytes, scratch_bytes;     // wanted by infer or setup
     void        *keep, *scratch;        // given by the plan
     mu_rng_key   key;                   // (seed, "layer/<name>")
-    struct mu_net *net;
-    const struct mu_node *node;         // its block
+    // set and used by the net
+    bool         in_backward;           // gradients pass through it
+    bool         broken;                // infer failed: reported, consumers are not inferred
+    struct mu_net_builder *builder;     // only during infer and setup
+    const struct mu_node *node;         // its block; NULL for inserted layers
 } mu_layer;
 
 typedef struct mu_layer_class {

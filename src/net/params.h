@@ -8,9 +8,10 @@
 #ifndef MU_NET_PARAMS_H
 #define MU_NET_PARAMS_H
 
+#include "base/alloc.h"
 #include "device/device.h"
 #include "layer/param.h"
-#include "base/alloc.h"
+
 
 typedef struct mu_params {
     mu_arena    arena;          // names and the list

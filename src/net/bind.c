@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// bind.c - from the `net:` list to layers with resolved sources, shapes and parameters.
+//
+// Everything wrong with the job is reported to the diags and building goes on, so that one check
+// shows all problems; a layer whose shapes are unknown is `broken` and silences its consumers.
+#include "net/build.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct layer_opts {             // keys every layer block may have
+    const char  *name, *type;
+    mu_strings   src, include, exclude;
+    mu_class_ref init;
+} layer_opts;
+
+const mu_field mu_layer_common_fields[] = {
+    MU_FIELD(layer_opts, name, MU_STRING, NULL, NULL, "name of the layer, its output and its parameters"),
+    MU_FIELD(layer_opts, type, MU_STRING, NULL, NULL, "layer type, see `muster help layer`"),
+    MU_FIELD(layer_opts, src, MU_STRINGS, "[]", NULL, "sources by name; the layer above when left out"),
+    MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL, "only in these phases: train, validation, test, predict"),
+    MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
+    MU_FIELD_CLASS(layer_opts, init, "", "init", "initial values of `weight`"),
+    {0},
+};
+
+typedef struct param_opts { const char *name; mu_class_ref init; float lr, decay; } param_opts;
+
+const mu_field mu_param_fields[] = {
+    MU_FIELD(param_opts, name, MU_STRING, "", NULL, "global name; equal names share one parameter"),
+    MU_FIELD_CLASS(param_opts, init, "", "init", "initial values"),
+    MU_FIELD(param_opts, lr, MU_FLOAT, "1", "[0,)", "multiplier of the learning rate"),
+    MU_FIELD(param_opts, decay, MU_FLOAT, "1", "[0,)", "multiplier of the weight decay"),
+    {0},
+};
+
+// ---- the input node ----
+
+static mu_status input_infer(mu_layer *l, mu_err *err) { (void)l; (void)err; return MU_OK; }
+static mu_status input_forward(mu_layer *l, const mu_step *s, mu_err *err) { (void)l; (void)s; (void)err; return MU_OK; }
+
+const mu_layer_class mu_input_class = {
+    .name = "data", .help = "the fields of the data set", .infer = input_infer, .forward = input_forward,
+};
+
+mu_layer *mu_build_new_layer(mu_net_builder *nb, int at, mu_err *err) {
+    mu_net *net = nb->net;
+    if (net->n_layers == nb->cap) {
+        int cap = nb->cap ? 2 * nb->cap : 32;
+        mu_layer **list = mu_arena_array(&net->arena, (size_t)cap, sizeof *list);
+        if (!list) { MU_FAIL_NOMEM(err, "the layer list"); return NULL; }
+        if (net->n_layers) memcpy(list, net->layer, (size_t)net->n_layers * sizeof *list);
+        net->layer = list;
+        nb->cap = cap;
+    }
+    mu_layer *l = mu_arena_alloc(&net->arena, sizeof *l);
+    if (!l) { MU_FAIL_NOMEM(err, "a layer"); return NULL; }
+    memmove(net->layer + at + 1, net->layer + at, (size_t)(net->n_layers - at) * sizeof *net->layer);
+    net->layer[at] = l;
+    net->n_layers++;
+    l->arena = &net->arena;
+    l->phase = net->phase;
+    l->builder = nb;
+    return l;
+}
+
+static mu_status add_input(mu_net_builder *nb, mu_err *err) {
+    mu_layer *l = mu_build_new_layer(nb, 0, err);
+    if (!l) return MU_ENOMEM;
+    l->class = &mu_input_class;
+    l->name = "data";
+    for (int i = 0; i < nb->o->n_fields; i++) {
+        const mu_data_field *f = &nb->o->fields[i];
+        mu_blob *b = &l->out[l->n_out++];
+        b->name = mu_arena_printf(&nb->net->arena, "data.%s", f->name);
+        if (!b->name) return MU_FAIL_NOMEM(err, "a name");
+        b->producer = l;
+        b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
+        b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
+        b->n_classes = f->n_classes;
+    }
+    return MU_OK;
+}
+
+// ---- names ----
+
+static mu_blob *find_blob(const mu_net *net, const char *name) {
+    for (int i = 0; i < net->n_layers; i++) {
+        mu_layer *l = net->layer[i];
+        if (i && !strcmp(l->name, name)) return &l->out[0];
+        for (int k = 0; k < l->n_out; k++)
+            if (l->out[k].name && !strcmp(l->out[k].name, name)) return &l->out[k];
+        // outputs beyond the first are named in infer; before that `layer.k` is taken on trust
+        size_t n = strlen(l->name);
+        if (i && !strncmp(l->name, name, n) && name[n] == '.') {
+            int k = 0, used = 0;
+            if (sscanf(name + n + 1, "%d%n", &k, &used) == 1 && !name[n + 1 + (size_t)used] && k >= 0 && k < MU_MAX_OUT)
+                return &l->out[k];
+        }
+    }
+    return NULL;
+}
+
+static const mu_node *find_in_file(const mu_net_builder *nb, const char *name) {
+    for (size_t i = 0; i < nb->o->net->n; i++) {
+        const char *n = mu_node_text(mu_node_find(nb->o->net->item[i], "name"));
+        if (n && !strcmp(n, name)) return nb->o->net->item[i];
+    }
+    return NULL;
+}
+
+static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char *name, mu_srcpos pos) {
+    mu_diags *d = nb->b->diags;
+    const mu_node *later = find_in_file(nb, name);
+    for (int i = 0; i < nb->n_absent; i++)
+        if (!strcmp(nb->absent[i], name)) {
+            mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes `%s`, which is not part of phase %s",
+                                      l->name, name, mu_phase_name(nb->net->phase));
+            mu_diag_hint(d, g, "Exclude `%s` from that phase too, or give it another source there.", l->name);
+            return;
+        }
+    if (later) {
+        bool self = !strcmp(name, l->name);
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, self ? "layer `%s` takes itself as source"
+                                  : "layer `%s` takes `%s`, which is defined below it", l->name, name);
+        mu_diag_hint(d, g, "A net is written in the order of execution: sources stand above their consumers.");
+        return;
+    }
+    const char *known[256];
+    size_t n = 0;
+    for (int i = 0; i < nb->net->n_layers; i++) {
+        mu_layer *s = nb->net->layer[i];
+        if (i && n < MU_COUNT(known)) known[n++] = s->name;
+        for (int k = 0; k < s->n_out && n < MU_COUNT(known); k++)
+            if (s->out[k].name) known[n++] = s->out[k].name;
+    }
+    for (size_t i = 0; i < nb->o->net->n && n < MU_COUNT(known); i++) {
+        const char *t = mu_node_text(mu_node_find(nb->o->net->item[i], "name"));
+        if (t) known[n++] = t;
+    }
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes unknown source `%s`", l->name, name);
+    const char *near = mu_nearest(name, known, n);
+    if (near) mu_diag_label(d, g, "did you mean `%s`?", near);
+    else if (nb->net->layer[0]->n_out)
+        mu_diag_hint(d, g, "Sources are layers above, or fields of the data such as `%s`.", nb->net->layer[0]->out[0].name);
+}
+
+static void add_src(mu_net_builder *nb, mu_layer *l, const char *name, mu_srcpos pos) {
+    mu_blob *b = find_blob(nb->net, name);
+    if (b && b->producer == NULL && b != &l->out[0]) { // an output not yet declared: producer is its layer
+        for (int i = 0; i < nb->net->n_layers; i++)
+            if (b >= nb->net->layer[i]->out && b < nb->net->layer[i]->out + MU_MAX_OUT) b->producer = nb->net->layer[i];
+    }
+    if (!b || b->producer == l || b == &l->out[0]) {
+        report_unknown_src(nb, l, name, pos);
+        l->broken = true;
+    } else if (l->n_src == MU_MAX_SRC) {
+        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", l->name, MU_MAX_SRC);
+        l->broken = true;
+    } else {
+        l->src[l->n_src++] = b;
+    }
+}
+
+static mu_status resolve_src(mu_net_builder *nb, mu_layer *l, int index, mu_err *err) {
+    (void)err;
+    const mu_node *src = mu_node_find(l->node, "src");
+    if (src && src->kind == MU_LIST) {
+        for (size_t i = 0; i < src->n; i++)
+            if (mu_node_text(src->item[i])) add_src(nb, l, src->item[i]->text, src->item[i]->pos);
+    } else if (src && !mu_node_is_null(src)) {
+        if (mu_node_text(src)) add_src(nb, l, src->text, src->pos);
+    } else if (index > 0) { // the layer above, or the first field of the data
+        mu_layer *above = nb->net->layer[index - 1];
+        mu_blob *b = &above->out[0];
+        if (!b->producer) b->producer = above;
+        if (above->class == &mu_input_class && !above->n_out) l->broken = true;
+        else l->src[l->n_src++] = b;
+    }
+    if (l->broken) return MU_OK;
+    if (l->n_src < l->class->n_src_min || l->n_src > l->class->n_src_max) {
+        mu_srcpos pos = src ? src->pos : l->pos;
+        mu_diag *g = l->class->n_src_min == l->class->n_src_max
+            ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` of type `%s` takes %d source%s, not %d", l->name,
+                           l->class->name, l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s", l->n_src)
+            : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` of type `%s` takes %d to %d sources, not %d",
+                           l->name, l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
+        if (l->class->n_src_min == 2 && l->n_src == 1)
+            mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
+                         l->src[0]->name ? l->src[0]->name : l->src[0]->producer->name);
+        l->broken = true;
+    }
+    return MU_OK;
+}
+
+// ---- phases ----
+
+static unsigned phase_mask(mu_net_builder *nb, const mu_node *node, const char *key, const char *layer) {
+    unsigned mask = 0;
+    const mu_node *list = mu_node_find(node, key);
+    size_t n = !list ? 0 : list->kind == MU_LIST ? list->n : 1;
+    for (size_t i = 0; i < n; i++) {
+        const mu_node *it = list->kind == MU_LIST ? list->item[i] : list;
+        const char *word = mu_node_text(it);
+        if (!word) continue;
+        int k = mu_choice_find(MU_PHASE_CHOICES, word);
+        if (k >= 0) { mask |= 1u << k; continue; }
+        static const char *const names[] = {"train", "validation", "test", "predict"};
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, it->pos, "unknown phase `%s` in layer `%s`", word, layer);
+        const char *near = mu_nearest(word, names, MU_COUNT(names));
+        if (near) mu_diag_label(nb->b->diags, g, "did you mean `%s`?", near);
+        else mu_diag_hint(nb->b->diags, g, "Phases are train, validation, test and predict.");
+    }
+    return mask;
+}
+
+static bool in_phase(mu_net_builder *nb, const mu_node *node, const char *layer) {
+    const mu_node *inc = mu_node_find(node, "include"), *exc = mu_node_find(node, "exclude");
+    unsigned include = phase_mask(nb, node, "include", layer), exclude = phase_mask(nb, node, "exclude", layer);
+    if (inc && exc) {
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, exc->key_pos, "layer `%s` has both `include` and `exclude`", layer);
+        mu_diag_hint(nb->b->diags, g, "Keep one of them.");
+    }
+    if (include) return include & (unsigned)nb->net->phase;
+    return !(exclude & (unsigned)nb->net->phase);
+}
+
+// ---- one block ----
+
+static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node, const char *name) {
+    const mu_node *type = mu_node_find(node, "type");
+    const char *word = mu_node_text(type);
+    if (!word) {
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type ? type->pos : node->pos, "layer `%s` has no `type`", name);
+        mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
+        return NULL;
+    }
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, word);
+    if (c) return c;
+    mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type->pos, "unknown layer type `%s`", word);
+    const char *near = mu_registry_nearest(&mu_layers, word);
+    if (near) mu_diag_label(nb->b->diags, g, "did you mean `%s`?", near);
+    else mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
+    return NULL;
+}
+
+static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu_layer_class *c, const char *name) {
+    for (int k = 0; c->params && c->params[k]; k++) {
+        const mu_node *block = mu_node_find(node, c->params[k]);
+        if (!block) continue;
+        char what[200];
+        snprintf(what, sizeof what, "`%s` of layer `%s`", c->params[k], name);
+        param_opts opts = {0};
+        mu_bind_part part = {mu_param_fields, &opts};
+        mu_bind(nb->b, block, block->pos, what, &part, 1, NULL, 0);
+    }
+}
+
+static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err) {
+    mu_diags *d = nb->b->diags;
+    const mu_node *name_node = mu_node_find(node, "name");
+    const char *name = mu_node_text(name_node);
+    if (!name || !*name) {
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
+        mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
+        name = "?";
+    }
+    const mu_layer_class *c = find_class(nb, node, name);
+    size_t n_params = 0;
+    while (c && c->params && c->params[n_params]) n_params++;
+    void *state = c ? mu_arena_alloc(&nb->net->arena, c->state_size + 1) : NULL;
+    layer_opts common = {0};
+    char what[160];
+    snprintf(what, sizeof what, "layer `%.120s`", name);
+    mu_bind_part parts[2] = {{mu_layer_common_fields, &common}, {c ? c->fields : NULL, state}};
+    if (c && !state) return MU_FAIL_NOMEM(err, "a layer");
+    if (c) mu_bind(nb->b, node, node->pos, what, parts, c->fields ? 2 : 1, c->params, n_params);
+    if (c) check_param_blocks(nb, node, c, name);
+    if (!in_phase(nb, node, name)) {
+        nb->absent[nb->n_absent++] = name;
+        return MU_OK;
+    }
+    for (int i = 1; i < nb->net->n_layers; i++)
+        if (!strcmp(nb->net->layer[i]->name, name) && strcmp(name, "?")) {
+            mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node->pos, "two layers are called `%s`", name);
+            mu_diag_hint(d, g, "The first one is at line %d.", nb->net->layer[i]->pos.line);
+        }
+    if (!strcmp(name, "data"))
+        mu_diags_add(d, MU_DIAG_ERROR, name_node->pos, "`data` is the name of the data set, not free for a layer");
+    mu_layer *l = mu_build_new_layer(nb, nb->net->n_layers, err);
+    if (!l) return MU_ENOMEM;
+    l->name = mu_arena_strdup(&nb->net->arena, name);
+    if (!l->name) return MU_FAIL_NOMEM(err, "a name");
+    l->class = c ? c : &mu_input_class;
+    l->broken = c == NULL;
+    l->state = state;
+    l->node = node;
+    l->pos = name_node ? name_node->pos : node->pos;
+    char purpose[256];
+    snprintf(purpose, sizeof purpose, "layer/%s", l->name);
+    l->key = mu_rng_key_make(nb->net->seed, purpose);
+    if (c) MU_TRY(resolve_src(nb, l, nb->net->n_layers - 1, err));
+    return MU_OK;
+}
+
+mu_status mu_build_layers(mu_net_builder *nb, mu_err *err) {
+    MU_TRY(add_input(nb, err));
+    const mu_node *list = nb->o->net;
+    nb->absent = mu_arena_array(&nb->net->arena, list->n + 1, sizeof *nb->absent);
+    if (!nb->absent) return MU_FAIL_NOMEM(err, "the layer list");
+    for (size_t i = 0; i < list->n; i++)
+        if (list->item[i]->kind == MU_MAP) MU_TRY(bind_block(nb, list->item[i], err));
+    return MU_OK;
+}
+
+// ---- shapes ----
+
+static bool sources_known(const mu_layer *l) {
+    for (int i = 0; i < l->n_src; i++)
+        if (l->src[i]->producer->broken) return false;
+    return true;
+}
+
+mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
+    for (int i = 0; i < nb->net->n_layers; i++) {
+        mu_layer *l = nb->net->layer[i];
+        if (l->broken || !sources_known(l)) { l->broken = true; continue; }
+        for (int k = 0; k < l->n_src; k++)
+            if (l->src[k] >= l->src[k]->producer->out + l->src[k]->producer->n_out) {
+                mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos, "layer `%s` takes output %d of `%s`, which has %d", l->name,
+                             (int)(l->src[k] - l->src[k]->producer->out), l->src[k]->producer->name, l->src[k]->producer->n_out);
+                l->broken = true;
+            }
+        if (l->broken) continue;
+        mu_err own;
+        mu_err_clear(&own);
+        mu_status s = l->class->infer(l, &own);
+        if (s == MU_ENOMEM) { if (err && err->status == MU_OK) *err = own; return s; }
+        if (s != MU_OK) {
+            if (!own.pos.line) own.pos = l->pos;
+            mu_diags_add_err(nb->b->diags, &own);
+            l->broken = true;
+        }
+    }
+    return MU_OK;
+}
+
+// ---- parameters (called by layers from infer) ----
+
+// "word" or "word key=value": the default initialiser of a layer, as text.
+static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos pos) {
+    char word[64], key[64], value[64];
+    int n = sscanf(text, "%63s %63[^=]=%63s", word, key, value);
+    mu_node type = {.kind = MU_SCALAR, .pos = pos, .text = word, .key = "type"};
+    mu_node option = {.kind = MU_SCALAR, .pos = pos, .text = value, .key = key};
+    mu_node *items[2] = {&type, &option};
+    mu_node map = {.kind = MU_MAP, .pos = pos, .n = n == 3 ? 2 : 1, .item = items};
+    return mu_bind_class(nb->b, &map, pos, "initial values", &mu_inits, "type", NULL, 0);
+}
+
+static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text, mu_err *err) {
+    mu_net_builder *nb = l->builder;
+    const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
+    param_opts opts = {.lr = 1, .decay = 1};
+    layer_opts common = {0};
+    if (block) {
+        mu_bind_part part = {mu_param_fields, &opts};
+        mu_diags quiet = *nb->b->diags; // problems of this block were reported when the layer was bound
+        mu_binder again = *nb->b;
+        again.diags = &quiet;
+        mu_bind(&again, block, block->pos, what, &part, 1, NULL, 0);
+    }
+    const mu_node *short_init = l->node && !strcmp(what, "weight") ? mu_node_find(l->node, "init") : NULL;
+    if (!opts.init.plugin && short_init) {
+        mu_diags quiet = *nb->b->diags;
+        mu_binder again = *nb->b;
+        again.diags = &quiet;
+        common.init = mu_bind_class(&again, short_init, short_init->pos, "initial values", &mu_inits, "type", NULL, 0);
+    }
+    proto->init = opts.init.plugin ? opts.init : common.init.plugin ? common.init : default_init(nb, init_text, l->pos);
+    proto->lr_mult = opts.lr;
+    proto->decay_mult = opts.decay;
+    proto->pos = block ? block->pos : l->pos;
+    proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", l->name, what);
+    if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
+    if (l->n_param == MU_MAX_PARAM) return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
+    return mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err);
+}
+
+mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
+                             const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = fan_in, .fan_out = fan_out};
+    return add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
+    return add_param(l, &proto, what, init, err);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// net.c - life of a net, and running it.
+#include "net/net.h"
+
+#include "net/build.h"
+
+#include <string.h>
+
+static mu_status setup_layers(mu_net *net, mu_err *err) {
+    for (int i = 1; i < net->n_layers; i++) {
+        mu_layer *l = net->layer[i];
+        if (!l->class->setup) continue;
+        mu_status s = l->class->setup(l, err);
+        if (s != MU_OK) {
+            mu_err_note(err, "while setting up layer `%s`", l->name);
+            if (err && !err->pos.line) err->pos = l->pos;
+            return s;
+        }
+    }
+    return MU_OK;
+}
+
+static mu_status check_has_loss(mu_net_builder *nb) {
+    if (nb->net->phase != MU_TRAIN) return MU_OK;
+    for (int i = 1; i < nb->net->n_layers; i++)
+        if (nb->net->layer[i]->broken || (nb->net->layer[i]->class->flags & MU_LAYER_LOSS)) return MU_OK;
+    mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, nb->o->net->pos, "the net has no loss layer");
+    mu_diag_hint(nb->b->diags, g, "Add one at the end, such as `{name: loss, type: softmax_loss, src: [ip2, data.label]}`.");
+    return MU_EJOB;
+}
+
+static mu_status build(mu_net_builder *nb, mu_err *err) {
+    mu_net *net = nb->net;
+    size_t errors_before = nb->b->diags->n_errors;
+    if (nb->o->share) net->params = nb->o->share;
+    else {
+        MU_TRY(mu_params_create(net->device, &net->params, err));
+        net->owns_params = true;
+    }
+    MU_TRY(mu_build_layers(nb, err));
+    MU_TRY(mu_build_splits(nb, err));
+    MU_TRY(mu_build_infer(nb, err));
+    (void)check_has_loss(nb);
+    if (nb->b->diags->n_errors > errors_before)
+        return MU_FAIL(err, MU_EJOB, "the net has problems");
+    if (nb->o->shapes_only) return MU_OK;
+    MU_TRY(setup_layers(net, err));
+    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, net->backward, nb->o->seed, err));
+    return mu_build_plan(nb, err);
+}
+
+mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
+    mu_net *net = mu_alloc(sizeof *net, "net");
+    if (!net) return MU_FAIL_NOMEM(err, "the net");
+    mu_arena_init(&net->arena, "net");
+    net->phase = o->phase;
+    net->batch = o->batch;
+    net->seed = o->seed;
+    net->device = mu_device_cpu();
+    net->backward = o->phase == MU_TRAIN;
+    mu_net_builder nb = {.b = b, .o = o, .net = net};
+    mu_status s = build(&nb, err);
+    for (int i = 0; i < net->n_layers; i++) net->layer[i]->builder = NULL;
+    if (s != MU_OK) {
+        mu_net_destroy(net);
+        return s;
+    }
+    *out = net;
+    return MU_OK;
+}
+
+void mu_net_destroy(mu_net *net) {
+    if (!net) return;
+    for (int i = net->n_layers - 1; i >= 0; i--) {
+        mu_layer *l = net->layer[i];
+        if (l->class->teardown && !l->broken) l->class->teardown(l);
+        mu_op_destroy(l->op);
+    }
+    net->device->class->free(net->device, net->activations);
+    net->device->class->free(net->device, net->scratch);
+    if (net->owns_params) mu_params_destroy(net->params);
+    mu_arena_fini(&net->arena);
+    mu_free(net);
+}
+
+mu_layer *mu_net_find(const mu_net *net, const char *name) {
+    for (int i = 0; i < net->n_layers; i++)
+        if (!strcmp(net->layer[i]->name, name)) return net->layer[i];
+    return NULL;
+}
+
+void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
+    mu_layer *in = net->layer[0];
+    for (int i = 0; i < n_fields && i < in->n_out; i++) in->out[i].value.data = fields[i].data;
+    for (int i = 1; i < net->n_layers; i++) // blobs that are views of the input
+        for (int k = 0; k < net->layer[i]->n_out; k++) {
+            mu_blob *b = &net->layer[i]->out[k], *r = b;
+            while (r->same_as) r = r->same_as;
+            if (r->producer == in) b->value.data = r->value.data;
+        }
+}
+
+mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
+    for (int i = 1; i < net->n_layers; i++) {
+        mu_layer *l = net->layer[i];
+        mu_status st = l->class->forward(l, s, err);
+        if (MU_UNLIKELY(st != MU_OK)) {
+            mu_err_note(err, "in the forward pass of layer `%s`", l->name);
+            return st;
+        }
+    }
+    return MU_OK;
+}
+
+mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
+    for (int i = 0; i < net->params->n; i++) net->params->list[i]->grad.form = MU_GRAD_NONE;
+    for (int i = net->n_layers - 1; i > 0; i--) {
+        mu_layer *l = net->layer[i];
+        if (!l->in_backward) continue;
+        mu_status st = l->class->backward(l, s, err);
+        if (MU_UNLIKELY(st != MU_OK)) {
+            mu_err_note(err, "in the backward pass of layer `%s`", l->name);
+            return st;
+        }
+    }
+    return MU_OK;
+}

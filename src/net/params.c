@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// params.c - the parameter set; see params.h for the layout.
+#include "net/params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ALIGN_FLOATS 16u
+
+mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err) {
+    mu_params *ps = mu_alloc(sizeof *ps, "params");
+    if (!ps) return MU_FAIL_NOMEM(err, "the parameter set");
+    mu_arena_init(&ps->arena, "params");
+    ps->device = d;
+    *out = ps;
+    return MU_OK;
+}
+
+void mu_params_destroy(mu_params *ps) {
+    if (!ps) return;
+    ps->device->class->free(ps->device, ps->value);
+    ps->device->class->free(ps->device, ps->grad);
+    for (int i = 0; i < ps->n_slots; i++) ps->device->class->free(ps->device, ps->slot[i]);
+    mu_arena_fini(&ps->arena);
+    mu_free(ps->list);
+    mu_free(ps);
+}
+
+mu_param *mu_params_find(const mu_params *ps, const char *name) {
+    for (int i = 0; i < ps->n; i++)
+        if (!strcmp(ps->list[i]->name, name)) return ps->list[i];
+    return NULL;
+}
+
+static mu_status check_same(const mu_param *have, const mu_param *want, mu_err *err) {
+    char a[96], b[96];
+    if (!mu_shape_equal(&have->shape, &want->shape))
+        return MU_FAIL_AT(err, MU_EJOB, want->pos, "parameter `%s` is shared with shape %s here and %s elsewhere",
+                          want->name, mu_shape_text(&want->shape, a), mu_shape_text(&have->shape, b));
+    return MU_OK;
+}
+
+mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err) {
+    mu_param *p = mu_params_find(ps, proto->name);
+    if (p) {
+        MU_TRY(check_same(p, proto, err));
+        if (!ps->value) p->n_users++; // nets of other phases do not count
+        *out = p;
+        return MU_OK;
+    }
+    if (ps->value)
+        return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` does not exist in the training net", proto->name);
+    int64_t count;
+    if (!mu_shape_count_checked(&proto->shape, &count) || count <= 0 || count > (int64_t)1 << 40) {
+        char a[96];
+        return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` has an impossible shape %s", proto->name,
+                          mu_shape_text(&proto->shape, a));
+    }
+    if (ps->n == ps->cap) {
+        int cap = ps->cap ? 2 * ps->cap : 16;
+        mu_param **list = mu_realloc(ps->list, (size_t)cap * sizeof *list, "params");
+        if (!list) return MU_FAIL_NOMEM(err, "the parameter list");
+        ps->list = list;
+        ps->cap = cap;
+    }
+    p = mu_arena_alloc(&ps->arena, sizeof *p);
+    char *name = mu_arena_strdup(&ps->arena, proto->name);
+    void *state = proto->init.plugin ? mu_arena_alloc(&ps->arena, proto->init.plugin->state_size + 1) : NULL;
+    if (!p || !name || (proto->init.plugin && !state)) return MU_FAIL_NOMEM(err, "a parameter");
+    *p = *proto;
+    p->name = name;
+    if (state) { // the binder's arena dies with the net's builder; the set outlives it
+        if (proto->init.plugin->state_size) memcpy(state, proto->init.state, proto->init.plugin->state_size);
+        p->init.state = state;
+    }
+    p->offset = ps->count;
+    p->count = (size_t)count;
+    p->n_users = 1;
+    ps->count += (p->count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    ps->list[ps->n++] = p;
+    *out = p;
+    return MU_OK;
+}
+
+static mu_status take_block(mu_params *ps, const char *tag, float **out, mu_err *err) {
+    *out = ps->device->class->alloc(ps->device, (ps->count ? ps->count : 1) * sizeof(float), tag);
+    if (*out) return MU_OK;
+    MU_FAIL(err, MU_ENOMEM, "out of memory for %.1f MB of %s", (double)ps->count * 4e-6, tag);
+    mu_err_hint(err, "Make the net smaller, or close other programs.");
+    return MU_ENOMEM;
+}
+
+mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err) {
+    MU_TRY(take_block(ps, "parameters", &ps->value, err));
+    if (with_grad) MU_TRY(take_block(ps, "gradients", &ps->grad, err));
+    for (int i = 0; i < ps->n; i++) {
+        mu_param *p = ps->list[i];
+        p->value = ps->value + p->offset;
+        p->grad.dense = ps->grad ? ps->grad + p->offset : NULL;
+        char purpose[256];
+        snprintf(purpose, sizeof purpose, "init/%s", p->name);
+        const mu_init_class *init = (const mu_init_class *)p->init.plugin;
+        if (init) init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out, p->value);
+    }
+    return MU_OK;
+}
+
+mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err) {
+    for (int i = ps->n_slots; i < n_slots; i++) {
+        MU_TRY(take_block(ps, "updater history", &ps->slot[i], err));
+        ps->n_slots = i + 1;
+    }
+    return MU_OK;
+}
+
+int64_t mu_params_n_trained(const mu_params *ps) {
+    int64_t n = 0;
+    for (int i = 0; i < ps->n; i++)
+        if (!ps->list[i]->is_stat) n += (int64_t)ps->list[i]->count;
+    return n;
+}
