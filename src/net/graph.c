@@ -133,7 +133,7 @@ typedef struct plan {
     bool          keep_factors;
     size_t        n;
     mu_plan_item *item;
-    void        **target;       // pointer to set to block + offset
+    void       ***target;       // pointers to set to block + offset
 } plan;
 
 static mu_plan_item *add_item(plan *p, size_t bytes, int first, int last, void **target) {
@@ -149,7 +149,7 @@ static void extend(mu_plan_item *it, int t) {
 }
 
 // Items of values: one per root; index by scanning (nets are small).
-static mu_plan_item *item_of(plan *p, void *target) {
+static mu_plan_item *item_of(plan *p, void **target) {
     for (size_t i = 0; i < p->n; i++)
         if (p->target[i] == target) return &p->item[i];
     return NULL;
