@@ -13,14 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct mu_metric { const char *key; double value; } mu_metric;
+typedef struct mu_metric_value { const char *key; double value; } mu_metric_value;
 typedef struct mu_metrics mu_metrics;
 
 // Appends to `path`. On resume, lines of steps after `resume_step` (they will be written again) and a last
 // line torn by a kill are cut off; -1 keeps every complete line.
 MU_MUST_CHECK mu_status mu_metrics_open(const char *path, int64_t resume_step, mu_metrics **out, mu_err *err);
 // The order of keys is kept. A line has at most 8 KiB (MU_EUSAGE beyond that, nothing is written).
-MU_MUST_CHECK mu_status mu_metrics_write(mu_metrics *m, const mu_metric *values, size_t n, mu_err *err);
+MU_MUST_CHECK mu_status mu_metrics_write(mu_metrics *m, const mu_metric_value *values, size_t n, mu_err *err);
 void mu_metrics_close(mu_metrics *m);
 
 #endif
