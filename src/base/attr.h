@@ -6,6 +6,7 @@
 #define MU_MUST_CHECK __attribute__((warn_unused_result))
 #define MU_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define MU_ALIGNED(n) __attribute__((aligned(n)))
+#define MU_VECTOR(bytes) __attribute__((vector_size(bytes)))
 #define MU_INLINE static inline __attribute__((always_inline))
 #define MU_UNUSED __attribute__((unused))
 #define MU_LIKELY(x) __builtin_expect(!!(x), 1)

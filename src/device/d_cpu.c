@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// d_cpu.c - the processor as a device: blocks from the heap, properties from /proc, speed by probing.
+//
+// There is one CPU device. Its two probes give `muster time` and `muster doctor` the roof to compare
+// with: the best multiply-add rate of one core, and the rate at which one core can read and write memory
+// beyond the caches. Both take the best of several short bursts, because another program may be running.
+#include "device/device.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__AVX512F__)
+#define BUILD_ISA "avx512"
+#define LANES 16
+#elif defined(__AVX2__)
+#define BUILD_ISA "avx2"
+#define LANES 8
+#elif defined(__AVX__)
+#define BUILD_ISA "avx"
+#define LANES 8
+#elif defined(__SSE4_2__)
+#define BUILD_ISA "sse4.2"
+#define LANES 4
+#else
+#define BUILD_ISA "baseline"
+#define LANES 4
+#endif
+
+// ---- properties ----
+
+static void read_model(char *out, size_t size) {
+    snprintf(out, size, "unknown processor");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (!f) return;
+    char line[256];
+    while (fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(out, size, "%s", colon);
+        break;
+    }
+    fclose(f);
+}
+
+// Cores this process may use, which taskset, Slurm or a container can make fewer than the machine has.
+static int count_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+static void props(const mu_device *d, mu_device_props *out) {
+    (void)d;
+    memset(out, 0, sizeof *out);
+    read_model(out->model, sizeof out->model);
+    snprintf(out->isa, sizeof out->isa, "%s", BUILD_ISA);
+    out->n_cores = count_cores();
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
+    out->memory_bytes = pages > 0 && page_bytes > 0 ? (int64_t)pages * (int64_t)page_bytes : 0;
+}
+
+// ---- memory ----
+
+static void *alloc(mu_device *d, size_t size, const char *tag) {
+    (void)d;
+    return mu_alloc_block(size, tag);
+}
+
+static void release(mu_device *d, void *p) {
+    (void)d;
+    mu_free(p);
+}
+
+static void copy(mu_device *d, void *dst, const void *src, size_t size) {
+    (void)d;
+    if (size) memcpy(dst, src, size);
+}
+
+static const mu_device_class cpu_class = {
+    .name = "cpu", .help = "the processor's cores and main memory",
+    .props = props, .alloc = alloc, .free = release, .copy = copy,
+};
+
+mu_device *mu_device_cpu(void) {
+    static mu_device cpu = {&cpu_class, 0};
+    return &cpu;
+}
+
+// ---- does the processor fit the build? ----
+
+mu_status mu_device_check_build(mu_err *err) {
+    const char *missing = NULL;
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+#define NEED(feature)                                                                              \
+    if (!missing && !__builtin_cpu_supports(feature)) missing = feature;
+#ifdef __SSE4_2__
+    NEED("sse4.2")
+#endif
+#ifdef __AVX__
+    NEED("avx")
+#endif
+#ifdef __AVX2__
+    NEED("avx2")
+#endif
+#ifdef __FMA__
+    NEED("fma")
+#endif
+#ifdef __AVX512F__
+    NEED("avx512f")
+#endif
+#ifdef __AVX512BW__
+    NEED("avx512bw")
+#endif
+#ifdef __AVX512VL__
+    NEED("avx512vl")
+#endif
+#ifdef __AVX512DQ__
+    NEED("avx512dq")
+#endif
+#undef NEED
+#endif
+    if (!missing) return MU_OK;
+    MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one has none", missing);
+    mu_err_hint(err, "Build on this machine, or with -DMUSTER_ARCH=x86-64-v2 for any processor since 2009.");
+    return MU_EUNSUPPORTED;
+}
+
+// ---- probes ----
+
+typedef float lanes MU_VECTOR(LANES * sizeof(float));
+#define CHAINS 12       // independent sums: enough to hide the latency of two multiply-add units
+#define BURSTS 8
+#define ROUNDS 100000   // of all chains, about 0.2 ms
+
+static double fma_burst(float *sink) {
+    lanes sum[CHAINS], a, b;
+    for (int j = 0; j < LANES; j++) a[j] = 0.999f, b[j] = 1e-3f;
+    for (int i = 0; i < CHAINS; i++) sum[i] = b * (float)i;
+    double start = mu_clock_s();
+    for (int r = 0; r < ROUNDS; r++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * a + b;
+    }
+    double seconds = mu_clock_s() - start;
+    for (int i = 0; i < CHAINS; i++) *sink += sum[i][i % LANES];
+    return 2.0 * LANES * CHAINS * ROUNDS / (seconds > 0 ? seconds : 1) * 1e-9;
+}
+
+static double peak_gflops, stream_gbs;
+
+static void probe_peak(void) {
+    float sink = 0;
+    double start = mu_clock_s();
+    for (int i = 0; i < BURSTS || mu_clock_s() - start < 0.015; i++) {
+        double rate = fma_burst(&sink);
+        if (rate > peak_gflops) peak_gflops = rate;
+    }
+    if (sink == -1.0f) peak_gflops = 0; // never so: the sums stay positive, but the compiler must make them
+}
+
+static void probe_stream(void) {
+    size_t n = (size_t)24 << 20; // floats: 96 MiB
+    float *p = mu_alloc_block(n * sizeof *p, "probe");
+    if (!p) return;
+    for (int pass = 0; pass < 3; pass++) {
+        double start = mu_clock_s();
+        for (size_t i = 0; i < n; i++) p[i] = p[i] * 0.5f + 1.0f;
+        double seconds = mu_clock_s() - start, rate = 2.0 * (double)(n * sizeof *p) / seconds * 1e-9;
+        if (rate > stream_gbs) stream_gbs = rate;
+    }
+    if (p[n / 2] < 0) stream_gbs = 0; // never so, as above
+    mu_free(p);
+}
+
+double mu_device_cpu_peak_gflops(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, probe_peak);
+    return peak_gflops;
+}
+
+double mu_device_cpu_stream_gbs(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, probe_stream);
+    return stream_gbs;
+}
