@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm.c - which library multiplies a matrix of this shape; see gemm.h.
+#include "ops/gemm.h"
+
+#include "ops/dnnl.h"
+
+#include <string.h>
+
+#ifdef MU_HAVE_BLAS
+#include <cblas.h>
+#include <pthread.h>
+#endif
+
+typedef enum choice { PLAIN, OPENBLAS, ONEDNN } choice;
+
+static choice choose(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
+    (void)trans_a;
+    (void)trans_b;
+    if (m * n * k < 512) return PLAIN;
+#if defined(MU_HAVE_DNNL) && defined(MU_HAVE_BLAS)
+    return !trans_a && trans_b && m >= 16 ? OPENBLAS : ONEDNN;
+#elif defined(MU_HAVE_DNNL)
+    return ONEDNN;
+#else
+    return OPENBLAS;
+#endif
+}
+
+const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
+    static const char *const names[] = {[PLAIN] = "plain", [OPENBLAS] = "openblas", [ONEDNN] = "onednn"};
+    return names[choose(trans_a, trans_b, m, n, k)];
+}
+
+#ifdef MU_HAVE_BLAS
+static int blas_threads = 1;
+static void apply_blas_threads(void) { openblas_set_num_threads(blas_threads); }
+
+static void gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, apply_blas_threads);
+    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
+                (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}
+#endif
+
+void mu_gemm_set_threads(int n) {
+    if (n < 1) n = 1;
+#ifdef MU_HAVE_DNNL
+    mu_dnnl_set_threads(n);
+    mu_dnnl_enter();
+#endif
+#ifdef MU_HAVE_BLAS
+    blas_threads = n;
+    apply_blas_threads();
+#endif
+}
+
+void mu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+             const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    switch (choose(trans_a, trans_b, m, n, k)) {
+#ifdef MU_HAVE_DNNL
+    case ONEDNN:
+        mu_dnnl_enter();
+        if (dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc)
+            == dnnl_success)
+            return;
+        break;
+#endif
+#ifdef MU_HAVE_BLAS
+    case OPENBLAS: gemm_openblas(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc); return;
+#endif
+    default: break;
+    }
+    mu_gemm_ref(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
+}
+
+void mu_gemm_ref(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                 const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = beta != 0 ? (double)beta * (double)c[i * ldc + j] : 0;
+            for (int64_t p = 0; p < k; p++) {
+                float x = trans_a ? a[p * lda + i] : a[i * lda + p], y = trans_b ? b[j * ldb + p] : b[p * ldb + j];
+                sum += (double)x * (double)y;
+            }
+            c[i * ldc + j] = (float)sum;
+        }
+}
