@@ -49,7 +49,7 @@ typedef struct mu_step {                // what forward and backward know about 
     int64_t  first_sample;              // global number of row 0
     int64_t  rows;                      // valid rows of this batch; losses and metrics count only these
     int64_t  global_rows;               // rows of the whole batch over all learners: losses divide by it
-    uint64_t seed;
+    bool     accumulate;                // add to the gradients of the batch before instead of starting anew
     // Takes blocks of rows of a finished weight gradient at once (fused update); NULL = gradients are left
     // in the params. Only asked for parameters for which `takes` answers true.
     const struct mu_grad_sink *sink;

@@ -113,7 +113,7 @@ mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
 }
 
 mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
-    for (int i = 0; i < net->params->n; i++) net->params->list[i]->grad.form = MU_GRAD_NONE;
+    for (int i = 0; i < net->params->n && !s->accumulate; i++) net->params->list[i]->grad.form = MU_GRAD_NONE;
     for (int i = net->n_layers - 1; i > 0; i--) {
         mu_layer *l = net->layer[i];
         if (!l->in_backward) continue;

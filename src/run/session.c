@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.c - see session.h.
+#include "run/session.h"
+
+#include "ops/gemm.h"
+
+#include <string.h>
+
+static const mu_registry *const registries[] = {&mu_inits, &mu_schedules, &mu_readers, &mu_updaters, &mu_algos, NULL};
+static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
+
+static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
+    return p == MU_TRAIN ? &s->train : p == MU_VALIDATION ? &s->validation : p == MU_TEST ? &s->test : &s->predict;
+}
+
+static void check_data_keys(mu_session *s) {
+    const mu_node *data = s->job->data;
+    static const char *const known[] = {"train", "validation", "test", "predict"};
+    for (size_t i = 0; data && data->kind == MU_MAP && i < data->n; i++) {
+        const char *key = data->item[i]->key;
+        if (mu_choice_find(MU_PHASE_CHOICES, key) >= 0) continue;
+        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, data->item[i]->key_pos, "unknown key `%s` in `data`", key);
+        const char *near = mu_nearest(key, known, MU_COUNT(known));
+        if (near) mu_diag_label(&s->job->diags, g, "did you mean `%s`?", near);
+        else mu_diag_hint(&s->job->diags, g, "Its keys are train, validation, test and predict.");
+    }
+}
+
+static mu_status open_source(mu_session *s, mu_phase p, mu_err *err) {
+    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block) {
+        if (p != MU_TRAIN || !s->job->data) return MU_OK;
+        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, s->job->data->pos, "`data` has no `train`");
+        mu_diag_hint(&s->job->diags, g, "Add `train: {reader: idx, images: ..., labels: ...}`.");
+        return MU_OK;
+    }
+    int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
+    mu_source_opts o = {.batch = batch, .seed = (uint64_t)s->job->seed, .phase = p,
+                        .shuffle = p == MU_TRAIN && s->job->train.shuffle};
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
+    if (st == MU_OK || st == MU_EJOB) return MU_OK; // reported in the diags
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    if (!own.pos.line) own.pos = block->pos; // a missing or broken file is a problem of this job
+    mu_diags_add_err(&s->job->diags, &own);
+    return MU_OK;
+}
+
+// The wanted phase for which net shapes can be inferred; others are checked by name only.
+static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
+    mu_session_phase *ph = phase_of(s, p);
+    if (!ph->source || !s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
+    mu_data_field fields[MU_MAX_FIELDS];
+    int n = mu_source_n_fields(ph->source);
+    for (int i = 0; i < n; i++) fields[i] = *mu_source_field(ph->source, i);
+    int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
+    mu_net_opts o = {
+        .net = s->job->net, .fields = fields, .n_fields = n, .phase = p, .batch = batch,
+        .seed = (uint64_t)s->job->seed, .share = s->params, .shapes_only = so->check_only,
+        .keep_factors = s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
+    };
+    if (so->check_only) o.share = NULL;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = mu_net_create(&s->binder, &o, &ph->net, &own);
+    if (st == MU_EJOB) return MU_OK;
+    if (st != MU_OK) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    if (!s->params) s->params = ph->net->params;
+    return MU_OK;
+}
+
+// Data files that cannot be opened leave no fields to infer from; the layer blocks are still checked.
+static mu_status check_blocks_only(mu_session *s, mu_err *err) {
+    if (!s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
+    mu_net *net = NULL;
+    mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch, .shapes_only = true};
+    mu_err own;
+    mu_err_clear(&own);
+    mu_diags seen = s->job->diags, *d = &s->job->diags;
+    mu_status st = mu_net_create(&s->binder, &o, &net, &own);
+    mu_net_destroy(net);
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    // without data every source `data.x` is unknown: drop those reports, keep the rest
+    size_t keep = seen.n;
+    for (size_t i = seen.n; i < d->n; i++) {
+        if (strstr(d->list[i].msg, "unknown source `data.")) d->n_errors--;
+        else d->list[keep++] = d->list[i];
+    }
+    d->n = keep;
+    return MU_OK;
+}
+
+static void bind_algorithm(mu_session *s) {
+    const char *word = s->job->train.algorithm;
+    const mu_node *train = mu_node_find(s->job->root, "train"), *node = mu_node_find(train, "algorithm");
+    s->algo = (const mu_algo_class *)mu_registry_find(&mu_algos, word);
+    if (s->algo) return;
+    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, node ? node->pos : MU_NOPOS, "unknown algorithm `%s`", word);
+    const char *near = mu_registry_nearest(&mu_algos, word);
+    if (near) mu_diag_label(&s->job->diags, g, "did you mean `%s`?", near);
+    else mu_diag_hint(&s->job->diags, g, "`muster help algorithm` lists them.");
+}
+
+static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
+    mu_job *job = s->job;
+    check_data_keys(s);
+    if (o->phases & MU_TRAIN) {
+        s->updater = mu_updater_bind(&s->binder, job->updater);
+        bind_algorithm(s);
+    }
+    bool any = false;
+    for (size_t i = 0; i < MU_COUNT(phases); i++)
+        if (o->phases & (unsigned)phases[i]) {
+            MU_TRY(open_source(s, phases[i], err));
+            any |= phase_of(s, phases[i])->source != NULL;
+        }
+    if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
+    for (size_t i = 0; i < MU_COUNT(phases); i++) {
+        if (!(o->phases & (unsigned)phases[i])) continue;
+        MU_TRY(build_net(s, phases[i], o, err));
+        if (job->diags.n_errors) break; // the same blocks would be reported again
+    }
+    if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
+                                            job->diags.n_errors == 1 ? "" : "s", job->path);
+    if (s->updater && !o->check_only)
+        MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
+    return MU_OK;
+}
+
+mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err) {
+    mu_session *s = mu_alloc(sizeof *s, "session");
+    if (!s) return MU_FAIL_NOMEM(err, "the session");
+    s->job = job;
+    s->binder = (mu_binder){&job->arena, &job->diags, job->folder, registries};
+    mu_gemm_set_threads(1);
+    mu_status st = open_all(s, o, err);
+    if (st != MU_OK) {
+        mu_session_close(s);
+        return st;
+    }
+    *out = s;
+    return MU_OK;
+}
+
+void mu_session_close(mu_session *s) {
+    if (!s) return;
+    for (size_t i = MU_COUNT(phases); i-- > 0;) { // the owner of the parameters was built first
+        mu_net_destroy(phase_of(s, phases[i])->net);
+        mu_source_close(phase_of(s, phases[i])->source);
+    }
+    mu_free(s);
+}
+
+mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase) {
+    if (s->validation.net) { *phase = MU_VALIDATION; return &s->validation; }
+    if (s->test.net) { *phase = MU_TEST; return &s->test; }
+    return NULL;
+}

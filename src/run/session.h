@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.h - a job made ready: updater, algorithm, and for each wanted phase its data and net.
+//
+// mu_session_open does everything short of training, in the order of the flow, and is also the whole
+// of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
+#ifndef MU_RUN_SESSION_H
+#define MU_RUN_SESSION_H
+
+#include "algo/algo.h"
+#include "data/source.h"
+#include "updater/updater.h"
+
+typedef struct mu_session_phase { mu_source *source; mu_net *net; } mu_session_phase;
+
+typedef struct mu_session {
+    mu_job              *job;           // borrowed
+    mu_binder            binder;
+    mu_updater          *updater;       // NULL when training was not wanted
+    const mu_algo_class *algo;
+    void                *algo_state;
+    mu_params           *params;        // of the first net built; the others share it
+    mu_session_phase     train, validation, test, predict;
+} mu_session;
+
+typedef struct mu_session_opts {
+    unsigned phases;            // wanted mu_phase bits; a phase without data in the job stays empty,
+                                // except that a missing `data.train` is a problem when training is wanted
+    bool     check_only;        // shapes only: no memory is taken, nothing can run
+} mu_session_opts;
+
+// MU_EJOB: look at job->diags. MU_EDATA and others: err.
+mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err);
+void      mu_session_close(mu_session *s);
+
+// The phase that judges progress while training: validation if the job has it, else test, else NULL.
+mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase);
+
+#endif

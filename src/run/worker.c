@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker.c - see worker.h.
+#include "run/worker.h"
+
+#include "base/log.h"
+
+#include <math.h>
+
+// ---- the fused path ----
+
+static double read_loss(const mu_net *net) {
+    double loss = 0;
+    for (int i = 1; i < net->n_layers; i++)
+        for (int k = 0; k < net->layer[i]->n_metric; k++) {
+            const mu_metric *m = &net->layer[i]->metric[k];
+            if (m->is_loss && m->weight > 0) loss += m->sum / m->weight;
+        }
+    return loss;
+}
+
+static bool takes(void *ctx, const mu_param *p) {
+    mu_worker *w = ctx;
+    if (!w->loss_known) { // first question of this backward: the forward pass is over
+        w->loss = read_loss(w->net);
+        w->loss_known = true;
+        w->bad = !isfinite(w->loss);
+    }
+    return p->n_users == 1 && p->shape.n == 2 && !p->is_stat;
+}
+
+static void slots_of(const mu_params *ps, const mu_param *p, float *out[MU_MAX_SLOTS]) {
+    for (int k = 0; k < MU_MAX_SLOTS; k++) out[k] = k < ps->n_slots ? ps->slot[k] + p->offset : NULL;
+}
+
+static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
+    mu_worker *w = ctx;
+    if (w->bad) return;
+    float *slots[MU_MAX_SLOTS];
+    slots_of(w->params, p, slots);
+    mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate, w->step);
+}
+
+void mu_worker_init(mu_worker *w, mu_session *s) {
+    const mu_train_opts *t = &s->job->train;
+    *w = (mu_worker){.session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
+    w->sink = (mu_grad_sink){w, takes, apply_rows};
+    w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
+    double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
+    w->end_steps = t->steps > 0 ? (double)t->steps : t->epochs * per_epoch;
+    w->end_epochs = t->steps > 0 ? (double)t->steps / per_epoch : t->epochs;
+    for (int i = 0; i < s->params->n; i++) {
+        mu_param *p = s->params->list[i];
+        p->allow_factors = t->accumulate == 1 && p->n_users == 1;
+    }
+    mu_debug("gradients are %s", w->fused ? "applied while backward runs" : t->accumulate > 1 ? "summed, then applied"
+             : "complete before they are applied");
+}
+
+int64_t mu_worker_samples_per_step(const mu_worker *w) {
+    return w->session->job->train.batch * w->session->job->train.accumulate;
+}
+
+double mu_worker_epoch(const mu_worker *w) {
+    return (double)w->samples / (double)mu_source_n_records(w->session->train.source);
+}
+
+// ---- finding the culprit ----
+
+static bool all_finite(const float *v, size_t n) {
+    float sum = 0; // 0 * x is NaN exactly when x is not finite
+    for (size_t i = 0; i < n; i++) sum += 0.0f * v[i];
+    return sum == 0.0f;
+}
+
+// Runs the forward pass again layer by layer and names the first one with a non-finite output.
+static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
+    mu_err ignored;
+    mu_err_clear(&ignored);
+    for (int i = 1; i < w->net->n_layers; i++) {
+        mu_layer *l = w->net->layer[i];
+        if (l->class->forward(l, s, &ignored) != MU_OK) break;
+        for (int k = 0; k < l->n_out; k++)
+            if (l->out[k].value.dtype == MU_F32 && !all_finite(l->out[k].value.f, mu_tensor_count(&l->out[k].value))) {
+                for (int p = 0; p < l->n_param; p++)
+                    if (!all_finite(l->param[p]->value, l->param[p]->count))
+                        return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the loss is not finite at step %lld: parameter `%s` is not finite",
+                                          (long long)s->step, l->param[p]->name);
+                return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the loss is not finite at step %lld: layer `%s` gives the first bad value",
+                                  (long long)s->step, l->name);
+            }
+    }
+    return MU_FAIL(err, MU_EDIVERGED, "the loss is not finite at step %lld", (long long)s->step);
+}
+
+static mu_status diverged(mu_worker *w, const mu_step *s, mu_err *err) {
+    mu_status st = name_bad_layer(w, s, err);
+    mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
+    return st;
+}
+
+// ---- applying what backward left ----
+
+// Scale for norm clipping, and the proof that every gradient is finite.
+static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
+    double sum = 0;
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        if (p->grad.form == MU_GRAD_NONE) continue;
+        double own = mu_grad_sum_squares(p, &p->grad);
+        if (!isfinite(own))
+            return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name, (long long)w->step);
+        sum += own;
+    }
+    int64_t n = w->session->job->train.accumulate;
+    *scale = 1.0f / (float)n;
+    double norm = sqrt(sum) / (double)n;
+    if (w->updater->clip_norm > 0 && norm > (double)w->updater->clip_norm)
+        *scale *= (float)((double)w->updater->clip_norm / norm);
+    return MU_OK;
+}
+
+static void apply_all(mu_worker *w, float scale) {
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        if (p->grad.form == MU_GRAD_NONE || p->is_stat) continue;
+        float *slots[MU_MAX_SLOTS];
+        slots_of(w->params, p, slots);
+        mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate, w->step);
+    }
+}
+
+static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
+    const mu_batch *batch;
+    MU_TRY(mu_source_next(w->session->train.source, &batch, err));
+    mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
+    s->first_sample = batch->first;
+    s->rows = s->global_rows = batch->n;
+    w->loss_known = w->bad = false;
+    MU_TRY(w->session->algo->step(w->session->algo_state, w->net, s, err));
+    if (!w->loss_known) w->loss = read_loss(w->net);
+    w->loss_known = true;
+    if (!isfinite(w->loss)) return diverged(w, s, err);
+    return MU_OK;
+}
+
+mu_status mu_worker_step(mu_worker *w, mu_err *err) {
+    w->rate = w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
+    int64_t n = w->session->job->train.accumulate;
+    mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
+    double loss = 0;
+    for (int64_t i = 0; i < n; i++, s.accumulate = true) {
+        MU_TRY(one_batch(w, &s, err));
+        loss += w->loss;
+    }
+    w->loss = loss / (double)n;
+    float scale = 1;
+    MU_TRY(measure(w, &scale, err));
+    apply_all(w, scale);
+    w->step++;
+    w->samples += mu_worker_samples_per_step(w);
+    return MU_OK;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker.h - station 5: one learner's step, from a batch to updated weights.
+//
+// Three ways of a gradient, chosen once at init:
+//   fused     a fully connected layer hands over rows of its gradient during backward and they are
+//             applied at once, so the weights stream through the core once. The normal case.
+//   deferred  all gradients are complete before the first is applied: needed to clip by the global
+//             norm and to skip a step whose gradient is not finite.
+//   summed    dense sums over `train.accumulate` batches, then as deferred.
+// Parameters that take no part in fusing are applied when backward has ended.
+//
+// A step whose loss or gradient is not finite changes nothing in deferred and summed mode; in fused
+// mode rows handed over before the bad layer was reached have been applied.
+#ifndef MU_RUN_WORKER_H
+#define MU_RUN_WORKER_H
+
+#include "run/session.h"
+
+typedef struct mu_worker {
+    mu_session  *session;
+    mu_net      *net;
+    mu_params   *params;
+    mu_updater  *updater;
+    mu_grad_sink sink;
+    bool         fused;
+    int64_t      step;                  // updates done
+    int64_t      samples;               // samples used since the job began
+    double       rate;                  // of the current step
+    double       rate_scale;            // 1, halved by each rollback
+    double       end_steps, end_epochs; // planned length, for schedules; 0 = unknown
+    bool         bad;                   // this step is not to be applied any further
+    bool         loss_known;
+    double       loss;                  // objective of the last step
+} mu_worker;
+
+void mu_worker_init(mu_worker *w, mu_session *s);
+// One update (train.accumulate batches). MU_EDIVERGED with the layer or parameter named when loss or
+// gradient is not finite: the step is not counted; the caller decides by policy.
+mu_status mu_worker_step(mu_worker *w, mu_err *err);
+int64_t   mu_worker_samples_per_step(const mu_worker *w);
+double    mu_worker_epoch(const mu_worker *w);          // fractional passes done
+
+#endif
