@@ -54,4 +54,17 @@ typedef struct mu_reader_class {
 
 extern const mu_registry mu_readers;
 
+// Opens a reader whose fields are bound into `state` (borrowed; must outlive the reader). Errors without
+// a place of their own get `pos`. The reader has an arena of its own.
+MU_MUST_CHECK mu_status mu_reader_open(const mu_reader_class *class, void *state, mu_srcpos pos,
+                                       mu_reader **out, mu_err *err);
+void mu_reader_close(mu_reader *r);             // NULL is fine
+
+// class->read with the index checked.
+MU_MUST_CHECK mu_status mu_reader_read(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
+void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t size);
+
+size_t mu_data_field_bytes(const mu_data_field *f);     // of one record as read() delivers it; 0 on overflow
+mu_data_field mu_label_field(int64_t n_classes);        // the usual scalar int32 field `label`
+
 #endif

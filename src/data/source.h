@@ -9,9 +9,13 @@
 // A bad record is counted, named in the log and replaced by the next good record in the same
 // permutation; more than max_bad of them stop the run with MU_EDATA.
 //
-// Transformation of image fields, in this order: crop (random in training, centre otherwise), mirror
-// (random, training only), minus mean (image or per channel), times scale. Random choices are keyed
-// by (seed, sample number). Batches hold images as NHWC floats.
+// Transformation of image fields: crop (random in training, centre otherwise), minus mean (of the
+// pixel's place before cropping, or per channel), times scale, mirror (random, training only). Other
+// byte and float fields only get mean and scale; int32 fields (labels) pass unchanged. Random choices
+// are keyed by (seed, sample number). Batches hold images as NHWC floats.
+//
+// `mean: auto` is the mean record of the data set itself, made at open by one pass over it.
+// Evaluation must subtract the training mean: pass the training source as opts.mean_of.
 //
 // Prefetch: mu_source_start runs one thread that fills a ring of batches; mu_source_next hands out the
 // oldest and takes back the one before it. Without start, next fills inline: same batches, same order.
@@ -35,12 +39,34 @@ typedef struct mu_source_opts {
     mu_phase phase;                     // training shuffles (if asked), augments and never ends
     bool     shuffle;
     int64_t  first_row, n_rows;         // rows of each global batch this learner takes; n_rows 0 = all
+    const mu_source *mean_of;           // `mean: auto` takes this source's mean; NULL = over its own records
 } mu_source_opts;
+
+typedef struct mu_source_spec {         // one block of `data:`, bound
+    const mu_reader_class *reader;
+    void       *reader_state;           // bound; in the binder's arena
+    mu_srcpos   pos;
+    const mu_node *block;               // for the places of later findings; NULL in tests
+    float       scale;
+    mu_strings  mean;                   // numbers (one, or one per channel), or the word auto
+    const char *mean_file;              // raw little-endian floats: one per channel, or per element in HWC order
+    int64_t     crop[2];                // height, width; 0 = none
+    bool        mirror;
+    int64_t     limit;                  // records used, 0 = all
+    int64_t     max_bad;                // -1 = a thousandth of the records, at least 10
+} mu_source_spec;
+
+// Binds without opening; what `muster data` needs to reach the bare reader. MU_EJOB after reporting.
+MU_MUST_CHECK mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out, mu_err *err);
+// Opens a bound block. Borrows what spec points to for the life of the source.
+MU_MUST_CHECK mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *o,
+                                            mu_source **out, mu_err *err);
 
 // Binds and opens one block of `data:` (reader class by key `reader`, plus the transformation fields
 // scale, mean, mean_file, crop, mirror, limit, max_bad). Problems go to the binder's diags (MU_EJOB
 // returned); failures of the files go to err.
-mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o, mu_source **out, mu_err *err);
+mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o,
+                         mu_source **out, mu_err *err);
 void      mu_source_close(mu_source *s);        // stops the thread; NULL is fine
 
 const mu_reader *mu_source_reader(const mu_source *s);
@@ -54,6 +80,11 @@ mu_status mu_source_start(mu_source *s, mu_err *err);                   // start
 void      mu_source_stop(mu_source *s);                                 // joins it; next() works inline again
 // The next batch; valid until the following call. Evaluation past the end: *out = NULL.
 mu_status mu_source_next(mu_source *s, const mu_batch **out, mu_err *err);
+
+// The mean that is subtracted from field i, HWC order of the uncropped record; NULL = none.
+// *n is the number of channels or of the elements of a record.
+const float *mu_source_mean(const mu_source *s, int i, size_t *n);
+MU_MUST_CHECK mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err); // as mean_file reads
 
 typedef struct mu_source_stats { int64_t n_bad; double wait_s; } mu_source_stats;
 mu_source_stats mu_source_get_stats(const mu_source *s);        // wait_s: time next() waited for the prefetcher

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// reader.c - the registry of readers, and opening one whose options are bound.
+#include "data/reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define X(name) extern const mu_reader_class mu_reader_##name;
+#include "reader_list.inc"
+#undef X
+
+static const mu_plugin *const list[] = {
+#define X(name) &mu_reader_##name.plugin,
+#include "reader_list.inc"
+#undef X
+};
+
+const mu_registry mu_readers = {"reader", MU_COUNT(list), list};
+
+typedef struct box { mu_reader reader; mu_arena arena; } box;   // what mu_reader_open hands out
+
+mu_status mu_reader_open(const mu_reader_class *class, void *state, mu_srcpos pos, mu_reader **out, mu_err *err) {
+    box *b = mu_alloc(sizeof *b, "data/reader");
+    if (!b) return MU_FAIL_NOMEM(err, "a reader");
+    mu_arena_init(&b->arena, "data/reader");
+    b->reader = (mu_reader){.class = class, .state = state, .pos = pos, .arena = &b->arena};
+    mu_status st = class->open(&b->reader, err);
+    if (st != MU_OK) {
+        if (err && err->status != MU_OK && !err->pos.path) err->pos = pos;
+        mu_reader_close(&b->reader);
+        return st;
+    }
+    *out = &b->reader;
+    return MU_OK;
+}
+
+void mu_reader_close(mu_reader *r) {
+    if (!r) return;
+    r->class->close(r);
+    mu_arena_fini(r->arena);
+    mu_free(r);                 // first member of its box
+}
+
+mu_status mu_reader_read(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
+    if (index < 0 || index >= r->n_records)
+        return MU_FAIL(err, MU_EDATA, "record %" PRId64 " asked of %" PRId64, index, r->n_records);
+    return r->class->read(r, index, out, err);
+}
+
+void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t size) {
+    if (r->class->describe) r->class->describe(r, index, out, size);
+    else snprintf(out, size, "record %" PRId64, index);
+}
+
+size_t mu_data_field_bytes(const mu_data_field *f) {
+    int64_t n;
+    size_t bytes;
+    if (!mu_shape_count_checked(&f->shape, &n)) return 0;
+    return __builtin_mul_overflow((size_t)n, f->store == MU_STORE_U8 ? 1u : 4u, &bytes) ? 0 : bytes;
+}
+
+mu_data_field mu_label_field(int64_t n_classes) {
+    return (mu_data_field){.name = "label", .store = MU_STORE_I32, .n_classes = n_classes};
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// source.c - the stream of batches; the contract is in source.h.
+//
+// Everything a batch holds is a function of its sample numbers, so the prefetch thread, the inline
+// path and a resumed run give the same bytes. Two cursors: `next` belongs to the caller (start of the
+// batch it gets next), `fill_at` to whoever fills; they differ by what waits in the ring, and stopping
+// just forgets the latter. `bad` is touched only by the filling side; `n_bad` is atomic because
+// statistics are read from outside.
+#include "data/source.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "data/mean.h"
+#include "data/outfile.h"
+#include "data/prefetch.h"
+#include "data/transform.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { RING_BYTES = 1 << 20, RING_MAX = 64, RING_MIN = 4, BAD_LOGGED = 5 };
+
+struct mu_source {
+    mu_source_spec  spec;
+    mu_source_opts  o;
+    mu_arena        arena;
+    mu_reader      *reader;
+    int64_t         n_records;                  // after limit
+    int64_t         rows;                       // of one batch of this learner
+    mu_data_field   field[MU_MAX_FIELDS];       // after transformation
+    mu_transform    transform[MU_MAX_FIELDS];
+    mu_mean         mean[MU_MAX_FIELDS];        // as given; transform.mean may be one expanded row of it
+    mu_rng_key      shuffle_key;
+    int64_t         next, fill_at;              // sample numbers of global batch starts
+    uint8_t        *bad;                        // [n_records] bits: known bad records
+    _Atomic int64_t n_bad;
+    int64_t         max_bad;
+    int             n_slots;
+    mu_batch       *slot;
+    void           *block;                      // memory of all slots
+    mu_prefetch    *prefetch;
+};
+
+// ---- choosing and reading a record ----
+
+static bool is_bad(const mu_source *s, int64_t i) { return s->bad[i >> 3] >> (i & 7) & 1; }
+
+// Counts a bad record and decides whether the stream goes on.
+static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err *err) {
+    s->bad[index >> 3] |= (uint8_t)(1u << (index & 7));
+    int64_t n = atomic_fetch_add(&s->n_bad, 1) + 1;
+    if (n > s->max_bad) {
+        if (err && err->status == MU_OK) *err = *why;
+        mu_err_note(err, "bad record %" PRId64 " of this data set; max_bad allows %" PRId64, n, s->max_bad);
+        mu_err_hint(err, "Repair the data, or raise `max_bad` to train without these records.");
+        if (err && !err->pos.path) err->pos = s->spec.pos;
+        return MU_EDATA;
+    }
+    if (n <= BAD_LOGGED) mu_warn("skipped a bad record: %s", why->msg);
+    if (n == BAD_LOGGED) mu_warn("further bad records are skipped and counted without a line each");
+    return MU_OK;
+}
+
+// Reads record `index`; *ok = false when it is bad, known or found now.
+static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *ok, mu_err *err) {
+    *ok = false;
+    if (is_bad(s, index)) return MU_OK;
+    mu_err why;
+    why.status = MU_OK;         // a report fills in all the rest
+    mu_status st = mu_reader_read(s->reader, index, rec, &why);
+    if (st == MU_OK) *ok = true;
+    else if (st == MU_EDATA) return note_bad(s, index, &why, err);
+    else if (err && err->status == MU_OK) *err = why;
+    return st;
+}
+
+static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {
+    if (s->o.phase != MU_TRAIN || !s->o.shuffle) return position;
+    return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records, (uint64_t)position);
+}
+
+static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_err *err) {
+    int64_t n = s->n_records, epoch = sample / n, position = sample % n;
+    for (int64_t i = 0; i < n; i++) {
+        bool ok;
+        MU_TRY(try_record(s, record_at(s, epoch, (position + i) % n), rec, &ok, err));
+        if (ok) return MU_OK;
+    }
+    return MU_FAIL_AT(err, MU_EDATA, s->spec.pos, "none of the %" PRId64 " records is good", n);
+}
+
+// ---- filling a batch ----
+
+static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end, mu_err *err) {
+    int64_t first = start + s->o.first_row, n = s->rows;
+    *end = false;
+    if (s->o.phase != MU_TRAIN) {
+        *end = start >= s->n_records;
+        if (s->n_records - first < n) n = s->n_records > first ? s->n_records - first : 0;
+    }
+    if (*end) return MU_OK;
+    for (int64_t i = 0; i < n; i++) {
+        if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
+        mu_record rec = {{0}};
+        MU_TRY(read_sample(s, first + i, &rec, err));
+        for (int f = 0; f < s->reader->n_fields; f++) {
+            size_t row = (size_t)mu_shape_count(&s->field[f].shape);
+            mu_transform_apply(&s->transform[f], rec.field[f], first + i, b->field[f].f + (size_t)i * row);
+        }
+    }
+    b->first = first;
+    b->n = n;
+    return MU_OK;
+}
+
+static mu_status fill_slot(void *ctx, int slot, bool *end, mu_err *err) {
+    mu_source *s = ctx;
+    MU_TRY(fill_batch(s, s->fill_at, &s->slot[slot], true, end, err));
+    s->fill_at += s->o.batch;
+    return MU_OK;
+}
+
+mu_status mu_source_next(mu_source *s, const mu_batch **out, mu_err *err) {
+    int slot = 0;
+    if (mu_prefetch_running(s->prefetch)) {
+        MU_TRY(mu_prefetch_next(s->prefetch, &slot, err));
+    } else {
+        bool end;
+        MU_TRY(fill_batch(s, s->next, &s->slot[0], false, &end, err));
+        if (end) slot = -1;
+    }
+    *out = slot < 0 ? NULL : &s->slot[slot];
+    if (slot >= 0) s->next += s->o.batch;
+    return MU_OK;
+}
+
+mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err) {
+    if (mu_prefetch_running(s->prefetch)) return MU_FAIL(err, MU_EUSAGE, "cannot seek while prefetching");
+    if (sample < 0) return MU_FAIL(err, MU_EUSAGE, "cannot seek to sample %" PRId64, sample);
+    s->next = sample;
+    return MU_OK;
+}
+
+mu_status mu_source_start(mu_source *s, mu_err *err) {
+    s->fill_at = s->next;
+    return mu_prefetch_start(s->prefetch, err);
+}
+
+void mu_source_stop(mu_source *s) { (void)mu_prefetch_stop(s->prefetch); }
+
+// ---- opening: mean ----
+
+static mu_srcpos place_of(const mu_source_spec *spec, const char *key) {
+    const mu_node *n = mu_node_find(spec->block, key);
+    return n ? n->pos : spec->pos;
+}
+
+static int first_float_field(const mu_source *s) {
+    for (int f = 0; f < s->reader->n_fields; f++)
+        if (s->reader->field[f].store != MU_STORE_I32) return f;
+    return -1;
+}
+
+static size_t record_elements(const mu_source *s, int f) {
+    return (size_t)mu_shape_count(&s->reader->field[f].shape);
+}
+
+// One pass over the records. Bad ones are noted as they will be in the stream.
+static mu_status mean_of_data(mu_source *s, int f, mu_mean *out, mu_err *err) {
+    mu_mean_sum m = {.n = record_elements(s, f)};
+    m.sum = mu_alloc_array(m.n, sizeof *m.sum, "data/mean");
+    float *v = mu_arena_array(&s->arena, m.n, sizeof *v);
+    mu_status st = m.sum && v ? MU_OK : MU_FAIL_NOMEM(err, "the mean");
+    for (int64_t i = 0; st == MU_OK && i < s->n_records; i++) {
+        mu_record rec = {{0}};
+        bool ok;
+        st = try_record(s, i, &rec, &ok, err);
+        if (st == MU_OK && ok) mu_mean_add(&m, rec.field[f], s->reader->field[f].store);
+    }
+    if (st == MU_OK) {
+        mu_mean_finish(&m, v);
+        *out = (mu_mean){v, m.n};
+    }
+    mu_free(m.sum);
+    return st;
+}
+
+static mu_status auto_mean(mu_source *s, int f, mu_mean *out, mu_err *err) {
+    const mu_source *other = s->o.mean_of;
+    if (!other) return mean_of_data(s, f, out, err);
+    size_t n;
+    const float *v = mu_source_mean(other, f, &n);
+    if (!v) return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"), "the training data has no mean to take");
+    if (n != (size_t)s->transform[f].c && n != record_elements(s, f))
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"),
+                          "the training mean has %zu values, a record here %zu", n, record_elements(s, f));
+    float *copy = mu_arena_array(&s->arena, n, sizeof *copy);
+    if (!copy) return MU_FAIL_NOMEM(err, "the mean");
+    memcpy(copy, v, n * sizeof *copy);
+    *out = (mu_mean){copy, n};
+    return MU_OK;
+}
+
+static mu_status set_mean(mu_source *s, int f, mu_err *err) {
+    const mu_source_spec *spec = &s->spec;
+    mu_transform *t = &s->transform[f];
+    mu_mean *m = &s->mean[f];
+    size_t c = (size_t)t->c, w = (size_t)t->w;
+    if (spec->mean_file && spec->mean_file[0])
+        MU_TRY(mu_mean_from_file(&s->arena, spec->mean_file, c, record_elements(s, f), m, err));
+    else if (spec->mean.n == 1 && !strcmp(spec->mean.v[0], "auto")) MU_TRY(auto_mean(s, f, m, err));
+    else if (spec->mean.n)
+        MU_TRY(mu_mean_from_words(&s->arena, &spec->mean, c, place_of(spec, "mean"), m, err));
+    if (!m->v) return MU_OK;
+    t->mean = m->v;
+    t->mean_stride = w * c;
+    if (m->n != c || t->h * t->w == 1) return MU_OK;
+    float *row = mu_arena_array(&s->arena, w * c, sizeof *row);
+    if (!row) return MU_FAIL_NOMEM(err, "the mean");
+    for (size_t i = 0; i < w * c; i++) row[i] = m->v[i % c];
+    t->mean = row;
+    t->mean_stride = 0;
+    return MU_OK;
+}
+
+// ---- opening: fields and memory ----
+
+static mu_status check_crop(const mu_source *s, const mu_data_field *d, mu_err *err) {
+    const int64_t *crop = s->spec.crop;
+    if (crop[0] <= d->shape.d[1] && crop[1] <= d->shape.d[2]) return MU_OK;
+    return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "crop"),
+                      "`crop` %" PRId64 " x %" PRId64 " is larger than the images, %" PRId64 " x %" PRId64, crop[0],
+                      crop[1], d->shape.d[1], d->shape.d[2]);
+}
+
+static mu_status set_field(mu_source *s, int f, mu_err *err) {
+    const mu_data_field *in = &s->reader->field[f];
+    mu_data_field *d = &s->field[f];
+    mu_transform *t = &s->transform[f];
+    bool train = s->o.phase == MU_TRAIN;
+    *d = *in;
+    *t = (mu_transform){.store = in->store, .h = 1, .w = 1, .c = mu_shape_count(&in->shape), .scale = s->spec.scale,
+                        .key = mu_rng_key_make(s->o.seed, "augment")};
+    d->store = in->store == MU_STORE_I32 ? MU_STORE_I32 : MU_STORE_F32;
+    if (in->is_image) {
+        t->c = in->shape.d[0], t->h = in->shape.d[1], t->w = in->shape.d[2];
+        t->random_crop = train;
+        t->mirror = train && s->spec.mirror;
+        if (s->spec.crop[0] > 0 && s->spec.crop[1] > 0) {
+            MU_TRY(check_crop(s, in, err));
+            d->shape.d[1] = s->spec.crop[0], d->shape.d[2] = s->spec.crop[1];
+        }
+    }
+    t->out_h = in->is_image ? d->shape.d[1] : 1;
+    t->out_w = in->is_image ? d->shape.d[2] : 1;
+    return f == first_float_field(s) ? set_mean(s, f, err) : MU_OK;
+}
+
+// Bytes of one slot; fields start on cache lines. False on overflow.
+static bool slot_bytes(const mu_source *s, size_t offset[MU_MAX_FIELDS], size_t *out) {
+    size_t at = 0, n;
+    for (int f = 0; f < s->reader->n_fields; f++) {
+        offset[f] = at;
+        if (__builtin_mul_overflow(mu_data_field_bytes(&s->field[f]), (size_t)s->rows, &n)) return false;
+        if (__builtin_add_overflow(n, MU_CACHE_LINE - 1u, &n)) return false;
+        if (__builtin_add_overflow(at, n & ~(size_t)(MU_CACHE_LINE - 1), &at)) return false;
+    }
+    *out = at;
+    return true;
+}
+
+static mu_status make_slots(mu_source *s, mu_err *err) {
+    size_t offset[MU_MAX_FIELDS], bytes, total;
+    if (!slot_bytes(s, offset, &bytes)) return MU_FAIL_NOMEM(err, "a batch of this size");
+    size_t n = RING_BYTES / (bytes ? bytes : 1);
+    s->n_slots = n > RING_MAX ? RING_MAX : n < RING_MIN ? RING_MIN : (int)n;
+    if (__builtin_mul_overflow(bytes, (size_t)s->n_slots, &total)) return MU_FAIL_NOMEM(err, "the batches");
+    s->slot = mu_arena_array(&s->arena, (size_t)s->n_slots, sizeof *s->slot);
+    s->block = mu_alloc_block(total, "data/batches");
+    if (!s->slot || !s->block) return MU_FAIL_NOMEM(err, "the batches");
+    for (int i = 0; i < s->n_slots; i++)
+        for (int f = 0; f < s->reader->n_fields; f++) {
+            mu_tensor *t = &s->slot[i].field[f];
+            t->data = (char *)s->block + (size_t)i * bytes + offset[f];
+            t->shape = mu_shape_prepend(s->rows, &s->field[f].shape);
+            t->dtype = s->field[f].store == MU_STORE_I32 ? MU_I32 : MU_F32;
+        }
+    return mu_prefetch_create(s->n_slots, fill_slot, s, &s->prefetch, err);
+}
+
+static mu_status check_opts(const mu_source_opts *o, mu_err *err) {
+    bool rows_ok = o->first_row >= 0 && o->n_rows >= 0 && o->first_row <= o->batch
+                   && o->n_rows <= o->batch - o->first_row;
+    if (o->batch >= 1 && rows_ok) return MU_OK;
+    return MU_FAIL(err, MU_EUSAGE, "rows %" PRId64 "+%" PRId64 " of a batch of %" PRId64, o->first_row, o->n_rows,
+                   o->batch);
+}
+
+static mu_status set_up(mu_source *s, mu_err *err) {
+    MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, &s->reader, err));
+    s->n_records = s->reader->n_records;
+    if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
+    s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
+    s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));
+    if (!s->bad) return MU_FAIL_NOMEM(err, "the list of bad records");
+    bool has_image = false;
+    for (int f = 0; f < s->reader->n_fields; f++) has_image |= s->reader->field[f].is_image;
+    if (!has_image && (s->spec.crop[0] > 0 || s->spec.mirror))
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, s->spec.mirror ? "mirror" : "crop"),
+                          "crop and mirror need images, and this reader gives none");
+    for (int f = 0; f < s->reader->n_fields; f++) MU_TRY(set_field(s, f, err));
+    return make_slots(s, err);
+}
+
+mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *o, mu_source **out, mu_err *err) {
+    MU_TRY(check_opts(o, err));
+    mu_source *s = mu_alloc(sizeof *s, "data/source");
+    if (!s) return MU_FAIL_NOMEM(err, "a data source");
+    s->spec = *spec;
+    s->o = *o;
+    s->rows = o->n_rows ? o->n_rows : o->batch - o->first_row;
+    s->shuffle_key = mu_rng_key_make(o->seed, "shuffle");
+    mu_arena_init(&s->arena, "data/source");
+    mu_status st = set_up(s, err);
+    s->o.mean_of = NULL;        // was borrowed for opening only
+    if (st != MU_OK) {
+        mu_source_close(s);
+        return st;
+    }
+    *out = s;
+    return MU_OK;
+}
+
+mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o, mu_source **out, mu_err *err) {
+    mu_source_spec spec;
+    MU_TRY(mu_source_bind(b, block, &spec, err));
+    return mu_source_open_spec(&spec, o, out, err);
+}
+
+void mu_source_close(mu_source *s) {
+    if (!s || !mu_prefetch_destroy(s->prefetch)) return; // a stuck thread still uses the rest
+    mu_reader_close(s->reader);
+    mu_free(s->block);
+    mu_arena_fini(&s->arena);
+    mu_free(s);
+}
+
+// ---- asking ----
+
+const mu_reader *mu_source_reader(const mu_source *s) { return s->reader; }
+int mu_source_n_fields(const mu_source *s) { return s->reader->n_fields; }
+const mu_data_field *mu_source_field(const mu_source *s, int i) { return &s->field[i]; }
+int64_t mu_source_n_records(const mu_source *s) { return s->n_records; }
+
+const float *mu_source_mean(const mu_source *s, int i, size_t *n) {
+    *n = s->mean[i].n;
+    return s->mean[i].v;
+}
+
+mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err) {
+    int f = first_float_field(s);
+    if (f < 0 || !s->mean[f].v) return MU_FAIL(err, MU_EUSAGE, "this data source has no mean to save");
+    mu_outfile *o;
+    MU_TRY(mu_outfile_create(path, &o, err));
+    mu_outfile_write(o, s->mean[f].v, s->mean[f].n * sizeof(float));
+    return mu_outfile_commit(o, err);
+}
+
+mu_source_stats mu_source_get_stats(const mu_source *s) {
+    return (mu_source_stats){.n_bad = atomic_load(&s->n_bad), .wait_s = mu_prefetch_wait_s(s->prefetch)};
+}

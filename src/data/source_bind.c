@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// source_bind.c - from a block of `data:` in the job to a mu_source_spec.
+//
+// The reader's keys and the stream's own keys share one block, so both tables are bound in one go:
+// an unknown key is then compared with all the words that would have been right.
+#include "data/source.h"
+
+#include <string.h>
+
+const mu_field mu_source_fields[] = {
+    MU_FIELD(mu_source_spec, scale, MU_FLOAT, "1", NULL, "every value is multiplied by this, after the mean"),
+    MU_FIELD(mu_source_spec, mean, MU_STRINGS, "[]", NULL,
+             "subtracted: one number, one per channel, or auto (mean record of the training data)"),
+    MU_FIELD(mu_source_spec, mean_file, MU_PATH, "", NULL,
+             "subtracted: raw little-endian floats, one per channel or per element (height, width, channel)"),
+    MU_FIELD(mu_source_spec, crop, MU_PAIR, "0", "[0,65536]", "height and width cut out: random in training, else centre"),
+    MU_FIELD(mu_source_spec, mirror, MU_BOOL, "false", NULL, "mirror every second image at random in training"),
+    MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only this many records; 0 is all"),
+    MU_FIELD(mu_source_spec, max_bad, MU_INT, "-1", "[-1,)",
+             "bad records skipped before giving up; -1 is a thousandth, at least 10"),
+    {0},
+};
+
+static void check_mean(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
+    const mu_node *node = mu_node_find(block, "mean");
+    mu_srcpos pos = node ? node->pos : s->pos;
+    if (s->mean.n && s->mean_file && s->mean_file[0])
+        mu_diags_add(b->diags, MU_DIAG_ERROR, pos, "`mean` and `mean_file` exclude each other");
+    if (s->mean.n == 1 && !strcmp(s->mean.v[0], "auto")) return;
+    for (size_t i = 0; i < s->mean.n; i++) {
+        double v;
+        if (mu_parse_double(s->mean.v[i], &v)) continue;
+        const mu_node *item = node && node->kind == MU_LIST && i < node->n ? node->item[i] : NULL;
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, item ? item->pos : pos,
+                                  "`mean`: `%s` is neither a number nor `auto`", s->mean.v[i]);
+        if (mu_nearest(s->mean.v[i], (const char *const[]){"auto"}, 1))
+            mu_diag_label(b->diags, g, "did you mean `auto`?");
+    }
+}
+
+mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out, mu_err *err) {
+    size_t errors_before = b->diags->n_errors;
+    const char *what = block && block->key ? mu_arena_printf(b->arena, "data `%s`", block->key) : "data";
+    if (!what) return MU_FAIL_NOMEM(err, "the job");
+    mu_source_spec s = {.block = block, .pos = block ? block->pos : MU_NOPOS};
+    const char *word = mu_node_text(mu_node_find(block, "reader"));
+    const mu_plugin *plugin = word ? mu_registry_find(&mu_readers, word) : NULL;
+    if (plugin) {
+        s.reader = (const mu_reader_class *)(const void *)plugin;       // plugin is its first member
+        s.reader_state = mu_arena_alloc(b->arena, plugin->state_size ? plugin->state_size : 1);
+        if (!s.reader_state) return MU_FAIL_NOMEM(err, "a reader");
+        mu_bind_part parts[] = {{plugin->fields, s.reader_state}, {mu_source_fields, &s}};
+        mu_bind(b, block, s.pos, what, parts, MU_COUNT(parts), (const char *const[]){"reader"}, 1);
+        check_mean(b, block, &s);
+    } else {
+        const char *keys[MU_COUNT(mu_source_fields)];   // the missing or unknown word is reported in there
+        size_t n = 0;
+        for (const mu_field *f = mu_source_fields; f->key; f++) keys[n++] = f->key;
+        (void)mu_bind_class(b, block, s.pos, what, &mu_readers, "reader", keys, n);
+    }
+    if (b->diags->n_errors > errors_before || !s.reader)
+        return MU_FAIL_AT(err, MU_EJOB, s.pos, "%s has problems", what);
+    *out = s;
+    return MU_OK;
+}
