@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door: each target sets up what it needs, then lets CMake, CTest or a script do the work.
+#
+#   make demo        on a fresh Debian or Ubuntu: install packages, build, train LeNet on Fashion-MNIST
+#   make test        the same for the test suite
+#   NO_INSTALL=1     never install packages, only say which are missing
+
+BUILD    ?= build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_ARGS ?=
+FUZZ_SECONDS ?= 600
+T        ?=
+
+SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
+CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
+
+.DELETE_ON_ERROR:
+.PHONY: all demo test test-peers bench lint asan ubsan tsan fuzz docs install uninstall clean help
+
+all: ## build the program and the library (build/muster, build/libmuster.a)
+	@scripts/setup.sh --check build
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+
+demo: ## install packages, build, train LeNet on Fashion-MNIST, say what to try next
+	@$(SETUP) demo
+	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@scripts/demo.sh $(BUILD)
+
+test: ## install packages, build, run all tests (T=regex picks some)
+	@$(SETUP) test
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@cd $(BUILD) && $(CTEST)
+
+test-peers: ## compare losses and gradients with a live PyTorch (python3-torch)
+	@$(SETUP) peers
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@scripts/test-peers.sh $(BUILD)
+
+bench: ## time Muster against PyTorch on this machine, print the table
+	@$(SETUP) bench
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@scripts/bench.sh $(BUILD)
+
+lint: ## gcc and clang with -Werror over everything, includes, sizes, clang-tidy, cppcheck
+	@$(SETUP) lint
+	@scripts/lint.sh
+
+asan ubsan tsan: ## build with a sanitizer in build-asan, ... and run the tests there
+	@$(SETUP) test
+	@JOBS=$(JOBS) T='$(T)' scripts/sanitize.sh $@
+
+fuzz: ## fuzz each parser for FUZZ_SECONDS (600) with clang's libFuzzer (T=regex picks some)
+	@$(SETUP) fuzz
+	@JOBS=$(JOBS) T='$(T)' scripts/fuzz.sh $(FUZZ_SECONDS)
+
+docs: all ## regenerate docs/jobfile.md from the field tables, and the plots
+	@scripts/docs.sh $(BUILD)
+
+install: all ## binary, library, header, pkg-config, man page, completion (PREFIX, DESTDIR)
+	@cmake --build $(BUILD) --target shell_files
+	@DESTDIR='$(DESTDIR)' cmake --install $(BUILD) --prefix '$(PREFIX)'
+
+uninstall: ## remove what `make install` wrote
+	@xargs -r -d '\n' -I{} rm -fv '$(DESTDIR){}' < $(BUILD)/install_manifest.txt
+
+clean: ## remove the build folders
+	rm -rf build build-*
+
+help: ## this list
+	@sed -n 's/^\([a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# lint.sh - both compilers with warnings as errors over library, program, tests and fuzz targets; the
+# house rules; clang-tidy and cppcheck where they are installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+status=0
+step() { echo "lint: $*" >&2; }
+
+for cc in gcc clang; do
+    step "$cc -Werror -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wmissing-prototypes"
+    command -v $cc >/dev/null || { echo "lint: $cc is missing" >&2; status=1; continue; }
+    fuzz=OFF
+    if [ $cc = clang ]; then fuzz=ON; fi
+    scripts/build.sh build-lint-$cc "$jobs" -DCMAKE_C_COMPILER=$cc -DMUSTER_WERROR=ON -DMUSTER_FUZZ=$fuzz || status=1
+done
+for check in includes sizes headers; do
+    step "check-$check"
+    scripts/check-$check.sh >/dev/null || status=1
+done
+step "lines over 110 columns"
+if grep -rnE '^.{111,}' src include test --include='*.[ch]' | cut -c1-120; then status=1; fi
+
+if command -v clang-tidy >/dev/null; then
+    step clang-tidy
+    find src -name '*.c' | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build-lint-clang --warnings-as-errors='*' \
+        --checks='-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-narrowing-conversions,-bugprone-implicit-widening-of-multiplication-result,-bugprone-macro-parentheses,-bugprone-reserved-identifier,-bugprone-branch-clone,clang-analyzer-core.*,clang-analyzer-unix.*,clang-analyzer-deadcode.*,misc-redundant-expression,misc-unused-parameters' \
+        2>/dev/null || status=1
+else
+    echo "lint: clang-tidy is not installed (clang-tidy): skipped" >&2
+fi
+if command -v cppcheck >/dev/null; then
+    step cppcheck
+    cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -j "$jobs" \
+        --suppress=missingIncludeSystem --suppress=uninitMemberVar -Isrc -Iinclude -Ibuild-lint-gcc/gen \
+        -D_GNU_SOURCE -DMU_VERSION='"0"' src || status=1
+else
+    echo "lint: cppcheck is not installed (cppcheck): skipped" >&2
+fi
+[ $status = 0 ] && echo "lint: clean" >&2
+exit $status
