@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// activation.h - what relu, sigmoid, tanh and stanh have in common: one function of each element.
+//
+// All work in place and their backward needs only their output.
+#ifndef MU_LAYER_ACTIVATION_H
+#define MU_LAYER_ACTIVATION_H
+
+#include "layer/layer.h"
+
+#define MU_ACTIVATION_FLAGS (MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST)
+
+mu_status mu_activation_infer(mu_layer *l, mu_err *err);
+mu_status mu_activation_setup(mu_layer *l, mu_act_kind kind, float slope, mu_err *err);
+mu_status mu_activation_forward(mu_layer *l, const mu_step *step, mu_err *err);
+mu_status mu_activation_backward(mu_layer *l, const mu_step *step, mu_err *err);
+
+#endif

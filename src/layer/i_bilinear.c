@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// i_bilinear.c - each kernel (the last two axes) is a tent, for up-sampling by interpolation.
+//
+// Along an axis of k elements, with half width f = ceil(k/2) and centre (2f - 1 - f%2) / (2f):
+//   w[i] = 1 - |i/f - centre|;  the kernel is the product of both axes.
+#include "layer/draw.h"
+
+static double tent(int64_t i, int64_t k) {
+    double f = (double)((k + 1) / 2), odd = (double)(((k + 1) / 2) % 2);
+    return 1 - fabs((double)i / f - (2 * f - 1 - odd) / (2 * f));
+}
+
+static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
+                 float *out) {
+    (void)state;
+    (void)key;
+    (void)fan_in;
+    (void)fan_out;
+    int64_t kw = shape->n > 0 ? shape->d[shape->n - 1] : 1, kh = shape->n > 1 ? shape->d[shape->n - 2] : 1;
+    int64_t n = mu_shape_count(shape);
+    for (int64_t i = 0; i < n; i++) out[i] = (float)(tent(i / kw % kh, kh) * tent(i % kw, kw));
+}
+
+const mu_init_class mu_init_bilinear = {
+    .name = "bilinear",
+    .help = "interpolation kernels, for up-sampling",
+    .fill = fill,
+};

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// infer.c - shape checks that layers share; see infer.h.
+#include "layer/infer.h"
+
+#include <inttypes.h>
+
+static const char *type_word(const mu_layer *l) { return l->class->name; }
+
+const char *mu_infer_src_name(const mu_layer *l, int i) {
+    const mu_blob *b = l->src[i];
+    bool inserted = b->producer && !b->producer->node && (b->producer->class->flags & MU_LAYER_ALIAS);
+    return inserted ? b->producer->src[0]->name : b->name;
+}
+
+mu_status mu_infer_float(const mu_layer *l, int i, mu_err *err) {
+    const mu_blob *b = l->src[i];
+    if (b->value.dtype == MU_F32) return MU_OK;
+    mu_status st =
+        mu_layer_fail(l, err, "%s needs numbers, `%s` gives integers", type_word(l), mu_infer_src_name(l, i));
+    mu_err_hint(err, "Integers such as labels and word numbers are for losses, accuracy and embedding.");
+    return st;
+}
+
+mu_status mu_infer_4d(const mu_layer *l, int i, mu_err *err) {
+    char text[96];
+    MU_TRY(mu_infer_float(l, i, err));
+    const mu_shape *s = mu_layer_src_shape(l, i);
+    if (s->n == 4) return MU_OK;
+    mu_status st = mu_layer_fail(l, err, "%s needs a 4-D source, `%s` gives %s", type_word(l),
+                                 mu_infer_src_name(l, i), mu_shape_text(s, text));
+    mu_err_hint(err, "A 4-D source is (batch, channels, height, width); a reshape layer can make one.");
+    return st;
+}
+
+mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_err *err) {
+    char text[96];
+    MU_TRY(mu_infer_float(l, i, err));
+    const mu_shape *s = mu_layer_src_shape(l, i);
+    if (s->n < 2 || mu_shape_inner(s, 2) != 1) {
+        mu_status st = mu_layer_fail(l, err, "%s needs a source (batch, values), `%s` gives %s", type_word(l),
+                                     mu_infer_src_name(l, i), mu_shape_text(s, text));
+        mu_err_hint(err, "Put a flatten or inner_product layer before it.");
+        return st;
+    }
+    *n = s->d[0];
+    *c = s->d[1];
+    return MU_OK;
+}
+
+mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes, mu_err *err) {
+    char text[96];
+    const mu_blob *b = l->src[i];
+    const mu_shape *s = &b->value.shape;
+    mu_status st;
+    if (b->value.dtype != MU_I32 || s->n < 1 || mu_shape_inner(s, 1) != 1) {
+        st = mu_layer_fail(l, err, "%s needs one integer label for each sample, `%s` gives %s%s",
+                           type_word(l), mu_infer_src_name(l, i), b->value.dtype == MU_I32 ? "" : "numbers ",
+                           mu_shape_text(s, text));
+        mu_err_hint(err, "The sources are the scores, then the label: src: [%s, data.label].",
+                    b->value.dtype == MU_I32 || i == 0 ? "ip2" : mu_infer_src_name(l, 0));
+        return st;
+    }
+    if (s->d[0] != n)
+        return mu_layer_fail(l, err, "`%s` gives %" PRId64 " rows, `%s` gives %" PRId64 " labels",
+                             mu_infer_src_name(l, 0), n, mu_infer_src_name(l, i), s->d[0]);
+    if (b->n_classes > n_classes) {
+        st = mu_layer_fail(l, err, "`%s` gives %" PRId64 " scores, `%s` has %" PRId64 " classes",
+                           mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes);
+        mu_err_hint(err, "The layer `%s` needs at least %" PRId64 " outputs.", mu_infer_src_name(l, 0),
+                    b->n_classes);
+        return st;
+    }
+    return MU_OK;
+}
+
+mu_status mu_infer_paired(const mu_layer *l, mu_err *err) {
+    char t0[96], t1[96];
+    MU_TRY(mu_infer_float(l, 0, err));
+    MU_TRY(mu_infer_float(l, 1, err));
+    const mu_shape *a = mu_layer_src_shape(l, 0), *b = mu_layer_src_shape(l, 1);
+    if (mu_shape_equal(a, b)) return MU_OK;
+    bool same_size = a->n && b->n && a->d[0] == b->d[0] && mu_shape_count(a) == mu_shape_count(b);
+    if (same_size && !mu_shape_is_reordered(a) && !mu_shape_is_reordered(b)) return MU_OK;
+    mu_status st = mu_layer_fail(l, err, "%s needs two sources of one shape, `%s` gives %s, `%s` gives %s",
+                                 type_word(l), mu_infer_src_name(l, 0), mu_shape_text(a, t0),
+                                 mu_infer_src_name(l, 1), mu_shape_text(b, t1));
+    if (same_size) mu_err_hint(err, "Put a flatten layer after the 4-D source.");
+    return st;
+}

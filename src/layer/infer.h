@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// infer.h - checks that several layers make in infer, so that they also speak alike.
+//
+// All report MU_EJOB at the layer's place, name the source and its shape, and give a hint.
+#ifndef MU_LAYER_INFER_H
+#define MU_LAYER_INFER_H
+
+#include "layer/layer.h"
+
+const char *mu_infer_src_name(const mu_layer *l, int i); // as the job calls it, also behind an inserted split
+mu_status mu_infer_float(const mu_layer *l, int i, mu_err *err); // source i holds numbers, not labels
+mu_status mu_infer_4d(const mu_layer *l, int i, mu_err *err);    // float and (n, c, h, w)
+
+// Source i as a matrix: (n, c), or (n, c, 1, 1), which lies the same in memory.
+mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_err *err);
+
+// Source i is an integer label for each of n rows; its classes, where known, are at most n_classes.
+mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes, mu_err *err);
+
+// Sources 0 and 1 have the same elements in the same order in memory, so that a loop may pair them.
+mu_status mu_infer_paired(const mu_layer *l, mu_err *err);
+
+// True when a value of this shape is stored in another order than its logical one.
+static inline bool mu_shape_is_reordered(const mu_shape *s) {
+    return s->n == 4 && s->d[1] > 1 && s->d[2] * s->d[3] > 1;
+}
+
+#endif

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_inner_product.c - fully connected layer: dst (n,o) = src (n,i) * weight(o,i)^T + bias(o).
+//
+// A source of more than two dimensions is flattened in its logical order (C, H, W), so that weights
+// mean the same as in PyTorch and Caffe. Images lie channels-last in memory, so they are transposed
+// once forward (the flat copy is kept for backward) and once backward.
+//
+// The weight gradient takes one of three ways, the first that applies:
+//   sink     the step's receiver updates the weights block by block while they are in the cache; the
+//            parameter's gradient form stays NONE
+//   factors  (x, dy) is left as it is, when that is much smaller than dW: batch*(i+o) < i*o/2
+//   dense    dW in the gradient block
+// The bias gradient is always dense.
+#include "layer/grad.h"
+#include "layer/infer.h"
+
+struct inner_product {
+    int64_t outputs;
+    bool bias_term;
+    // derived
+    mu_inner_desc d;
+    bool reorder;               // the source is stored in another order than its logical one
+    int64_t c, hw;              // of a reordered source
+    size_t op_keep, op_scratch; // bytes of the op at the start of keep and scratch; ours follow
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct inner_product, outputs, MU_INT, NULL, "[1,1000000000]", "number of output values"),
+    MU_FIELD(struct inner_product, bias_term, MU_BOOL, "true", NULL, "add a learned constant to each output"),
+    {0},
+};
+static const char *const params[] = {"weight", "bias", NULL};
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    struct inner_product *s = l->state;
+    char text[96];
+    MU_TRY(mu_infer_float(l, 0, err));
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    if (in->n < 2)
+        return mu_layer_fail(l, err, "inner_product needs a source (batch, values), `%s` gives %s",
+                             mu_infer_src_name(l, 0), mu_shape_text(in, text));
+    s->d = (mu_inner_desc){.n = in->d[0], .i = mu_shape_inner(in, 1), .o = s->outputs, .bias = s->bias_term};
+    s->reorder = mu_shape_is_reordered(in);
+    if (s->reorder) {
+        s->c = in->d[1];
+        s->hw = in->d[2] * in->d[3];
+    }
+    MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->d.o, s->d.i), s->d.i, s->d.o, "xavier", err));
+    if (s->bias_term)
+        MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(s->d.o), s->d.i, s->d.o, "constant", err));
+    return mu_layer_add_out(l, NULL, MU_SHAPE(s->d.n, s->d.o), MU_F32, err);
+}
+
+static mu_status setup(mu_layer *l, mu_err *err) {
+    struct inner_product *s = l->state;
+    s->d.need_dsrc = l->src[0]->needs_grad;
+    MU_TRY(mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_INNER, .inner = s->d}, err));
+    s->op_keep = l->keep_bytes;
+    s->op_scratch = l->scratch_bytes;
+    if (s->reorder) {
+        size_t flat = (size_t)(s->d.n * s->d.i) * sizeof(float);
+        l->keep_bytes += flat;
+        l->scratch_bytes += s->d.need_dsrc ? flat : 0;
+    }
+    return MU_OK;
+}
+
+static float *flat_src(const mu_layer *l) {
+    const struct inner_product *s = l->state;
+    return s->reorder ? (float *)(void *)((char *)l->keep + s->op_keep) : l->src[0]->value.f;
+}
+
+static mu_op_args args(const mu_layer *l, const mu_step *step) {
+    return (mu_op_args){
+        .src = flat_src(l),
+        .dst = l->out[0].value.f,
+        .weight = l->param[0]->value,
+        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
+        .keep = l->keep,
+        .scratch = l->scratch,
+        .rows = step->rows,
+    };
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const struct inner_product *s = l->state;
+    if (s->reorder) mu_nhwc_to_nchw(flat_src(l), l->src[0]->value.f, s->d.n, s->c, s->hw);
+    mu_op_args a = args(l, step);
+    return mu_op_forward(l->op, &a, err);
+}
+
+struct receiver {
+    const mu_grad_sink *sink;
+    mu_param *weight;
+};
+
+static void hand_over(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
+    const struct receiver *r = ctx;
+    r->sink->rows(r->sink->ctx, r->weight, row0, n_rows, grad);
+}
+
+static bool factors_pay(const mu_inner_desc *d, const mu_param *weight) {
+    return weight->allow_factors && weight->n_users <= 1 && weight->grad.form == MU_GRAD_NONE &&
+           (double)d->n * (double)(d->i + d->o) < 0.5 * (double)d->i * (double)d->o;
+}
+
+// dbias += column sums of dy; in the factor form the op computes no parameter gradient at all.
+static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o) {
+    float *restrict db = mu_grad_add_to(bias);
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
+}
+
+static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const struct inner_product *s = l->state;
+    mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
+    mu_op_args a = args(l, step);
+    struct receiver to = {step->sink, weight};
+    a.ddst = l->out[0].grad.f;
+    float *dsrc = l->src[0]->grad.f;
+    a.dsrc = dsrc && s->reorder ? (float *)(void *)((char *)l->scratch + s->op_scratch) : dsrc;
+    if (step->sink && step->sink->takes(step->sink->ctx, weight)) {
+        mu_grad_begin(NULL, bias, &a);
+        a.rows_ready = hand_over;
+        a.rows_ctx = &to;
+    } else if (factors_pay(&s->d, weight)) {
+        a.skip_dweight = true;
+        weight->grad.form = MU_GRAD_FACTORS;
+        weight->grad.batch = s->d.n;
+        weight->grad.x = a.src;
+        weight->grad.dy = a.ddst;
+        if (bias) add_bias_grad(bias, a.ddst, s->d.n, s->d.o);
+    } else {
+        mu_grad_begin(weight, bias, &a);
+    }
+    if (!a.skip_dweight || a.dsrc) MU_TRY(mu_op_backward(l->op, &a, err));
+    if (dsrc && s->reorder) mu_nchw_to_nhwc(dsrc, a.dsrc, s->d.n, s->c, s->hw);
+    return MU_OK;
+}
+
+static void cost(const mu_layer *l, mu_cost *out) {
+    const mu_inner_desc *d = &((const struct inner_product *)l->state)->d;
+    out->flops_forward = 2.0 * (double)d->n * (double)d->i * (double)d->o;
+    out->flops_backward = out->flops_forward * (l->src[0]->needs_grad ? 2 : 1);
+    out->bytes = (double)sizeof(float) * (double)d->n * (double)(d->i + d->o);
+}
+
+const mu_layer_class mu_layer_inner_product = {
+    .name = "inner_product",
+    .help = "fully connected layer",
+    .fields = fields,
+    .state_size = sizeof(struct inner_product),
+    .params = params,
+    .n_src_min = 1,
+    .n_src_max = 1,
+    .flags = MU_BACK_NEEDS_SRC,
+    .infer = infer,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .cost = cost,
+};

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer.c - the registry of layers and what infer and setup functions call.
+//
+// mu_layer_add_param and mu_layer_add_stat are in net/build.c: they need the parameter set of the job.
+#include "layer/layer.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define X(word) extern const mu_layer_class mu_layer_##word;
+#include "layer_list.inc"
+#undef X
+
+static const mu_plugin *const list[] = {
+#define X(word) &mu_layer_##word.plugin,
+#include "layer_list.inc"
+#undef X
+};
+
+const mu_registry mu_layers = {"layer", MU_COUNT(list), list};
+
+mu_status mu_layer_add_out(mu_layer *l, const char *suffix, mu_shape shape, mu_dtype type, mu_err *err) {
+    char text[96];
+    int64_t count, bytes;
+    if (l->n_out == MU_MAX_OUT) return mu_layer_fail(l, err, "more than %d outputs", MU_MAX_OUT);
+    if (!mu_shape_count_checked(&shape, &count) ||
+        __builtin_mul_overflow(count, (int64_t)sizeof(float), &bytes))
+        return mu_layer_fail(l, err, "output %s is too large", mu_shape_text(&shape, text));
+    if (count == 0) return mu_layer_fail(l, err, "output %s is empty", mu_shape_text(&shape, text));
+    const char *name = suffix ? mu_arena_printf(l->arena, "%s.%s", l->name, suffix) : l->name;
+    if (!name) return MU_FAIL_NOMEM(err, "the name of an output");
+    mu_blob *b = &l->out[l->n_out++]; // what the net has noted in it (needs_grad) stays
+    b->name = name;
+    b->producer = l;
+    b->value = (mu_tensor){.shape = shape, .dtype = type};
+    b->grad = (mu_tensor){.shape = shape, .dtype = MU_F32};
+    return MU_OK;
+}
+
+mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) {
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return MU_FAIL_AT(err, MU_EJOB, l->pos, "layer `%s`: %s", l->name, text);
+}
+
+mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss) {
+    assert(l->n_metric < MU_MAX_METRIC); // classes limit what the job can ask for
+    mu_metric *m = &l->metric[l->n_metric++];
+    *m = (mu_metric){.name = name, .is_loss = is_loss};
+    return m;
+}
+
+static size_t whole_lines(size_t bytes) { return (bytes + MU_CACHE_LINE - 1) & ~(size_t)(MU_CACHE_LINE - 1); }
+
+mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err) {
+    assert(!l->op && !l->keep_bytes && !l->scratch_bytes);
+    MU_TRY(mu_op_create(d, l->name, &l->op, err));
+    l->keep_bytes = whole_lines(l->op->keep_bytes);
+    l->scratch_bytes = whole_lines(l->op->scratch_bytes);
+    return MU_OK;
+}
