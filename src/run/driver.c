@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// driver.c - the training loop. Everything that may happen between two steps happens in `between`.
+#include "run/driver.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "run/events.h"
+#include "run/metrics.h"
+#include "run/stopflag.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ROLLBACKS 3
+#define PROGRESS_EVERY_S 0.2
+
+typedef struct due { mu_interval every; double next; } due;    // `next` in the interval's own unit
+
+typedef struct run {
+    mu_session        *s;
+    mu_worker          w;
+    mu_progress_state  ps;
+    const mu_run_opts *o;
+    mu_run_result     *out;
+    mu_rundir          dir;
+    char               ckpt_dir[MU_FS_PATH];
+    mu_metrics        *metrics;
+    mu_events         *train_events, *judge_events;
+    due                log, test, save;
+    double             start_s, before_s;       // clock at start of this process; seconds trained earlier
+    double             loss_sum;                // since the last log line
+    int64_t            loss_n;
+    double             window_s;                // clock at the last log line
+    int64_t            window_samples, start_samples;
+    double             last_loss, last_speed, eval_s, next_progress;
+    int64_t            bad_in_row;
+    const char        *why;
+} run;
+
+// ---- intervals ----
+
+static double now_in(const run *r, mu_interval_unit unit) {
+    return unit == MU_EVERY_STEP ? (double)r->w.step : unit == MU_EVERY_EPOCH ? mu_worker_epoch(&r->w)
+         : mu_clock_s() - r->start_s;
+}
+
+static due due_init(const run *r, mu_interval every) {
+    due d = {every, INFINITY};
+    if (every.unit != MU_EVERY_NEVER && every.n > 0) // the next multiple, also after a resume
+        d.next = every.unit == MU_EVERY_SECOND ? every.n : (floor(now_in(r, every.unit) / every.n + 1e-9) + 1) * every.n;
+    return d;
+}
+
+static bool due_now(const run *r, due *d) {
+    if (now_in(r, d->every.unit) + 1e-9 < d->next) return false;
+    while (now_in(r, d->every.unit) + 1e-9 >= d->next) d->next += d->every.n;
+    return true;
+}
+
+// ---- reports ----
+
+static void say(const run *r, const char *fmt, ...) MU_PRINTF(2, 3);
+static void say(const run *r, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (r->o->watch.message) r->o->watch.message(r->o->watch.ctx, text);
+}
+
+static mu_run_moment moment(const run *r) {
+    double epoch = mu_worker_epoch(&r->w), spent = mu_clock_s() - r->start_s, done = NAN;
+    const mu_train_opts *t = &r->s->job->train;
+    if (r->w.end_steps > 0) done = (double)r->w.step / r->w.end_steps;
+    if (t->deadline > 0) done = fmax(isnan(done) ? 0 : done, spent / t->deadline);
+    double here = (double)(r->w.samples - r->start_samples), speed = r->last_speed;
+    if (speed <= 0 && spent > r->eval_s) speed = here / (spent - r->eval_s);
+    double left = r->w.end_steps > 0 ? (r->w.end_steps - (double)r->w.step) * (double)mu_worker_samples_per_step(&r->w) : NAN;
+    double eta = speed > 0 ? left / speed : NAN;
+    if (t->deadline > 0) eta = isnan(eta) ? t->deadline - spent : fmin(eta, t->deadline - spent);
+    return (mu_run_moment){.step = r->w.step, .end_steps = (int64_t)r->w.end_steps, .epoch = epoch,
+                           .end_epochs = r->w.end_epochs, .loss = r->loss_n ? r->loss_sum / (double)r->loss_n : r->last_loss,
+                           .rate = r->w.rate, .samples_per_s = speed, .trained_s = r->before_s + spent, .eta_s = eta};
+}
+
+// A failed report must not end a training: it is said once per failure and the run goes on.
+static void report_failed(run *r, mu_err *err) {
+    say(r, "warning: %s", err->msg);
+    mu_err_clear(err);
+}
+
+static void write_log(run *r) {
+    double now = mu_clock_s(), spent = now - r->window_s;
+    r->last_loss = r->loss_n ? r->loss_sum / (double)r->loss_n : NAN;
+    r->last_speed = spent > 0 ? (double)(r->w.samples - r->window_samples) / spent : 0;
+    double step_ms = r->loss_n ? 1e3 * spent / (double)r->loss_n : NAN;
+    mu_metric_value line[] = {
+        {"step", (double)r->w.step}, {"epoch", mu_worker_epoch(&r->w)}, {"wall_s", r->before_s + now - r->start_s},
+        {"train_loss", r->last_loss}, {"lr", r->w.rate}, {"samples_per_s", r->last_speed},
+    };
+    mu_scalar tags[] = {{MU_TAG_TRAIN_LOSS, (float)r->last_loss}, {MU_TAG_LR, (float)r->w.rate},
+                        {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms}};
+    mu_err err;
+    mu_err_clear(&err);
+    if (mu_metrics_write(r->metrics, line, MU_COUNT(line), &err) != MU_OK) report_failed(r, &err);
+    if (r->train_events && mu_events_write(r->train_events, r->w.step, tags, MU_COUNT(tags), &err) != MU_OK)
+        report_failed(r, &err);
+    r->loss_sum = 0;
+    r->loss_n = 0;
+    r->window_s = now;
+    r->window_samples = r->w.samples;
+}
+
+static void write_scores(run *r, mu_phase phase, const mu_scores *sc) {
+    const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss", *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
+    mu_metric_value line[5] = {{"step", (double)r->w.step}, {"epoch", mu_worker_epoch(&r->w)},
+                               {"wall_s", r->before_s + mu_clock_s() - r->start_s}, {loss_key, sc->loss}, {acc_key, sc->accuracy}};
+    mu_scalar tags[2] = {{MU_TAG_VAL_LOSS, (float)sc->loss}, {MU_TAG_VAL_ACCURACY, (float)sc->accuracy}};
+    mu_err err;
+    mu_err_clear(&err);
+    size_t n = isnan(sc->accuracy) ? 1 : 2;
+    if (mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
+    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK) report_failed(r, &err);
+}
+
+// ---- checkpoints ----
+
+static mu_status save(run *r, bool best, mu_err *err) {
+    mu_ckpt_opts o = {.keep = r->s->job->checkpoint.keep, .best = best && r->s->job->checkpoint.best};
+    char name[MU_CKPT_NAME];
+    r->ps.trained_s = r->before_s + mu_clock_s() - r->start_s;
+    MU_TRY(mu_state_save(r->ckpt_dir, &r->w, &r->ps, &o, name, err));
+    return mu_fs_join(r->out->checkpoint, r->ckpt_dir, name, err);
+}
+
+// During training a failed save is a warning: the last good checkpoint is intact and the next one may work.
+static void save_if_possible(run *r, bool best) {
+    mu_err err;
+    mu_err_clear(&err);
+    if (save(r, best, &err) != MU_OK) say(r, "warning: checkpoint not saved: %s; training goes on", err.msg);
+}
+
+// ---- judging ----
+
+// Larger is better for accuracy, smaller for loss.
+static bool improves(const run *r, const mu_scores *sc, double *value) {
+    bool by_accuracy = !isnan(sc->accuracy);
+    *value = by_accuracy ? sc->accuracy : -sc->loss;
+    return isnan(r->ps.best) || *value > r->ps.best + r->s->job->train.min_improvement;
+}
+
+static mu_status judge(run *r, mu_err *err) {
+    mu_phase phase;
+    mu_session_phase *p = mu_session_judge(r->s, &phase);
+    if (!p) return MU_OK;
+    mu_scores sc;
+    double t0 = mu_clock_s(), value;
+    MU_TRY(mu_evaluate(p, phase, NULL, NULL, &sc, err));
+    bool best = improves(r, &sc, &value);
+    if (best) {
+        r->ps.best = value;
+        r->ps.best_step = r->w.step;
+        r->ps.stale = 0;
+    } else {
+        r->ps.stale++;
+    }
+    write_scores(r, phase, &sc);
+    mu_run_moment m = moment(r);
+    if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, &sc, best);
+    r->out->test = sc;
+    r->out->tested = true;
+    const mu_train_opts *t = &r->s->job->train;
+    if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER) save_if_possible(r, true);
+    if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience";
+    if (t->target_accuracy > 0 && sc.accuracy >= t->target_accuracy) r->why = "target";
+    double spent = mu_clock_s() - t0; // speed figures are of training alone
+    r->eval_s += spent;
+    r->window_s += spent;
+    return MU_OK;
+}
+
+// ---- the loop ----
+
+static mu_status bad_step(run *r, mu_err *err) {
+    const mu_train_opts *t = &r->s->job->train;
+    int policy = t->nonfinite;
+    if (policy == MU_NONFINITE_SKIP && ++r->bad_in_row <= t->max_bad_steps) {
+        say(r, "step %lld skipped: %s", (long long)r->w.step, err->msg);
+        mu_err_clear(err);
+        r->ps.skipped++;
+        r->w.step++; // the batch is used up; the weights are as before
+        r->w.samples += mu_worker_samples_per_step(&r->w);
+        return MU_OK;
+    }
+    if (policy == MU_NONFINITE_ROLLBACK && r->ps.rollbacks < MAX_ROLLBACKS && r->out->checkpoint[0]) {
+        int64_t n = r->ps.rollbacks + 1, at = r->w.step;
+        double scale = r->w.rate_scale / 2;
+        mu_err own = *err;
+        mu_err_clear(err);
+        MU_TRY(mu_state_restore(r->out->checkpoint, MU_CKPT_NEWEST, &r->w, &r->ps, err));
+        MU_TRY(mu_source_start(r->s->train.source, err));
+        r->ps.rollbacks = n;
+        r->w.rate_scale = scale;
+        say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg, (long long)r->w.step);
+        return MU_OK;
+    }
+    return err->status;
+}
+
+static bool finished(run *r) {
+    const mu_train_opts *t = &r->s->job->train;
+    if (r->why) return true;
+    if (mu_stop_requested()) r->why = "signal";
+    else if (t->steps > 0 && r->w.step >= t->steps) r->why = "steps";
+    else if (t->epochs > 0 && mu_worker_epoch(&r->w) + 1e-9 >= t->epochs) r->why = "epochs";
+    else if (t->deadline > 0 && mu_clock_s() - r->start_s >= t->deadline) r->why = "deadline";
+    return r->why != NULL;
+}
+
+static mu_status between(run *r, mu_err *err) {
+    if (due_now(r, &r->log)) write_log(r);
+    if (due_now(r, &r->test)) MU_TRY(judge(r, err));
+    if (due_now(r, &r->save)) save_if_possible(r, false);
+    double now = mu_clock_s();
+    if (r->o->watch.progress && now >= r->next_progress) {
+        mu_run_moment m = moment(r);
+        r->o->watch.progress(r->o->watch.ctx, &m);
+        r->next_progress = now + PROGRESS_EVERY_S;
+    }
+    return MU_OK;
+}
+
+static mu_status loop(run *r, mu_err *err) {
+    MU_TRY(mu_source_start(r->s->train.source, err));
+    if (r->s->job->test.at_start && r->w.step == 0) MU_TRY(judge(r, err));
+    while (!finished(r)) {
+        mu_status st = mu_worker_step(&r->w, err);
+        if (st == MU_OK) {
+            r->bad_in_row = 0;
+            r->loss_sum += r->w.loss;
+            r->loss_n++;
+        } else if (st == MU_EDIVERGED) {
+            MU_TRY(bad_step(r, err));
+            continue;
+        } else {
+            return st;
+        }
+        MU_TRY(between(r, err));
+    }
+    return MU_OK;
+}
+
+// ---- beginning and end ----
+
+static mu_status open_dir(run *r, mu_err *err) {
+    const char *resume = r->o->resume;
+    char newest[MU_FS_PATH];
+    if (resume && !*resume) {
+        if (r->o->out) resume = r->o->out;
+        else {
+            MU_TRY(mu_rundir_find_newest("runs", r->s->job->name, newest, err));
+            resume = newest;
+        }
+    }
+    if (resume) MU_TRY(mu_rundir_open(resume, &r->dir, err));
+    else if (r->o->out) MU_TRY(mu_rundir_create_at(r->o->out, &r->dir, err));
+    else MU_TRY(mu_rundir_create("runs", r->s->job->name, &r->dir, err));
+    mu_log_set_file(r->dir.log_fd);
+    snprintf(r->out->run_dir, sizeof r->out->run_dir, "%s", r->dir.path);
+    return mu_rundir_path(&r->dir, MU_RUN_CHECKPOINTS, r->ckpt_dir, err);
+}
+
+static mu_status write_job(const run *r, mu_err *err) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return MU_FAIL_NOMEM(err, "the resolved job");
+    mu_status st = mu_job_write(r->s->job, f, err);
+    fclose(f);
+    if (st == MU_OK) st = mu_fs_replace(r->dir.path, MU_RUN_JOB, text, size, err);
+    free(text);
+    return st;
+}
+
+static mu_status begin(run *r, mu_err *err) {
+    const mu_job *job = r->s->job;
+    mu_worker_init(&r->w, r->s);
+    r->ps.best = NAN;
+    MU_TRY(open_dir(r, err));
+    for (size_t i = 0; i < job->train.init_from.n && !r->o->resume; i++) {
+        int n;
+        MU_TRY(mu_state_load_params(job->train.init_from.v[i], r->s->params, false, &n, err));
+        mu_info("%d of %d parameters taken from %s", n, r->s->params->n, job->train.init_from.v[i]);
+    }
+    if (r->o->resume) {
+        mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, &r->w, &r->ps, err);
+        if (st == MU_ENOTFOUND) {
+            say(r, "no checkpoint in %s yet: starting from the beginning", r->dir.path);
+            mu_err_clear(err);
+        } else if (st != MU_OK) {
+            return st;
+        } else {
+            snprintf(r->out->checkpoint, sizeof r->out->checkpoint, "%s", r->ckpt_dir);
+        }
+    } else {
+        MU_TRY(write_job(r, err));
+    }
+    r->before_s = r->ps.trained_s;
+    char path[MU_FS_PATH];
+    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_METRICS, path, err));
+    MU_TRY(mu_metrics_open(path, r->o->resume ? r->w.step : -1, &r->metrics, err));
+    if (job->log.tensorboard) {
+        MU_TRY(mu_rundir_path(&r->dir, MU_RUN_TRAIN_EVENTS, path, err));
+        MU_TRY(mu_events_open(path, &r->train_events, err));
+        MU_TRY(mu_rundir_path(&r->dir, MU_RUN_VALIDATION_EVENTS, path, err));
+        MU_TRY(mu_events_open(path, &r->judge_events, err));
+    }
+    r->start_s = r->window_s = mu_clock_s();
+    r->start_samples = r->window_samples = r->w.samples;
+    r->log = due_init(r, job->log.every);
+    r->test = due_init(r, job->test.every);
+    r->save = due_init(r, job->checkpoint.every);
+    if (r->o->watch.started) r->o->watch.started(r->o->watch.ctx, r->s, r->dir.path, r->o->resume != NULL);
+    return MU_OK;
+}
+
+// The final scores: test data if the job has it, else validation. Not repeated when just measured.
+static mu_status final_scores(run *r, mu_err *err) {
+    if (!strcmp(r->why, "signal")) return MU_OK;
+    mu_phase judged;
+    mu_session_phase *p = mu_session_judge(r->s, &judged);
+    bool fresh = r->out->tested && p && judged == (r->s->test.net ? MU_TEST : MU_VALIDATION)
+                 && r->out->test.samples && r->ps.stale + r->ps.best_step >= 0 && now_in(r, r->test.every.unit) + r->test.every.n <= r->test.next + 1e-9;
+    if (!p || fresh) return MU_OK;
+    mu_session_phase *final = r->s->test.net ? &r->s->test : p;
+    mu_phase phase = r->s->test.net ? MU_TEST : judged;
+    double t0 = mu_clock_s();
+    MU_TRY(mu_evaluate(final, phase, NULL, NULL, &r->out->test, err));
+    r->out->tested = true;
+    write_scores(r, phase, &r->out->test);
+    r->eval_s += mu_clock_s() - t0;
+    return MU_OK;
+}
+
+static mu_status end(run *r, mu_err *err) {
+    double wall = mu_clock_s() - r->start_s;
+    mu_source_stats stats = mu_source_get_stats(r->s->train.source);
+    mu_run_result *out = r->out;
+    if (r->loss_n) write_log(r);
+    double train_s = wall - r->eval_s;
+    MU_TRY(final_scores(r, err));
+    out->steps = r->w.step;
+    out->epochs = mu_worker_epoch(&r->w);
+    out->wall_s = r->before_s + wall;
+    out->samples_per_s = train_s > 0 ? (double)(r->w.samples - r->start_samples) / train_s : 0;
+    out->train_loss = r->last_loss;
+    out->best = r->ps.best;
+    out->best_step = r->ps.best_step;
+    out->skipped = r->ps.skipped;
+    out->rollbacks = r->ps.rollbacks;
+    out->bad_records = stats.n_bad;
+    out->rate = r->w.rate;
+    out->wait_s = stats.wait_s;
+    out->compute_s = train_s - stats.wait_s;
+    out->why = r->why;
+    MU_TRY(save(r, false, err)); // never a success without its checkpoint
+    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
+    return mu_fs_join(out->model, r->dir.path, "model.safetensors", err);
+}
+
+mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
+    run r = {.s = s, .o = o, .out = out, .last_loss = NAN};
+    memset(out, 0, sizeof *out);
+    r.dir.log_fd = r.dir.lock_fd = -1;
+    mu_status st = begin(&r, err);
+    if (st == MU_OK) st = loop(&r, err);
+    mu_source_stop(s->train.source);
+    if (st == MU_OK) st = end(&r, err);
+    if (st == MU_OK && !strcmp(r.why, "signal")) {
+        st = mu_stop_status();
+        MU_FAIL(err, st, "stopped by a signal after step %lld; the checkpoint is %s", (long long)r.w.step, out->checkpoint);
+        mu_err_hint(err, "Go on with `--resume %s`.", out->run_dir);
+    }
+    mu_log_set_file(-1);
+    mu_metrics_close(r.metrics);
+    mu_events_close(r.train_events);
+    mu_events_close(r.judge_events);
+    if (r.dir.lock_fd >= 0) mu_rundir_close(&r.dir);
+    return st;
+}

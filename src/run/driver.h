@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// driver.h - a whole training: run folder, loop, evaluation, checkpoints, end.
+//
+// The driver prints nothing; a front end watches through mu_run_watch. SIGINT and SIGTERM (once
+// installed by mu_stop_install) end the loop after the current step with a checkpoint.
+#ifndef MU_RUN_DRIVER_H
+#define MU_RUN_DRIVER_H
+
+#include "run/evaluate.h"
+#include "run/rundir.h"
+#include "run/state.h"
+
+typedef struct mu_run_moment {          // one look at a running training
+    int64_t step, end_steps;            // end_steps 0 = open end
+    double  epoch, end_epochs;
+    double  loss;                       // mean over the last log interval
+    double  rate;
+    double  samples_per_s;              // over the last log interval
+    double  trained_s, eta_s;           // eta NaN = unknown
+} mu_run_moment;
+
+typedef struct mu_run_watch {           // entries may be NULL
+    void *ctx;
+    void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
+    void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
+    void (*judged)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
+    void (*message)(void *ctx, const char *text);               // rare: skipped steps, rollbacks, failed saves
+} mu_run_watch;
+
+typedef struct mu_run_opts {
+    const char *out;                    // run folder; NULL = runs/<name>-<id>
+    const char *resume;                 // run folder to resume; "" = newest run of this job; NULL = no
+    mu_run_watch watch;
+} mu_run_opts;
+
+typedef struct mu_run_result {
+    int64_t     steps;
+    double      epochs, wall_s, samples_per_s;
+    double      train_loss;             // mean of the last log interval
+    mu_scores   test;                   // final test (or validation) scores; n = 0: not evaluated
+    bool        tested;
+    double      best;                   // best judged accuracy (or loss), NaN = none
+    int64_t     best_step;
+    int64_t     skipped, rollbacks, bad_records;
+    double      rate, compute_s, wait_s;
+    char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
+    const char *why;                    // "epochs", "steps", "deadline", "target", "patience", "signal"
+} mu_run_result;
+
+// MU_OK; MU_EINTERRUPTED / MU_ETERMINATED after a clean checkpoint; MU_EDIVERGED; others.
+mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err);
+
+#endif
