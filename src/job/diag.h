@@ -34,16 +34,21 @@ typedef struct mu_diags {
     mu_diag   list[MU_DIAGS_MAX];
     struct { const char *path, *text; } source[4];      // texts that positions point into
     size_t    n_sources;
+    bool      no_memory;        // something could not be kept; counted as one error, the caller gives MU_ENOMEM
+    mu_diag   spare;            // handed out when the list is full
 } mu_diags;
 
 void mu_diags_init(mu_diags *d, mu_arena *arena);
 void mu_diags_add_source(mu_diags *d, const char *path, const char *text);      // borrowed strings
 // Adds one problem and returns it so that label and hint can be set; never NULL (a full or
-// memory-starved list hands out a spare).
+// memory-starved list hands out a spare, also for a problem that is already there word for word).
 mu_diag *mu_diags_add(mu_diags *d, mu_severity s, mu_srcpos pos, const char *fmt, ...) MU_PRINTF(4, 5);
 void mu_diag_label(mu_diags *d, mu_diag *g, const char *fmt, ...) MU_PRINTF(3, 4);
 void mu_diag_hint(mu_diags *d, mu_diag *g, const char *fmt, ...) MU_PRINTF(3, 4);
 void mu_diags_add_err(mu_diags *d, const mu_err *err);          // an error context becomes a problem
+void mu_diags_no_memory(mu_diags *d);                           // memory ran out while checking
+// The error with the first place, NULL if there is none.
+const mu_diag *mu_diags_first_error(const mu_diags *d);
 
 void mu_diags_print(const mu_diags *d, FILE *out, bool colour); // sorted by place, then a count line
 void mu_diags_print_json(const mu_diags *d, FILE *out);         // one JSON array

@@ -21,6 +21,7 @@ typedef struct mu_node {
     struct mu_node **item;
     const char      *key;       // in a map: the key of this node; NULL otherwise
     mu_srcpos        key_pos;
+    bool             merged;    // taken over by a merge key (`<<: *base`)
 } mu_node;
 
 mu_node *mu_node_find(const mu_node *map, const char *key);     // NULL if absent or map is no map (NULL is fine)

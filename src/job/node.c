@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// node.c - building and reading of job-tree nodes; see node.h.
+#include "job/node.h"
+
+#include <string.h>
+#include <strings.h>
+
+mu_node *mu_node_find(const mu_node *map, const char *key) {
+    if (!map || map->kind != MU_MAP) return NULL;
+    for (size_t i = 0; i < map->n; i++)
+        if (!strcmp(map->item[i]->key, key)) return map->item[i];
+    return NULL;
+}
+
+const char *mu_node_text(const mu_node *n) { return n && n->kind == MU_SCALAR ? n->text : NULL; }
+
+bool mu_node_is_null(const mu_node *n) {
+    if (!n) return true;
+    if (n->kind != MU_SCALAR || n->quoted) return false;
+    return !*n->text || !strcmp(n->text, "~") || !strcasecmp(n->text, "null");
+}
+
+mu_node *mu_node_create(mu_arena *a, mu_node_kind kind, mu_srcpos pos) {
+    mu_node *n = mu_arena_alloc(a, sizeof *n);
+    if (!n) return NULL;
+    n->kind = kind;
+    n->pos = pos;
+    if (kind == MU_SCALAR) n->text = "";
+    return n;
+}
+
+mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child, mu_err *err) {
+    if (parent->n == parent->cap) {
+        size_t cap = parent->cap ? 2 * parent->cap : 4;
+        mu_node **item = mu_arena_array(a, cap, sizeof *item);
+        if (!item) return MU_FAIL_NOMEM(err, "the job tree");
+        if (parent->n) memcpy(item, parent->item, parent->n * sizeof *item);
+        parent->item = item;
+        parent->cap = cap;
+    }
+    parent->item[parent->n++] = child;
+    return MU_OK;
+}
