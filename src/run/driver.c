@@ -37,6 +37,7 @@ typedef struct run {
     int64_t            window_samples, start_samples;
     double             last_loss, last_speed, eval_s, next_progress;
     int64_t            bad_in_row;
+    int64_t            judged_step, saved_step; // when last done, -1 = never
     const char        *why;
 } run;
 
@@ -134,6 +135,7 @@ static mu_status save(run *r, bool best, mu_err *err) {
     char name[MU_CKPT_NAME];
     r->ps.trained_s = r->before_s + mu_clock_s() - r->start_s;
     MU_TRY(mu_state_save(r->ckpt_dir, &r->w, &r->ps, &o, name, err));
+    r->saved_step = r->w.step;
     return mu_fs_join(r->out->checkpoint, r->ckpt_dir, name, err);
 }
 
@@ -173,6 +175,7 @@ static mu_status judge(run *r, mu_err *err) {
     if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, &sc, best);
     r->out->test = sc;
     r->out->tested = true;
+    r->judged_step = r->w.step;
     const mu_train_opts *t = &r->s->job->train;
     if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER) save_if_possible(r, true);
     if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience";
@@ -224,7 +227,7 @@ static bool finished(run *r) {
 static mu_status between(run *r, mu_err *err) {
     if (due_now(r, &r->log)) write_log(r);
     if (due_now(r, &r->test)) MU_TRY(judge(r, err));
-    if (due_now(r, &r->save)) save_if_possible(r, false);
+    if (due_now(r, &r->save) && r->saved_step != r->w.step) save_if_possible(r, false);
     double now = mu_clock_s();
     if (r->o->watch.progress && now >= r->next_progress) {
         mu_run_moment m = moment(r);
@@ -331,10 +334,9 @@ static mu_status begin(run *r, mu_err *err) {
 // The final scores: test data if the job has it, else validation. Not repeated when just measured.
 static mu_status final_scores(run *r, mu_err *err) {
     if (!strcmp(r->why, "signal")) return MU_OK;
-    mu_phase judged;
+    mu_phase judged = MU_TEST;
     mu_session_phase *p = mu_session_judge(r->s, &judged);
-    bool fresh = r->out->tested && p && judged == (r->s->test.net ? MU_TEST : MU_VALIDATION)
-                 && r->out->test.samples && r->ps.stale + r->ps.best_step >= 0 && now_in(r, r->test.every.unit) + r->test.every.n <= r->test.next + 1e-9;
+    bool fresh = r->judged_step == r->w.step && judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
     if (!p || fresh) return MU_OK;
     mu_session_phase *final = r->s->test.net ? &r->s->test : p;
     mu_phase phase = r->s->test.net ? MU_TEST : judged;
@@ -367,13 +369,13 @@ static mu_status end(run *r, mu_err *err) {
     out->wait_s = stats.wait_s;
     out->compute_s = train_s - stats.wait_s;
     out->why = r->why;
-    MU_TRY(save(r, false, err)); // never a success without its checkpoint
+    if (r->saved_step != r->w.step) MU_TRY(save(r, false, err)); // never a success without its checkpoint
     MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
     return mu_fs_join(out->model, r->dir.path, "model.safetensors", err);
 }
 
 mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
-    run r = {.s = s, .o = o, .out = out, .last_loss = NAN};
+    run r = {.s = s, .o = o, .out = out, .last_loss = NAN, .judged_step = -1, .saved_step = -1};
     memset(out, 0, sizeof *out);
     r.dir.log_fd = r.dir.lock_fd = -1;
     mu_status st = begin(&r, err);

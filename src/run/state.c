@@ -49,7 +49,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
                           .seed = job->seed, .job_hash = mu_job_hash(job), .job_name = job->name, .wall_s = ps->trained_s,
                           .numbers = numbers, .n_numbers = MU_COUNT(numbers)},
                  .n_params = (size_t)w->params->n};
-    mu_st_tensor *params, *slots;
+    mu_st_tensor *params, *slots = NULL;
     MU_TRY(list_params(a, w->params, &params, err));
     MU_TRY(list_slots(a, w->params, w->updater->class, &slots, &c.n_slots, err));
     c.params = params;

@@ -130,8 +130,8 @@ static void apply_all(mu_worker *w, float scale) {
 }
 
 static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
-    const mu_batch *batch;
-    MU_TRY(mu_source_next(w->session->train.source, &batch, err));
+    const mu_batch *batch = w->fixed;
+    if (!batch) MU_TRY(mu_source_next(w->session->train.source, &batch, err));
     mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
     s->first_sample = batch->first;
     s->rows = s->global_rows = batch->n;
