@@ -55,11 +55,12 @@ typedef struct mu_ckpt_loaded {
     const mu_st_file  *slots;                   // NULL = saved without updater state
 } mu_ckpt_loaded;
 
-// `path`: a folder of checkpoints, or one step folder (then `which` does not matter). Checksums of all
-// files are verified before anything is handed out. NEWEST: a damaged checkpoint is skipped with a warning that
-// names file and place. BEST: no substitute is taken. MU_ENOTFOUND when there is none at all,
+// `path`: a folder of checkpoints, or one step folder (then `which` does not matter). The checksums of all
+// files are verified before anything is handed out. NEWEST: a damaged checkpoint is skipped with a warning
+// that names file and place. BEST: no substitute is taken. MU_ENOTFOUND when there is none at all,
 // MU_EMODEL when none (or not the one asked for) is intact.
-MU_MUST_CHECK mu_status mu_ckpt_load(const char *path, mu_ckpt_which which, mu_ckpt_loaded **out, mu_err *err);
+MU_MUST_CHECK mu_status mu_ckpt_load(const char *path, mu_ckpt_which which, mu_ckpt_loaded **out,
+                                     mu_err *err);
 void mu_ckpt_unload(mu_ckpt_loaded *c);         // NULL is fine; ends all pointers into it
 
 // Verifies one step folder: manifest, sizes, checksums, safetensors structure.

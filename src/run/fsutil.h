@@ -6,7 +6,7 @@
 // through it while the caller assembles a folder that is renamed as a whole (run/checkpoint.h).
 // Interrupted and short writes are continued; every failure is MU_EIO with path and errno text.
 //
-// All calls that change the disk go through one table of functions, so that tests can stop the world
+// The calls behind both go through one table of functions, so that tests can stop the world
 // at the n-th call, or hand back ENOSPC and EIO, without a special file system.
 #ifndef MU_RUN_FSUTIL_H
 #define MU_RUN_FSUTIL_H
@@ -49,7 +49,8 @@ MU_MUST_CHECK mu_status mu_fs_replace(const char *dir, const char *name, const v
 // is not there, MU_EMODEL when it is longer than max_bytes.
 MU_MUST_CHECK mu_status mu_fs_read(const char *path, size_t max_bytes, char **out, size_t *size, mu_err *err);
 
-// Removes a folder of plain files. Best effort: what cannot be removed is logged and left.
+// Removing is best effort: what cannot be removed is logged and left. The folder holds plain files only.
+void mu_fs_remove_file(const char *path);
 void mu_fs_remove_dir(const char *path);
 
 // ---- a new file that is digested while it is written ----

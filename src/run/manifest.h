@@ -49,7 +49,7 @@ typedef struct mu_manifest {
 
 // Text of the manifest (owned, mu_free). MU_EUSAGE for texts that are not UTF-8.
 MU_MUST_CHECK mu_status mu_manifest_format(const mu_manifest *m, char **out, size_t *size, mu_err *err);
-// `path` names it in messages and is copied. MU_EMODEL for anything that mu_manifest_format would not write.
+// `path` names it in messages. MU_EMODEL for anything that mu_manifest_format would not write.
 MU_MUST_CHECK mu_status mu_manifest_parse(const char *text, size_t size, const char *path, mu_manifest **out,
                                           mu_err *err);
 MU_MUST_CHECK mu_status mu_manifest_load(const char *path, mu_manifest **out, mu_err *err);

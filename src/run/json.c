@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// json.c - see json.h.
+#include "run/json.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TAG "json"
+
+static void *heap_alloc(size_t size) { return mu_alloc(size, TAG); }
+static void route_heap(void) { json_set_alloc_funcs(heap_alloc, mu_free); }
+
+void mu_json_init(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, route_heap);
+}
+
+// Walks the text once without building anything. Every value of a JSON text is preceded by one of
+// `{ [ , :` or is the first, so counting those bounds the number of nodes the parser can make.
+// Malformed text may be miscounted; the parser refuses it afterwards.
+static mu_status check_limits(const char *text, size_t size, const mu_json_limits *limits, const char *what,
+                              mu_err *err) {
+    size_t depth = 0, values = 1;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\') i++;
+            else if (c == '"') in_string = false;
+            continue;
+        }
+        if (c == '"') in_string = true;
+        else if (c == ',' || c == ':') values++;
+        else if (c == '[' || c == '{') values++, depth++;
+        else if ((c == ']' || c == '}') && depth) depth--;
+        if (depth > limits->max_depth)
+            return MU_FAIL(err, MU_EMODEL, "%s: nested deeper than %zu levels at byte %zu", what,
+                           limits->max_depth, i);
+        if (values > limits->max_values)
+            return MU_FAIL(err, MU_EMODEL, "%s: more than %zu values", what, limits->max_values);
+    }
+    return MU_OK;
+}
+
+mu_status mu_json_parse(const char *text, size_t size, const mu_json_limits *limits, const char *what,
+                        json_t **out, mu_err *err) {
+    mu_json_init();
+    MU_TRY(check_limits(text, size, limits, what, err));
+    json_error_t at;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &at);
+    if (!root) {
+        enum json_error_code code = json_error_code(&at);
+        // jansson leaves the text empty where a node could not be allocated.
+        if (code == json_error_out_of_memory || at.text[0] == '\0') return MU_FAIL_NOMEM(err, what);
+        return MU_FAIL(err, MU_EMODEL, "%s: not valid JSON at byte %d: %s", what, at.position, at.text);
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return MU_FAIL(err, MU_EMODEL, "%s: expected a JSON object", what);
+    }
+    *out = root;
+    return MU_OK;
+}
+
+// Length of the well-formed UTF-8 sequence at s, 0 if there is none (RFC 3629: no overlong forms, no
+// surrogates, nothing above U+10FFFF).
+static size_t utf8_sequence(const unsigned char *s, size_t n) {
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    size_t len = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (len > n) return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    if (s[0] == 0xE0 && s[1] < 0xA0) return 0;
+    if (s[0] == 0xED && s[1] > 0x9F) return 0;
+    if (s[0] == 0xF0 && s[1] < 0x90) return 0;
+    if (s[0] == 0xF4 && s[1] > 0x8F) return 0;
+    return len;
+}
+
+bool mu_json_utf8_valid(const char *s, size_t n) {
+    for (size_t i = 0; i < n;) {
+        size_t len = utf8_sequence((const unsigned char *)s + i, n - i);
+        if (!len) return false;
+        i += len;
+    }
+    return true;
+}
+
+static bool reserve(mu_text *t, size_t more) {
+    if (t->failed) return false;
+    if (more < t->cap - t->n) return true; // strictly: room for the terminator
+    size_t cap = t->cap ? t->cap : 256;
+    while (cap - t->n <= more) {
+        if (cap > SIZE_MAX / 2) return t->failed = true, false;
+        cap *= 2;
+    }
+    char *s = mu_realloc(t->s, cap, TAG);
+    if (!s) return t->failed = true, false;
+    t->s = s;
+    t->cap = cap;
+    return true;
+}
+
+void mu_text_put(mu_text *t, const char *s, size_t n) {
+    if (!reserve(t, n)) return;
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = '\0';
+}
+
+void mu_text_printf(mu_text *t, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0) t->failed = true;
+    else if (reserve(t, (size_t)n)) {
+        vsnprintf(t->s + t->n, (size_t)n + 1, fmt, again);
+        t->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void mu_text_json_string(mu_text *t, const char *s) {
+    mu_text_put(t, "\"", 1);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') mu_text_printf(t, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20) mu_text_printf(t, "\\u%04x", (unsigned)*s);
+        else mu_text_put(t, s, 1);
+    }
+    mu_text_put(t, "\"", 1);
+}
+
+void mu_text_fini(mu_text *t) {
+    mu_free(t->s);
+    *t = (mu_text){0};
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// stopflag.c - see stopflag.h. The handler touches lock-free atomics and, for the impatient, calls _exit:
+// both are async-signal-safe.
+#include "run/stopflag.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int requested;    // 0 or the first signal
+static atomic_int n_int;        // SIGINTs so far
+static struct sigaction before_int, before_term;
+static bool installed;
+
+static void on_signal(int signo) {
+    int none = 0;
+    atomic_compare_exchange_strong(&requested, &none, signo);
+    if (signo == SIGINT && atomic_fetch_add(&n_int, 1) > 0) _exit(130);
+}
+
+mu_status mu_stop_install(mu_err *err) {
+    struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    if (installed) return MU_OK;
+    sigemptyset(&act.sa_mask);
+    if (sigaction(SIGINT, &act, &before_int) || sigaction(SIGTERM, &act, &before_term))
+        return MU_FAIL(err, MU_EIO, "cannot install signal handlers: %s", strerror(errno));
+    installed = true;
+    return MU_OK;
+}
+
+void mu_stop_uninstall(void) {
+    if (!installed) return;
+    sigaction(SIGINT, &before_int, NULL);
+    sigaction(SIGTERM, &before_term, NULL);
+    installed = false;
+}
+
+int mu_stop_requested(void) { return atomic_load_explicit(&requested, memory_order_relaxed); }
+
+mu_status mu_stop_status(void) {
+    int s = mu_stop_requested();
+    return s == SIGINT ? MU_EINTERRUPTED : s == SIGTERM ? MU_ETERMINATED : MU_OK;
+}
+
+void mu_stop_reset(void) {
+    atomic_store(&requested, 0);
+    atomic_store(&n_int, 0);
+}
