@@ -33,6 +33,8 @@ typedef struct mu_schedule_class {      // lr_<name>.c
     MU_PLUGIN_HEAD;
     // Rate at time t (steps, or epochs when the job says `per: epoch`); end = planned length, 0 = unknown.
     double (*rate)(const void *state, double base, double t, double end);
+    // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
+    const char *(*check)(const void *state);
 } mu_schedule_class;
 
 extern const mu_registry mu_updaters, mu_schedules;
@@ -58,6 +60,8 @@ double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double e
 
 // Applies one parameter's gradient in whatever form it has. `values` and `slots` point at the
 // parameter's first element. scale multiplies the gradient (norm clipping, accumulation).
+// Form NONE, statistics and lr_mult 0 change nothing. Row form is lazy: rows that are not named get no
+// decay, no momentum and no history in this step, whatever the rule; ids outside the matrix are ignored.
 void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
                       const mu_grad *g, float scale, double rate, int64_t step);
 // The same for rows [row0, row0 + n_rows) of a matrix parameter with a dense gradient of just these rows.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// apply.c - one gradient, in any form, through one rule.
+//
+// Memory is what an update costs, so each weight is streamed once. Without clipping, decay and scale
+// the rule works straight on the gradient. Otherwise the final gradient of a piece is written to a
+// buffer in the first cache and the rule runs over the piece while its weights are still there.
+#include "updater/pieces.h"
+#include "updater/updater.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { PIECE = 512 };           // floats; measured: shorter calls the rule too often, longer stops the streams
+
+typedef struct work {           // what is the same for all pieces of one parameter
+    const mu_updater *u;
+    float            *value;
+    float *const     *slots;    // history blocks of the parameter, [0, n_slots) valid
+    float             scale, clip, l2, l1;      // clip: infinity = off
+    float             lr;
+    int64_t           step;
+    bool              direct;   // the gradient can go to the rule as it is
+} work;
+
+static work work_make(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                      float scale, double rate, int64_t step) {
+    work k = {
+        .u = u, .value = value, .slots = slots, .scale = scale,
+        .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
+        .l2 = u->l2 * p->decay_mult, .l1 = u->l1 * p->decay_mult,
+        .lr = (float)(rate * p->lr_mult), .step = step,
+    };
+    k.direct = scale == 1.0f && u->clip_value <= 0 && k.l2 == 0.0f && k.l1 == 0.0f;
+    return k;
+}
+
+// out = clip(scale * g) + l2 * w + l1 * sign(w). Comparisons are written so that a value that is not a
+// number stays one.
+static void finish(const work *k, size_t n, const float *restrict g, const float *restrict w, float *restrict out) {
+    const float scale = k->scale, clip = k->clip, l2 = k->l2, l1 = k->l1;
+    if (clip < INFINITY) {
+        for (size_t i = 0; i < n; i++) {
+            float v = scale * g[i];
+            v = v > clip ? clip : v;
+            v = v < -clip ? -clip : v;
+            out[i] = v + l2 * w[i];
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) out[i] = scale * g[i] + l2 * w[i];
+    }
+    if (l1 != 0.0f)
+        for (size_t i = 0; i < n; i++) out[i] += w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0.0f;
+}
+
+static void run_rule(const work *k, size_t offset, size_t n, const float *grad) {
+    mu_slice s = { .n = n, .value = k->value + offset, .grad = grad };
+    for (int i = 0; i < k->u->class->n_slots; i++) s.slot[i] = k->slots[i] + offset;
+    k->u->class->apply(k->u->state, &s, k->lr, k->step);
+}
+
+static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
+    const work *k = ctx;
+    if (k->direct) {
+        run_rule(k, offset, n, grad);
+        return;
+    }
+    MU_ALIGNED(64) float buffer[PIECE];
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t m = n - i < PIECE ? n - i : PIECE;
+        finish(k, m, grad + i, k->value + offset + i, buffer);
+        run_rule(k, offset + i, m, buffer);
+    }
+}
+
+static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 0.0f; }
+
+void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                      const mu_grad *g, float scale, double rate, int64_t step) {
+    if (!is_trained(p)) return;
+    work k = work_make(u, p, value, slots, scale, rate, step);
+    mu_grad_pieces(p, g, apply_piece, &k);
+}
+
+void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                           int64_t row0, int64_t n_rows, const float *grad, float scale, double rate, int64_t step) {
+    if (!is_trained(p) || n_rows <= 0) return;
+    const size_t cols = p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1);
+    work k = work_make(u, p, value, slots, scale, rate, step);
+    apply_piece(&k, (size_t)row0 * cols, (size_t)n_rows * cols, grad);
+}
+
+// ---- norms -----------------------------------------------------------------------------------
+
+enum { LANES = 16 };            // independent sums, so that the loops become vectors in any compiler
+
+static double dot(const float *restrict a, const float *restrict b, size_t n) {
+    double lane[LANES] = { 0 }, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) lane[j] += (double)a[i + j] * (double)b[i + j];
+    for (; i < n; i++) sum += (double)a[i] * (double)b[i];
+    for (size_t j = 0; j < LANES; j++) sum += lane[j];
+    return sum;
+}
+
+static void add_squares(void *ctx, size_t offset, size_t n, const float *grad) {
+    (void)offset;
+    *(double *)ctx += dot(grad, grad, n);
+}
+
+// |sum over b of dy_b x_b'|^2 = sum over a, b of (dy_a . dy_b) (x_a . x_b): the product itself is not needed.
+static double factors_sum_squares(const mu_grad *g, size_t rows, size_t cols) {
+    double sum = 0;
+    for (int64_t a = 0; a < g->batch; a++)
+        for (int64_t b = a; b < g->batch; b++) {
+            double d = dot(g->dy + (size_t)a * rows, g->dy + (size_t)b * rows, rows);
+            double x = dot(g->x + (size_t)a * cols, g->x + (size_t)b * cols, cols);
+            sum += (a == b ? 1 : 2) * d * x;
+        }
+    // An element that a float cannot hold makes the sum at least that large. Rounding may leave a
+    // tiny negative sum where everything cancels.
+    if (sum > (double)FLT_MAX * FLT_MAX) return INFINITY;
+    return sum < 0 ? 0 : sum;
+}
+
+double mu_grad_sum_squares(const mu_param *p, const mu_grad *g) {
+    if (!p->count) return 0;
+    if (g->form == MU_GRAD_FACTORS) {
+        size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1);
+        return factors_sum_squares(g, rows, p->count / rows);
+    }
+    double sum = 0;
+    mu_grad_pieces(p, g, add_squares, &sum);
+    return sum;
+}

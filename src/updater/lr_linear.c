@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// lr_linear.c - a straight line from `base` to `final`, constant after it:
+//
+//   p = min(t / over, 1);  rate = (1 - p) * base + p * final
+//
+// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`.
+#include "updater/updater.h"
+
+struct linear { double final; int64_t over; };
+
+static const mu_field fields[] = {
+    MU_FIELD(struct linear, final, MU_DOUBLE, "0", "[0,)", "rate at the end of the line"),
+    MU_FIELD(struct linear, over, MU_INT, "0", "[0,)", "length in steps (or epochs); 0 = the whole training"),
+    {0},
+};
+
+static double rate(const void *state, double base, double t, double end) {
+    const struct linear *s = state;
+    double over = s->over ? (double)s->over : end;
+    if (over <= 0) return base;
+    double p = t < over ? t / over : 1;
+    return (1 - p) * base + p * s->final;
+}
+
+const mu_schedule_class mu_schedule_linear = {
+    .name = "linear", .help = "straight line from base to final", .fields = fields,
+    .state_size = sizeof(struct linear), .rate = rate,
+};

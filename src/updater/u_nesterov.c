@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// u_nesterov.c - Nesterov's accelerated gradient (Caffe's and SINGA's form):
+//
+//   u = momentum * v + lr * g;  w -= (1 + momentum) * u - momentum * v;  v = u
+//
+// The weights kept are the look-ahead ones, at which the next gradient is taken. With a constant rate
+// it is PyTorch's SGD(nesterov=True).
+#include "updater/updater.h"
+
+struct nesterov { float momentum; };
+
+static const mu_field fields[] = {
+    MU_FIELD(struct nesterov, momentum, MU_FLOAT, "0.9", "[0,1)", "share of the last step that is kept"),
+    {0},
+};
+
+static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+    const float m = ((const struct nesterov *)state)->momentum;
+    float *restrict w = s->value, *restrict v = s->slot[0];
+    const float *restrict g = s->grad;
+    const size_t n = s->n;
+    (void)step;
+    for (size_t i = 0; i < n; i++) {
+        float u = m * v[i] + lr * g[i];
+        w[i] -= u + m * (u - v[i]);
+        v[i] = u;
+    }
+}
+
+const mu_updater_class mu_updater_nesterov = {
+    .name = "nesterov", .help = "gradient descent with Nesterov momentum", .fields = fields,
+    .state_size = sizeof(struct nesterov), .n_slots = 1, .slot_name = { "momentum" }, .apply = apply,
+};
