@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_net_build.c - building nets from job text: shapes, splits, sharing, memory reuse, errors.
+#include "net/net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const mu_registry *const registries[] = {&mu_inits, NULL};
+#define HEAD "name: t\ndata: {train: {reader: synthetic}}\ntrain: {epochs: 1}\nupdater: {type: sgd, rate: 0.1}\nnet:\n"
+
+typedef struct fixture { mu_job *job; mu_binder b; mu_net *net; mu_err err; mu_status status; } fixture;
+
+static void build(fixture *f, const char *layers, mu_net_opts o) {
+    static char text[8192];
+    snprintf(text, sizeof text, "%s%s", HEAD, layers);
+    memset(f, 0, sizeof *f);
+    f->status = mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f->job, &f->err);
+    if (f->status != MU_OK) mu_diags_print(&f->job->diags, stderr, false);
+    assert_int_equal(f->status, MU_OK);
+    f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries};
+    static mu_data_field fields[2];
+    fields[0] = (mu_data_field){.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true};
+    fields[1] = (mu_data_field){.name = "label", .shape = {0}, .store = MU_STORE_I32, .n_classes = 5};
+    o.net = f->job->net;
+    o.fields = fields;
+    o.n_fields = 2;
+    if (!o.batch) o.batch = 3;
+    if (!o.phase) o.phase = MU_TRAIN;
+    o.seed = 7;
+    f->status = mu_net_create(&f->b, &o, &f->net, &f->err);
+    if (f->status != MU_OK && f->status != MU_EJOB) fail_msg("%s", f->err.msg);
+}
+
+static void done(fixture *f) {
+    mu_net_destroy(f->net);
+    mu_job_destroy(f->job);
+}
+
+static float image[3 * 2 * 8 * 8];
+static int32_t label[3] = {1, 4, 0};
+
+static void step(mu_net *net, const mu_step *extra) {
+    for (size_t i = 0; i < MU_COUNT(image); i++) image[i] = sinf((float)i * 0.7f);
+    mu_tensor in[2] = {{.f = image}, {.i = label}};
+    mu_net_set_input(net, in, 2);
+    mu_step s = {.phase = net->phase, .rows = 3, .global_rows = 3};
+    if (extra) s = *extra;
+    mu_err err;
+    mu_err_clear(&err);
+    if (mu_net_forward(net, &s, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (net->backward && mu_net_backward(net, &s, &err) != MU_OK) fail_msg("%s", err.msg);
+}
+
+#define BRANCHES                                                                                   \
+    "- {name: c1, type: convolution, src: data.image, filters: 4, kernel: 3, pad: 1}\n"            \
+    "- {name: r1, type: relu}\n"                                                                   \
+    "- {name: a, type: convolution, src: r1, filters: 4, kernel: 3, pad: 1}\n"                     \
+    "- {name: b, type: convolution, src: r1, filters: 4, kernel: 1}\n"                             \
+    "- {name: sum, type: add, src: [a, b, r1]}\n"                                                  \
+    "- {name: p, type: pooling, method: max, kernel: 2}\n"                                         \
+    "- {name: ip, type: inner_product, outputs: 5}\n"                                              \
+    "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"                                  \
+    "- {name: acc, type: accuracy, src: [ip, data.label]}\n"
+
+static void splits_are_inserted_and_named(void **state) {
+    (void)state;
+    fixture f;
+    build(&f, BRANCHES, (mu_net_opts){0});
+    assert_int_equal(f.status, MU_OK);
+    mu_layer *s = mu_net_find(f.net, "split(r1)");
+    assert_non_null(s);
+    assert_int_equal(s->n_out, 3);
+    assert_null(mu_net_find(f.net, "split(ip)")); // accuracy takes no gradient
+    char text[96];
+    assert_string_equal(mu_shape_text(&mu_net_find(f.net, "p")->out[0].value.shape, text), "(3, 4, 4, 4)");
+    assert_int_equal(mu_params_n_trained(f.net->params), 4 * 2 * 9 + 4 + 4 * 4 * 9 + 4 + 16 + 4 + 5 * 64 + 5);
+    done(&f);
+}
+
+static void reuse_changes_memory_not_results(void **state) {
+    (void)state;
+    fixture planned, apart;
+    build(&planned, BRANCHES, (mu_net_opts){0});
+    build(&apart, BRANCHES, (mu_net_opts){.keep_all = true});
+    assert_int_equal(planned.status, MU_OK);
+    assert_int_equal(apart.status, MU_OK);
+    for (int round = 0; round < 2; round++) { // the second finds the memory dirty
+        step(planned.net, NULL);
+        step(apart.net, NULL);
+        assert_true(mu_net_find(planned.net, "loss")->metric[0].sum == mu_net_find(apart.net, "loss")->metric[0].sum);
+        for (int i = 0; i < planned.net->params->n; i++) {
+            const mu_param *a = planned.net->params->list[i], *b = apart.net->params->list[i];
+            assert_int_equal(a->grad.form, MU_GRAD_DENSE);
+            if (memcmp(a->grad.dense, b->grad.dense, a->count * 4)) fail_msg("gradient of %s differs", a->name);
+        }
+    }
+    print_message("activations: %zu bytes planned, %zu without reuse\n", planned.net->activation_bytes,
+                  apart.net->activation_bytes);
+    assert_true(planned.net->activation_bytes < apart.net->activation_bytes);
+    done(&planned);
+    done(&apart);
+}
+
+static void phases_share_parameters(void **state) {
+    (void)state;
+    fixture train, test;
+    build(&train, BRANCHES "- {name: extra, type: relu, src: ip, include: [test]}\n", (mu_net_opts){0});
+    assert_null(mu_net_find(train.net, "extra"));
+    build(&test, BRANCHES "- {name: extra, type: relu, src: ip, include: [test]}\n",
+          (mu_net_opts){.phase = MU_TEST, .share = train.net->params});
+    assert_int_equal(test.status, MU_OK);
+    assert_non_null(mu_net_find(test.net, "extra"));
+    assert_null(mu_net_find(test.net, "split(r1)")); // no gradients, no split
+    assert_ptr_equal(mu_net_find(test.net, "ip")->param[0], mu_net_find(train.net, "ip")->param[0]);
+    step(train.net, NULL);
+    step(test.net, NULL);
+    assert_true(fabs(mu_net_find(train.net, "loss")->metric[0].sum - mu_net_find(test.net, "loss")->metric[0].sum) < 1e-5);
+    done(&test);
+    done(&train);
+}
+
+static void sharing_by_name_sums_gradients(void **state) {
+    (void)state;
+    fixture f;
+    build(&f, "- {name: a, type: inner_product, src: data.image, outputs: 128, weight: {name: w}, bias_term: false}\n"
+              "- {name: b, type: inner_product, outputs: 128, weight: {name: w}, bias_term: false}\n"
+              "- {name: c, type: inner_product, outputs: 5}\n"
+              "- {name: loss, type: softmax_loss, src: [c, data.label]}\n", (mu_net_opts){0});
+    assert_int_equal(f.status, MU_OK);
+    mu_param *w = mu_params_find(f.net->params, "w");
+    assert_non_null(w);
+    assert_int_equal(w->n_users, 2);
+    step(f.net, NULL);
+    // numeric check of one element through both uses
+    double h = 1e-2, up, down;
+    float old = w->value[7], g = w->grad.dense[7];
+    w->value[7] = (float)(old + h);
+    step(f.net, NULL);
+    up = mu_net_find(f.net, "loss")->metric[0].sum / 3;
+    w->value[7] = (float)(old - h);
+    step(f.net, NULL);
+    down = mu_net_find(f.net, "loss")->metric[0].sum / 3;
+    double numeric = (up - down) / (2 * h);
+    if (fabs(numeric - (double)g) > 1e-3 + 0.02 * fabs(numeric)) fail_msg("gradient %g, numeric %g", (double)g, numeric);
+    done(&f);
+}
+
+static void accumulation_adds_batches(void **state) {
+    (void)state;
+    fixture f;
+    build(&f, BRANCHES, (mu_net_opts){0});
+    step(f.net, NULL);
+    mu_param *w = mu_params_find(f.net->params, "a.weight");
+    float once = w->grad.dense[3];
+    step(f.net, &(mu_step){.phase = MU_TRAIN, .rows = 3, .global_rows = 3, .accumulate = true});
+    if (fabsf(w->grad.dense[3] - 2 * once) > 1e-6f) fail_msg("%g is not twice %g", (double)w->grad.dense[3], (double)once);
+    done(&f);
+}
+
+static void problems_are_all_reported(void **state) {
+    (void)state;
+    fixture f;
+    build(&f, "- {name: c1, type: convolutoin, filters: 4}\n"
+              "- {name: c2, type: convolution, src: data.imag, filters: 4, kernel: 3}\n"
+              "- {name: c3, type: convolution, src: data.image, filters: 4, kernel: 30}\n"
+              "- {name: c3, type: relu, src: data.image}\n"
+              "- {name: d, type: relu, src: e}\n"
+              "- {name: e, type: relu, src: data.image, include: [tset]}\n", (mu_net_opts){0});
+    assert_int_equal(f.status, MU_EJOB);
+    mu_diags_print(&f.job->diags, stdout, false);
+    assert_int_equal(f.job->diags.n_errors, 6);
+    assert_int_equal(f.job->diags.list[0].pos.line, 6);
+    mu_job_destroy(f.job);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        fixture f = {0};
+        static char text[8192];
+        snprintf(text, sizeof text, "%s%s", HEAD, BRANCHES);
+        uint64_t live = mu_alloc_get_stats().n_live;
+        assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f.job, &f.err), MU_OK);
+        f.b = (mu_binder){&f.job->arena, &f.job->diags, ".", registries};
+        mu_data_field fields[2] = {{.name = "image", .shape = MU_SHAPE(2, 8, 8)}, {.name = "label", .store = MU_STORE_I32}};
+        mu_net_opts o = {.net = f.job->net, .fields = fields, .n_fields = 2, .batch = 3, .phase = MU_TRAIN};
+        mu_alloc_fail_at(n);
+        mu_status s = mu_net_create(&f.b, &o, &f.net, &f.err);
+        mu_alloc_fail_at(0);
+        if (s == MU_OK) mu_net_destroy(f.net);
+        mu_job_destroy(f.job);
+        assert_int_equal(mu_alloc_get_stats().n_live, live);
+        if (s == MU_OK) { print_message("%lld allocations\n", (long long)n - 1); break; }
+        assert_true(n < 10000);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
+        cmocka_unit_test(phases_share_parameters),       cmocka_unit_test(sharing_by_name_sums_gradients),
+        cmocka_unit_test(accumulation_adds_batches),     cmocka_unit_test(problems_are_all_reported),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
