@@ -51,23 +51,18 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_LRN, .lrn = d}, err);
 }
 
-static mu_op_args args(const mu_layer *l, const mu_step *step) {
-    return (mu_op_args){.src = l->src[0]->value.f,
-                        .dst = l->out[0].value.f,
-                        .keep = l->keep,
-                        .scratch = l->scratch,
-                        .rows = step->rows};
-}
-
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
+    mu_op_args a = {.src = l->src[0]->value.f, .dst = l->out[0].value.f, .rows = step->rows};
+    a.keep = l->keep;
+    a.scratch = l->scratch;
     return mu_op_forward(l->op, &a, err);
 }
 
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
-    a.ddst = l->out[0].grad.f;
-    a.dsrc = l->src[0]->grad.f;
+    (void)step;
+    mu_op_args a = {.src = l->src[0]->value.f, .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f};
+    a.keep = l->keep;
+    a.scratch = l->scratch;
     return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
 }
 
@@ -87,7 +82,7 @@ const mu_layer_class mu_layer_lrn = {
     .state_size = sizeof(struct lrn),
     .n_src_min = 1,
     .n_src_max = 1,
-    .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST,
+    .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
     .forward = forward,

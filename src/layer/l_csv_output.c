@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_csv_output.c - writes the values of its sources to a CSV file, one line for each sample.
+//
+// Columns are the sample's number (`index`), then the values of every source in logical order. Numbers
+// have nine digits, which read back exactly. See rowfile.h for when the file starts anew.
+#include "layer/infer.h"
+#include "layer/rowfile.h"
+
+#include <inttypes.h>
+
+struct csv_output {
+    const char *path;
+    bool header, index;
+    mu_rowfile file;
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct csv_output, path, MU_PATH, NULL, NULL, "file to write"),
+    MU_FIELD(struct csv_output, header, MU_BOOL, "true", NULL, "begin with a line of column names"),
+    MU_FIELD(struct csv_output, index, MU_BOOL, "true", NULL, "first column is the number of the sample"),
+    {0},
+};
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    char text[96];
+    int64_t n = l->src[0]->value.shape.d[0];
+    for (int k = 0; k < l->n_src; k++) {
+        const mu_shape *in = mu_layer_src_shape(l, k);
+        if (in->n < 1 || in->d[0] != n)
+            return mu_layer_fail(l, err, "`%s` gives %s, not %" PRId64 " rows as `%s`",
+                                 mu_infer_src_name(l, k), mu_shape_text(in, text), n,
+                                 mu_infer_src_name(l, 0));
+    }
+    return MU_OK;
+}
+
+// Place in memory of logical element i of a sample.
+static int64_t stored_at(const mu_shape *s, int64_t i) {
+    if (!mu_shape_is_reordered(s)) return i;
+    int64_t hw = s->d[2] * s->d[3];
+    return i % hw * s->d[1] + i / hw;
+}
+
+static void write_header(const mu_layer *l, const struct csv_output *s) {
+    const char *comma = "";
+    if (s->index) fprintf(s->file.file, "sample"), comma = ",";
+    for (int k = 0; k < l->n_src; k++) {
+        int64_t n = mu_shape_inner(mu_layer_src_shape(l, k), 1);
+        for (int64_t i = 0; i < n; i++, comma = ",") {
+            fprintf(s->file.file, "%s%s", comma, mu_infer_src_name(l, k));
+            if (n > 1) fprintf(s->file.file, ".%" PRId64, i);
+        }
+    }
+    fputc('\n', s->file.file);
+}
+
+static void write_row(const mu_layer *l, const struct csv_output *s, int64_t row, int64_t sample) {
+    const char *comma = "";
+    if (s->index) fprintf(s->file.file, "%" PRId64, sample), comma = ",";
+    for (int k = 0; k < l->n_src; k++) {
+        const mu_tensor *t = &l->src[k]->value;
+        int64_t n = mu_shape_inner(&t->shape, 1);
+        for (int64_t i = 0; i < n; i++, comma = ",") {
+            int64_t at = row * n + stored_at(&t->shape, i);
+            if (t->dtype == MU_I32) fprintf(s->file.file, "%s%" PRId32, comma, t->i[at]);
+            else fprintf(s->file.file, "%s%.9g", comma, (double)t->f[at]);
+        }
+    }
+    fputc('\n', s->file.file);
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    struct csv_output *s = l->state;
+    bool fresh;
+    MU_TRY(mu_rowfile_begin(&s->file, l, s->path, step, &fresh, err));
+    if (fresh && s->header) write_header(l, s);
+    for (int64_t b = 0; b < step->rows; b++) write_row(l, s, b, step->first_sample + b);
+    return mu_rowfile_end(&s->file, l, err);
+}
+
+static void teardown(mu_layer *l) {
+    struct csv_output *s = l->state;
+    mu_rowfile_close(&s->file);
+}
+
+const mu_layer_class mu_layer_csv_output = {
+    .name = "csv_output",
+    .help = "writes values to a CSV file",
+    .fields = fields,
+    .state_size = sizeof(struct csv_output),
+    .n_src_min = 1,
+    .n_src_max = MU_MAX_SRC,
+    .flags = MU_LAYER_OUTPUT,
+    .infer = infer,
+    .forward = forward,
+    .teardown = teardown,
+};

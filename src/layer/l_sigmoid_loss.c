@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_sigmoid_loss.c - cross entropy of sigmoid(x) against targets t in [0, 1], element by element.
+//
+//   loss = loss_weight * sum of max(x, 0) - x*t + log(1 + exp(-|x|)) / batch
+//   dx   = loss_weight * (sigmoid(x) - t) / batch,   dt = -loss_weight * x / batch
+// which never overflows. Targets are numbers of the source's shape (several labels for a sample,
+// or the input of an auto-encoder), or one integer label 0 or 1 for a single score.
+#include "layer/infer.h"
+#include "layer/score.h"
+
+#include <math.h>
+#include <string.h>
+
+struct sigmoid_loss {
+    float loss_weight;
+    mu_metric *loss;
+    bool labels; // targets are integers
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct sigmoid_loss, loss_weight, MU_FLOAT, "1", NULL,
+             "factor of this loss in the training objective"),
+    {0},
+};
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    struct sigmoid_loss *s = l->state;
+    char text[96];
+    s->labels = l->src[1]->value.dtype == MU_I32;
+    if (s->labels) {
+        const mu_shape *in = mu_layer_src_shape(l, 0);
+        MU_TRY(mu_infer_float(l, 0, err));
+        if (in->n < 1 || mu_shape_inner(in, 1) != 1) {
+            mu_status st = mu_layer_fail(l, err, "an integer label needs a single score, `%s` gives %s",
+                                         mu_infer_src_name(l, 0), mu_shape_text(in, text));
+            mu_err_hint(err, "Use softmax_loss for one of several classes.");
+            return st;
+        }
+        MU_TRY(mu_infer_label(l, 1, in->d[0], 2, err));
+    } else {
+        MU_TRY(mu_infer_paired(l, err));
+    }
+    s->loss = mu_layer_add_metric(l, "loss", true);
+    return MU_OK;
+}
+
+static float target(const mu_layer *l, int64_t i) {
+    const struct sigmoid_loss *s = l->state;
+    return s->labels ? (float)l->src[1]->value.i[i] : l->src[1]->value.f[i];
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const struct sigmoid_loss *s = l->state;
+    const float *x = l->src[0]->value.f;
+    int64_t n = step->rows * mu_shape_inner(mu_layer_src_shape(l, 0), 1);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->labels) MU_TRY(mu_label_check(l, l->src[1]->value.i[i], 2, step->first_sample + i, err));
+        sum += (double)(fmaxf(x[i], 0) - x[i] * target(l, i) + log1pf(expf(-fabsf(x[i]))));
+        if (MU_UNLIKELY(isnan(x[i]))) sum = NAN; // fmaxf hides it
+    }
+    s->loss->sum = (double)s->loss_weight * sum;
+    s->loss->weight = (double)step->rows;
+    return MU_OK;
+}
+
+static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
+    (void)err;
+    const struct sigmoid_loss *s = l->state;
+    const float *x = l->src[0]->value.f;
+    float *dx = l->src[0]->grad.f, *dt = l->src[1]->grad.f, scale = s->loss_weight / (float)step->global_rows;
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    int64_t valid = step->rows * mu_shape_inner(in, 1), all = mu_shape_count(in);
+    for (int64_t i = 0; dx && i < valid; i++) {
+        float e = expf(-fabsf(x[i])), p = (x[i] >= 0 ? 1 : e) / (1 + e);
+        dx[i] = scale * (p - target(l, i));
+    }
+    for (int64_t i = 0; dt && i < valid; i++) dt[i] = -scale * x[i];
+    if (dx) memset(dx + valid, 0, (size_t)(all - valid) * sizeof *dx);
+    if (dt) memset(dt + valid, 0, (size_t)(all - valid) * sizeof *dt);
+    return MU_OK;
+}
+
+const mu_layer_class mu_layer_sigmoid_loss = {
+    .name = "sigmoid_loss",
+    .help = "sigmoid cross entropy; sources: scores, targets",
+    .fields = fields,
+    .state_size = sizeof(struct sigmoid_loss),
+    .n_src_min = 2,
+    .n_src_max = 2,
+    .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_softmax.c - softmax over the values of (n, c), or over the channels at each place of (n, c, h, w).
+//
+// Channels are contiguous in memory, so both are rows of c values. For training with labels use
+// softmax_loss, which takes the scores themselves and is exact where probabilities underflow.
+#include "layer/infer.h"
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    char text[96];
+    MU_TRY(mu_infer_float(l, 0, err));
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    if (in->n != 2 && in->n != 4)
+        return mu_layer_fail(l, err, "softmax needs a 2-D or 4-D source, `%s` gives %s",
+                             mu_infer_src_name(l, 0), mu_shape_text(in, text));
+    return mu_layer_add_out(l, NULL, *in, MU_F32, err);
+}
+
+static mu_status setup(mu_layer *l, mu_err *err) {
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    mu_softmax_desc d = {.n = mu_shape_count(in) / in->d[1], .c = in->d[1]};
+    return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_SOFTMAX, .softmax = d}, err);
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    (void)step;
+    mu_op_args a = {
+        .src = l->src[0]->value.f, .dst = l->out[0].value.f, .keep = l->keep, .scratch = l->scratch};
+    return mu_op_forward(l->op, &a, err);
+}
+
+static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
+    (void)step;
+    mu_op_args a = {.dst = l->out[0].value.f, .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f};
+    a.keep = l->keep;
+    a.scratch = l->scratch;
+    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
+}
+
+const mu_layer_class mu_layer_softmax = {
+    .name = "softmax",
+    .help = "probabilities from scores",
+    .n_src_min = 1,
+    .n_src_max = 1,
+    .flags = MU_BACK_NEEDS_DST,
+    .infer = infer,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+};
