@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define X(name) extern const mu_reader_class mu_reader_##name;
 #include "reader_list.inc"
@@ -19,10 +20,17 @@ const mu_registry mu_readers = {"reader", MU_COUNT(list), list};
 
 typedef struct box { mu_reader reader; mu_arena arena; } box;   // what mu_reader_open hands out
 
-mu_status mu_reader_open(const mu_reader_class *class, void *state, mu_srcpos pos, mu_reader **out, mu_err *err) {
+mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos, mu_reader **out,
+                         mu_err *err) {
     box *b = mu_alloc(sizeof *b, "data/reader");
     if (!b) return MU_FAIL_NOMEM(err, "a reader");
     mu_arena_init(&b->arena, "data/reader");
+    void *state = mu_arena_alloc(&b->arena, class->state_size + 1);
+    if (!state) {
+        mu_free(b);
+        return MU_FAIL_NOMEM(err, "a reader");
+    }
+    memcpy(state, bound, class->state_size);
     b->reader = (mu_reader){.class = class, .state = state, .pos = pos, .arena = &b->arena};
     mu_status st = class->open(&b->reader, err);
     if (st != MU_OK) {

@@ -54,9 +54,10 @@ typedef struct mu_reader_class {
 
 extern const mu_registry mu_readers;
 
-// Opens a reader whose fields are bound into `state` (borrowed; must outlive the reader). Errors without
-// a place of their own get `pos`. The reader has an arena of its own.
-MU_MUST_CHECK mu_status mu_reader_open(const mu_reader_class *class, void *state, mu_srcpos pos,
+// Opens a reader whose fields are bound into `bound` (state_size bytes, private part zero). The bytes are
+// copied, so one binding may be opened many times; what they point to must outlive the reader. Errors
+// without a place of their own get `pos`. The reader has an arena of its own.
+MU_MUST_CHECK mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos,
                                        mu_reader **out, mu_err *err);
 void mu_reader_close(mu_reader *r);             // NULL is fine
 

@@ -44,7 +44,7 @@ typedef struct mu_source_opts {
 
 typedef struct mu_source_spec {         // one block of `data:`, bound
     const mu_reader_class *reader;
-    void       *reader_state;           // bound; in the binder's arena
+    const void *reader_state;           // bound; in the binder's arena
     mu_srcpos   pos;
     const mu_node *block;               // for the places of later findings; NULL in tests
     float       scale;

@@ -47,9 +47,10 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
     const mu_plugin *plugin = word ? mu_registry_find(&mu_readers, word) : NULL;
     if (plugin) {
         s.reader = (const mu_reader_class *)(const void *)plugin;       // plugin is its first member
-        s.reader_state = mu_arena_alloc(b->arena, plugin->state_size ? plugin->state_size : 1);
-        if (!s.reader_state) return MU_FAIL_NOMEM(err, "a reader");
-        mu_bind_part parts[] = {{plugin->fields, s.reader_state}, {mu_source_fields, &s}};
+        void *state = mu_arena_alloc(b->arena, plugin->state_size + 1);
+        if (!state) return MU_FAIL_NOMEM(err, "a reader");
+        s.reader_state = state;
+        mu_bind_part parts[] = {{plugin->fields, state}, {mu_source_fields, &s}};
         mu_bind(b, block, s.pos, what, parts, MU_COUNT(parts), (const char *const[]){"reader"}, 1);
         check_mean(b, block, &s);
     } else {
