@@ -63,8 +63,12 @@ static size_t field_keys(const mu_field *f, const char *keys[MAX_COMMON]) {
 static void bind_common(mu_binder *b, const mu_node *node, mu_srcpos where, const char *what,
                         const mu_field *fields, mu_updater *u) {
     const mu_node *map = node && node->kind == MU_MAP ? node : NULL;
-    const char **keys = map && map->n ? mu_arena_array(b->arena, map->n, sizeof *keys) : NULL;
-    size_t n = keys ? map->n : 0;
+    const size_t n = map ? map->n : 0;
+    const char **keys = n ? mu_arena_array(b->arena, n, sizeof *keys) : NULL;
+    if (n && !keys) {
+        mu_diags_no_memory(b->diags);
+        return;
+    }
     for (size_t i = 0; i < n; i++) keys[i] = map->item[i]->key;
     mu_bind(b, map, where, what, &(mu_bind_part){ fields, u }, 1, keys, n);
 }
@@ -110,7 +114,7 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     const mu_srcpos where = node ? node->pos : MU_NOPOS;
     mu_updater *u = mu_arena_alloc(b->arena, sizeof *u);
     if (!u) {
-        mu_diags_add(b->diags, MU_DIAG_ERROR, where, "out of memory for the updater");
+        mu_diags_no_memory(b->diags);
         return NULL;
     }
     u->warmup_from = 1;
