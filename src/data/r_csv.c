@@ -6,11 +6,11 @@
 // label) keeps its record number, takes no memory and fails when it is read, so that the source
 // counts and skips it like any other bad record. Values must be finite.
 //
-// Label words become classes as data/words.h says; `classes` fixes the words and their order, which
+// Label words become classes as data/labels.h says; `classes` fixes the words and their order, which
 // is needed when train and test files do not hold the same set.
 #include "data/infile.h"
 #include "data/reader.h"
-#include "data/words.h"
+#include "data/labels.h"
 
 #include <csv.h>
 #include <inttypes.h>
@@ -69,7 +69,7 @@ static bool reserve(void **p, size_t *cap, size_t need, size_t size) {
 
 typedef struct parse {
     struct csv *s;
-    mu_words    words;
+    mu_labels    words;
     mu_err     *err;
     mu_status   status;         // the first failure; callbacks then do nothing
     int64_t     line, row_line; // being read; where the row began
@@ -153,7 +153,7 @@ static int64_t store_row(parse *p, row *r) {
         } else if (!text[0]) {
             return (int64_t)i;
         } else if (p->status == MU_OK) {
-            p->status = mu_words_add(&p->words, text, strlen(text), &r->label, p->err);
+            p->status = mu_labels_add(&p->words, text, strlen(text), &r->label, p->err);
         }
     }
     r->first = (int64_t)s->n_values;
@@ -219,7 +219,7 @@ static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     if (!class_of) return MU_FAIL_NOMEM(err, "labels");
     int64_t n_classes = (int64_t)s->classes.n;
     mu_status st = MU_OK;
-    if (!n_classes) st = mu_words_number(&p->words, class_of, &n_classes, err);
+    if (!n_classes) st = mu_labels_number(&p->words, class_of, &n_classes, err);
     for (size_t i = 0; s->classes.n && i < n; i++) {
         class_of[i] = -1;                       // not among `classes`: bad when read
         for (size_t k = 0; k < s->classes.n; k++)
@@ -262,7 +262,7 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     if ((strlen(sep) != 1 && !tab) || sep[0] == '"' || sep[0] == '\n')
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or the word tab, not `%s`", sep);
     parse p = {.s = s, .err = err};
-    mu_words_init(&p.words, r->arena);
+    mu_labels_init(&p.words, r->arena);
     mu_infile in = {0};
     mu_status st = mu_infile_open(&in, s->file, err);
     if (st == MU_OK) st = mu_infile_load(&in, err);
@@ -271,7 +271,7 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     if (st == MU_OK && !s->n_rows) st = MU_FAIL(err, MU_EDATA, "`%s` holds no rows", s->file);
     if (st == MU_OK) st = set_shape(r, s, err);
     if (st == MU_OK && s->label_column >= 0) st = number_labels(r, &p, err);
-    mu_words_fini(&p.words);
+    mu_labels_fini(&p.words);
     mu_free(p.text);
     mu_free(p.start);
     r->n_records = (int64_t)s->n_rows;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// words.c - see words.h.
-#include "data/words.h"
+// labels.c - see labels.h.
+#include "data/labels.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-void mu_words_init(mu_words *w, mu_arena *arena) { *w = (mu_words){.arena = arena}; }
+void mu_labels_init(mu_labels *w, mu_arena *arena) { *w = (mu_labels){.arena = arena}; }
 
-void mu_words_fini(mu_words *w) {
+void mu_labels_fini(mu_labels *w) {
     mu_free(w->text);
     mu_free(w->table);
-    *w = (mu_words){0};
+    *w = (mu_labels){0};
 }
 
-static size_t find_slot(const mu_words *w, const char *text, size_t size) {
+static size_t find_slot(const mu_labels *w, const char *text, size_t size) {
     size_t i = (size_t)XXH3_64bits(text, size) & (w->table_size - 1);
     for (; w->table[i]; i = (i + 1) & (w->table_size - 1)) {
         const char *have = w->text[w->table[i] - 1];
@@ -23,12 +23,12 @@ static size_t find_slot(const mu_words *w, const char *text, size_t size) {
     return i;
 }
 
-static mu_status grow(mu_words *w, mu_err *err) {
+static mu_status grow(mu_labels *w, mu_err *err) {
     size_t cap = w->cap ? w->cap * 2 : 64;
-    const char **text = mu_realloc(w->text, cap * sizeof *text, "data/words");
+    const char **text = mu_realloc(w->text, cap * sizeof *text, "data/labels");
     if (!text) return MU_FAIL_NOMEM(err, "label words");
     w->text = text;
-    uint32_t *table = mu_alloc_array(cap * 2, sizeof *table, "data/words");
+    uint32_t *table = mu_alloc_array(cap * 2, sizeof *table, "data/labels");
     if (!table) return MU_FAIL_NOMEM(err, "label words");
     mu_free(w->table);
     w->cap = cap;
@@ -38,7 +38,7 @@ static mu_status grow(mu_words *w, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_words_add(mu_words *w, const char *text, size_t size, int32_t *id, mu_err *err) {
+mu_status mu_labels_add(mu_labels *w, const char *text, size_t size, int32_t *id, mu_err *err) {
     size = strnlen(text, size);         // a NUL inside ends the word
     if (w->n == w->cap) {
         if (w->n >= INT32_MAX / 4) return MU_FAIL(err, MU_EDATA, "too many different labels");
@@ -69,7 +69,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(((const entry *)a)->text, ((const entry *)b)->text);
 }
 
-mu_status mu_words_number(const mu_words *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
+mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
     int32_t top = -1;
     size_t i = 0;
     for (; i < w->n && as_class(w->text[i], &class_of[i]); i++)
@@ -78,7 +78,7 @@ mu_status mu_words_number(const mu_words *w, int32_t *class_of, int64_t *n_class
         *n_classes = (int64_t)top + 1;
         return MU_OK;
     }
-    entry *list = mu_alloc_array(w->n, sizeof *list, "data/words");
+    entry *list = mu_alloc_array(w->n, sizeof *list, "data/labels");
     if (!list) return MU_FAIL_NOMEM(err, "label words");
     for (i = 0; i < w->n; i++) list[i] = (entry){w->text[i], (int32_t)i};
     qsort(list, w->n, sizeof *list, by_text);

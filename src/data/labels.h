@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels.h - the distinct label words of a text file, and their class numbers.
+//
+// Words get provisional ids in order of appearance; mu_labels_number then decides once: if every word
+// is a whole number from 0, that number is the class, otherwise classes count the words in byte order,
+// so that they do not depend on the order of the lines.
+#ifndef MU_DATA_LABELS_H
+#define MU_DATA_LABELS_H
+
+#include "base/alloc.h"
+#include "base/err.h"
+
+#include <stdint.h>
+
+typedef struct mu_labels {
+    mu_arena     *arena;        // borrowed; the texts live there
+    const char  **text;         // [n]
+    size_t        n, cap;
+    uint32_t     *table;        // open addressing: id + 1, 0 = empty; size is a power of two
+    size_t        table_size;
+} mu_labels;
+
+void mu_labels_init(mu_labels *w, mu_arena *arena);
+void mu_labels_fini(mu_labels *w);        // frees the tables, not the texts
+MU_MUST_CHECK mu_status mu_labels_add(mu_labels *w, const char *text, size_t size, int32_t *id, mu_err *err);
+
+// class_of[id] for all ids; returns the number of classes through n_classes.
+MU_MUST_CHECK mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err);
+
+#endif
