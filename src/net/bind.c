@@ -215,6 +215,18 @@ static unsigned phase_mask(mu_net_builder *nb, const mu_node *node, const char *
     return mask;
 }
 
+// Prediction needs no losses, and no output layer whose data field (the label) is not delivered.
+static bool pointless(mu_net_builder *nb, const mu_node *node, const mu_layer_class *c) {
+    if (nb->net->phase != MU_PREDICT || !c) return false;
+    if (c->flags & MU_LAYER_LOSS) return true;
+    const mu_node *src = mu_node_find(node, "src");
+    for (size_t i = 0; (c->flags & MU_LAYER_OUTPUT) && src && src->kind == MU_LIST && i < src->n; i++) {
+        const char *name = mu_node_text(src->item[i]);
+        if (name && !strncmp(name, "data.", 5) && !find_blob(nb->net, name)) return true;
+    }
+    return false;
+}
+
 static bool in_phase(mu_net_builder *nb, const mu_node *node, const char *layer) {
     const mu_node *inc = mu_node_find(node, "include"), *exc = mu_node_find(node, "exclude");
     unsigned include = phase_mask(nb, node, "include", layer), exclude = phase_mask(nb, node, "exclude", layer);
@@ -277,7 +289,7 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
     if (c && !state) return MU_FAIL_NOMEM(err, "a layer");
     if (c) mu_bind(nb->b, node, node->pos, what, parts, c->fields ? 2 : 1, c->params, n_params);
     if (c) check_param_blocks(nb, node, c, name);
-    if (!in_phase(nb, node, name)) {
+    if (!in_phase(nb, node, name) || pointless(nb, node, c)) {
         nb->absent[nb->n_absent++] = name;
         return MU_OK;
     }

@@ -26,8 +26,9 @@ static void check_data_keys(mu_session *s) {
     }
 }
 
-static mu_status open_source(mu_session *s, mu_phase p, mu_err *err) {
+static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
     if (!block) {
         if (p != MU_TRAIN || !s->job->data) return MU_OK;
         mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, s->job->data->pos, "`data` has no `train`");
@@ -121,7 +122,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     bool any = false;
     for (size_t i = 0; i < MU_COUNT(phases); i++)
         if (o->phases & (unsigned)phases[i]) {
-            MU_TRY(open_source(s, phases[i], err));
+            MU_TRY(open_source(s, phases[i], o, err));
             any |= phase_of(s, phases[i])->source != NULL;
         }
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));

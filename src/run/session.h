@@ -24,7 +24,8 @@ typedef struct mu_session {
 
 typedef struct mu_session_opts {
     unsigned phases;            // wanted mu_phase bits; a phase without data in the job stays empty,
-                                // except that a missing `data.train` is a problem when training is wanted
+                                // except that a missing `data.train` is a problem when training is wanted,
+                                // and prediction alone falls back to `data.test`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
 } mu_session_opts;
 
