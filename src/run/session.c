@@ -13,19 +13,6 @@ static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
     return p == MU_TRAIN ? &s->train : p == MU_VALIDATION ? &s->validation : p == MU_TEST ? &s->test : &s->predict;
 }
 
-static void check_data_keys(mu_session *s) {
-    const mu_node *data = s->job->data;
-    static const char *const known[] = {"train", "validation", "test", "predict"};
-    for (size_t i = 0; data && data->kind == MU_MAP && i < data->n; i++) {
-        const char *key = data->item[i]->key;
-        if (mu_choice_find(MU_PHASE_CHOICES, key) >= 0) continue;
-        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, data->item[i]->key_pos, "unknown key `%s` in `data`", key);
-        const char *near = mu_nearest(key, known, MU_COUNT(known));
-        if (near) mu_diag_label(&s->job->diags, g, "did you mean `%s`?", near);
-        else mu_diag_hint(&s->job->diags, g, "Its keys are train, validation, test and predict.");
-    }
-}
-
 static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
     if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
@@ -114,7 +101,6 @@ static void bind_algorithm(mu_session *s) {
 
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
-    check_data_keys(s);
     if (o->phases & MU_TRAIN) {
         s->updater = mu_updater_bind(&s->binder, job->updater);
         bind_algorithm(s);
