@@ -2,7 +2,7 @@
 // o_activation_ref.c - activations as their formulas; derivatives written in terms of y, so that forward
 // and backward may work in place.
 //
-//   relu     y = x > 0 ? x : slope*x              y' = y > 0 ? 1 : slope     (slope >= 0 keeps the sign; NaN stays)
+//   relu     y = x > 0 ? x : slope*x              y' = y > 0 ? 1 : slope    (slope >= 0 keeps the sign)
 //   sigmoid  y = 1/(1+exp(-x))                    y' = y(1-y)
 //   tanh     y = tanh(x)                          y' = 1-y^2
 //   stanh    y = A tanh(Bx), A = 1.7159047, B = 2/3      y' = B(A - y^2/A)

@@ -9,7 +9,8 @@
 #include <string.h>
 
 // Where tap k of output position `out` reads; false outside the image.
-static bool source_of(int64_t out, int64_t k, int64_t stride, int64_t pad, int64_t dil, int64_t size, int64_t *at) {
+static bool source_of(int64_t out, int64_t k, int64_t stride, int64_t pad, int64_t dil, int64_t size,
+                      int64_t *at) {
     *at = out * stride - pad + k * dil;
     return *at >= 0 && *at < size;
 }
@@ -43,7 +44,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static double dweight_at(const mu_conv_desc *d, const mu_op_args *a, int64_t o, int64_t c, int64_t ky, int64_t kx) {
+static double dweight_at(const mu_conv_desc *d, const mu_op_args *a, int64_t o, int64_t c, int64_t ky,
+                         int64_t kx) {
     int64_t channel = o / (d->o / d->groups) * (d->c / d->groups) + c, sy, sx;
     double sum = 0;
     for (int64_t n = 0; n < d->n; n++)

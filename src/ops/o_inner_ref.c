@@ -29,7 +29,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 static void row_gradient(const mu_inner_desc *d, const mu_op_args *a, int64_t o, bool add, float *out) {
     for (int64_t i = 0; i < d->i; i++) {
         double sum = add ? (double)out[i] : 0.0;
-        for (int64_t n = 0; n < d->n; n++) sum += (double)a->ddst[n * d->o + o] * (double)a->src[n * d->i + i];
+        for (int64_t n = 0; n < d->n; n++)
+            sum += (double)a->ddst[n * d->o + o] * (double)a->src[n * d->i + i];
         out[i] = (float)sum;
     }
 }

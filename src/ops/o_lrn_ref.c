@@ -30,7 +30,8 @@ static double returned(const mu_lrn_desc *d, const mu_op_args *a, int64_t i) {
 }
 
 // Sum of f over the window of element (n,y,x,c).
-static double window_sum(const mu_lrn_desc *d, const mu_op_args *a, int64_t n, int64_t y, int64_t x, int64_t c, term f) {
+static double window_sum(const mu_lrn_desc *d, const mu_op_args *a, int64_t n, int64_t y, int64_t x, int64_t c,
+                         term f) {
     int64_t half = d->size / 2;
     double sum = 0;
     if (!d->within) {
@@ -40,7 +41,8 @@ static double window_sum(const mu_lrn_desc *d, const mu_op_args *a, int64_t n, i
     }
     for (int64_t v = y - half; v <= y + half; v++)
         for (int64_t u = x - half; u <= x + half; u++)
-            if (v >= 0 && v < d->h && u >= 0 && u < d->w) sum += f(d, a, ((n * d->h + v) * d->w + u) * d->c + c);
+            if (v >= 0 && v < d->h && u >= 0 && u < d->w)
+                sum += f(d, a, ((n * d->h + v) * d->w + u) * d->c + c);
     return sum;
 }
 

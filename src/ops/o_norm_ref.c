@@ -71,7 +71,8 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
         double rows = d->training ? (double)d->rows : INFINITY; // running statistics do not depend on x
         for (int64_t r = 0; r < d->rows; r++) {
             double xhat = ((double)a->src[r * d->c + c] - mean) * inv;
-            a->dsrc[r * d->c + c] = (float)(scale * ((double)a->ddst[r * d->c + c] - sum / rows - xhat * (product / rows)));
+            double centred = (double)a->ddst[r * d->c + c] - sum / rows - xhat * (product / rows);
+            a->dsrc[r * d->c + c] = (float)(scale * centred);
         }
     }
     return MU_OK;

@@ -27,7 +27,8 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
         const float *y = a->dst + n * d->c, *dy = a->ddst + n * d->c;
         double dot = 0;
         for (int64_t i = 0; i < d->c; i++) dot += (double)dy[i] * (double)y[i];
-        for (int64_t i = 0; i < d->c; i++) a->dsrc[n * d->c + i] = (float)((double)y[i] * ((double)dy[i] - dot));
+        float *dx = a->dsrc + n * d->c;
+        for (int64_t i = 0; i < d->c; i++) dx[i] = (float)((double)y[i] * ((double)dy[i] - dot));
     }
     return MU_OK;
 }

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// conform_op.c - every op implementation against the reference of its primitive, found in the registry.
+//
+// For each case and implementation that accepts it: forward and backward with the same random inputs,
+// parameter gradients written and added, dsrc wanted or not, in place where the contract allows it, rows
+// handed over or factors left (inner product). Outputs and scratch start as NaN, so that reading or
+// forgetting an element shows; guards behind every buffer catch writing too far; forward and backward
+// must not allocate; create must survive every failing allocation.
+#include "base/alloc.h"
+#include "ops/op.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEED 20240611u
+#define GUARD 16
+#define GUARD_VALUE 12345.0f
+
+typedef struct sizes { int64_t src, dst, weight, bias; } sizes;
+
+typedef struct variant {
+    bool accumulate, no_dsrc, in_place, hand_rows, factors;
+    const char *name;
+} variant;
+
+typedef struct buffers {        // all of one run; grads by name as in mu_op_args
+    float *src, *dst, *ddst, *dsrc, *weight, *bias, *dweight, *dbias, *run_mean, *run_var;
+    void *keep, *scratch;
+    mu_op *op;
+    sizes n;
+    int64_t rows_seen;
+} buffers;
+
+// ---- cases ----
+
+// dilation and groups that are not given are 1, output sizes of convolutions are computed: finish_desc
+#define CONV(...) { .prim = MU_PRIM_CONV, .conv = { __VA_ARGS__ } }
+#define POOL(...) { .prim = MU_PRIM_POOL, .pool = { __VA_ARGS__ } }
+#define LRN(...) { .prim = MU_PRIM_LRN, .lrn = { __VA_ARGS__ } }
+#define NORM(...) { .prim = MU_PRIM_NORM, .norm = { .momentum = .1f, __VA_ARGS__ } }
+#define INNER(...) { .prim = MU_PRIM_INNER, .inner = { __VA_ARGS__ } }
+#define ACT(...) { .prim = MU_PRIM_ACTIVATION, .act = { __VA_ARGS__ } }
+#define FULL .bias = true, .need_dsrc = true
+#define IMAGE(n_, c_, h_, w_) .n = n_, .c = c_, .h = h_, .w = w_
+#define KERNEL(k, s, p) .kh = k, .kw = k, .stride_h = s, .stride_w = s, .pad_h = p, .pad_w = p
+
+static const mu_op_desc cases[] = {
+    CONV(IMAGE(2, 3, 9, 7), KERNEL(3, 1, 1), .o = 5, FULL),
+    CONV(IMAGE(3, 1, 12, 12), KERNEL(5, 1, 0), .o = 20, FULL),
+    CONV(IMAGE(2, 20, 8, 8), KERNEL(5, 1, 0), .o = 50, FULL),
+    CONV(IMAGE(2, 32, 8, 8), KERNEL(5, 1, 2), .o = 32, FULL),
+    CONV(IMAGE(1, 3, 23, 19), KERNEL(11, 4, 2), .o = 16, FULL),
+    CONV(IMAGE(2, 16, 6, 5), KERNEL(1, 1, 0), .o = 7, FULL),
+    CONV(IMAGE(2, 16, 7, 7), KERNEL(1, 2, 0), .o = 8, FULL),
+    CONV(IMAGE(2, 8, 7, 6), KERNEL(3, 1, 1), .o = 12, .groups = 2, FULL),
+    CONV(IMAGE(2, 6, 7, 6), KERNEL(3, 2, 1), .o = 9, .groups = 3, FULL),
+    CONV(IMAGE(2, 5, 6, 6), KERNEL(3, 1, 1), .o = 5, .groups = 5, FULL),
+    CONV(IMAGE(2, 4, 6, 6), KERNEL(3, 1, 1), .o = 8, .groups = 4, FULL),
+    CONV(IMAGE(1, 32, 6, 6), KERNEL(3, 1, 1), .o = 32, .groups = 32, FULL),
+    CONV(IMAGE(2, 4, 11, 10), KERNEL(3, 1, 2), .o = 6, .dil_h = 2, .dil_w = 2, FULL),
+    CONV(IMAGE(1, 6, 12, 11), KERNEL(3, 2, 3), .o = 4, .dil_h = 3, .dil_w = 2, .groups = 2, FULL),
+    CONV(IMAGE(2, 3, 8, 10), .kh = 2, .kw = 5, .stride_h = 2, .stride_w = 1, .pad_w = 2, .o = 10, FULL),
+    CONV(IMAGE(2, 3, 7, 7), KERNEL(3, 1, 1), .o = 17, .need_dsrc = true),
+    CONV(IMAGE(2, 3, 7, 7), KERNEL(3, 1, 1), .o = 17, .bias = true),
+
+    POOL(IMAGE(3, 20, 8, 8), KERNEL(2, 2, 0), .oh = 4, .ow = 4),
+    POOL(IMAGE(2, 32, 8, 8), KERNEL(3, 2, 0), .oh = 4, .ow = 4),
+    POOL(IMAGE(2, 1, 7, 9), KERNEL(3, 2, 0), .oh = 3, .ow = 4),
+    POOL(IMAGE(2, 3, 8, 6), KERNEL(3, 2, 1), .oh = 5, .ow = 4),
+    POOL(IMAGE(1, 33, 9, 9), KERNEL(3, 1, 1), .oh = 9, .ow = 9),
+    POOL(IMAGE(2, 5, 6, 7), .kh = 2, .kw = 3, .stride_h = 1, .stride_w = 2, .oh = 5, .ow = 3),
+    POOL(IMAGE(2, 17, 7, 7), KERNEL(2, 3, 0), .oh = 3, .ow = 3),
+    POOL(IMAGE(2, 40, 5, 5), KERNEL(5, 1, 0), .oh = 1, .ow = 1),
+    POOL(IMAGE(1, 2, 20, 20), KERNEL(20, 1, 0), .oh = 1, .ow = 1),
+    POOL(IMAGE(2, 20, 8, 8), KERNEL(2, 2, 0), .oh = 4, .ow = 4, .kind = MU_POOL_AVG, .count_pad = true),
+    POOL(IMAGE(2, 32, 8, 8), KERNEL(3, 2, 0), .oh = 4, .ow = 4, .kind = MU_POOL_AVG, .count_pad = true),
+    POOL(IMAGE(2, 32, 8, 8), KERNEL(3, 2, 0), .oh = 4, .ow = 4, .kind = MU_POOL_AVG),
+    POOL(IMAGE(2, 3, 8, 6), KERNEL(3, 2, 1), .oh = 5, .ow = 4, .kind = MU_POOL_AVG, .count_pad = true),
+    POOL(IMAGE(2, 3, 8, 6), KERNEL(3, 2, 1), .oh = 5, .ow = 4, .kind = MU_POOL_AVG),
+    POOL(IMAGE(1, 65, 4, 4), KERNEL(4, 1, 0), .oh = 1, .ow = 1, .kind = MU_POOL_AVG),
+    POOL(IMAGE(1, 2, 20, 20), KERNEL(20, 1, 0), .oh = 1, .ow = 1, .kind = MU_POOL_AVG),
+
+    LRN(IMAGE(2, 32, 5, 6), .size = 3, .alpha = 5e-1f, .beta = .75f, .k = 1, .within = true),
+    LRN(IMAGE(2, 3, 7, 5), .size = 5, .alpha = 2, .beta = .5f, .k = 1, .within = true),
+    LRN(IMAGE(2, 1, 2, 2), .size = 3, .alpha = 2, .beta = .6f, .k = 2, .within = true),
+    LRN(IMAGE(1, 5, 9, 8), .size = 7, .alpha = 3, .beta = .75f, .k = 1, .within = true),
+    LRN(IMAGE(2, 20, 3, 3), .size = 5, .alpha = 1, .beta = .75f, .k = 1),
+    LRN(IMAGE(2, 96, 2, 3), .size = 5, .alpha = 1e-4f, .beta = .75f, .k = 1),
+    LRN(IMAGE(2, 3, 3, 3), .size = 3, .alpha = 2, .beta = .5f, .k = 1),
+    LRN(IMAGE(2, 3, 3, 3), .size = 7, .alpha = 2, .beta = 1.25f, .k = 2),
+    LRN(IMAGE(2, 1, 3, 3), .size = 5, .alpha = 2, .beta = .75f, .k = 1),
+
+    NORM(.rows = 50, .c = 20, .eps = 1e-5f, .training = true, .affine = true),
+    NORM(.rows = 1031, .c = 33, .eps = 1e-3f, .training = true, .affine = true),
+    NORM(.rows = 9001, .c = 1, .eps = 1e-5f, .training = true, .affine = true),
+    NORM(.rows = 7, .c = 5000, .eps = 1e-5f, .training = true),
+    NORM(.rows = 40, .c = 3, .eps = 1e-5f, .affine = true),
+    NORM(.rows = 40, .c = 32, .eps = 1e-5f),
+
+    INNER(.n = 1, .i = 784, .o = 100, FULL),
+    INNER(.n = 3, .i = 37, .o = 10, FULL),
+    INNER(.n = 8, .i = 500, .o = 33, .need_dsrc = true),
+    INNER(.n = 64, .i = 129, .o = 70, FULL),
+    INNER(.n = 17, .i = 1, .o = 1, FULL),
+    INNER(.n = 5, .i = 64, .o = 500, .bias = true),
+
+    ACT(.count = 1, .kind = MU_ACT_RELU),
+    ACT(.count = 1003, .kind = MU_ACT_RELU),
+    ACT(.count = 1003, .kind = MU_ACT_RELU, .slope = .1f),
+    ACT(.count = 1003, .kind = MU_ACT_SIGMOID),
+    ACT(.count = 1003, .kind = MU_ACT_TANH),
+    ACT(.count = 1003, .kind = MU_ACT_STANH),
+
+    { .prim = MU_PRIM_SOFTMAX, .softmax = { .n = 7, .c = 10 } },
+    { .prim = MU_PRIM_SOFTMAX, .softmax = { .n = 3, .c = 1 } },
+    { .prim = MU_PRIM_SOFTMAX, .softmax = { .n = 3, .c = 32 } },
+    { .prim = MU_PRIM_SOFTMAX, .softmax = { .n = 2, .c = 1003 } },
+
+    { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 3, .per_sample = 1003, .ratio = .5f } },
+    { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 7, .ratio = .3f } },
+    { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 64, .ratio = 0 } },
+};
+
+static void finish_desc(mu_op_desc *d) {
+    if (d->prim != MU_PRIM_CONV) return;
+    mu_conv_desc *c = &d->conv;
+    if (!c->groups) c->groups = 1;
+    if (!c->dil_h) c->dil_h = c->dil_w = 1;
+    c->oh = (c->h + 2 * c->pad_h - c->dil_h * (c->kh - 1) - 1) / c->stride_h + 1;
+    c->ow = (c->w + 2 * c->pad_w - c->dil_w * (c->kw - 1) - 1) / c->stride_w + 1;
+}
+
+static sizes sizes_of(const mu_op_desc *d) {
+    switch (d->prim) {
+    case MU_PRIM_CONV: {
+        const mu_conv_desc *c = &d->conv;
+        return (sizes){c->n * c->h * c->w * c->c, c->n * c->oh * c->ow * c->o,
+                       c->o * c->c / c->groups * c->kh * c->kw, c->bias ? c->o : 0};
+    }
+    case MU_PRIM_POOL: {
+        const mu_pool_desc *p = &d->pool;
+        return (sizes){p->n * p->h * p->w * p->c, p->n * p->oh * p->ow * p->c, 0, 0};
+    }
+    case MU_PRIM_LRN: {
+        int64_t n = d->lrn.n * d->lrn.h * d->lrn.w * d->lrn.c;
+        return (sizes){n, n, 0, 0};
+    }
+    case MU_PRIM_NORM: {
+        int64_t n = d->norm.rows * d->norm.c, p = d->norm.affine ? d->norm.c : 0;
+        return (sizes){n, n, p, p};
+    }
+    case MU_PRIM_INNER:
+        return (sizes){d->inner.n * d->inner.i, d->inner.n * d->inner.o, d->inner.o * d->inner.i,
+                       d->inner.bias ? d->inner.o : 0};
+    case MU_PRIM_ACTIVATION: return (sizes){d->act.count, d->act.count, 0, 0};
+    case MU_PRIM_SOFTMAX: return (sizes){d->softmax.n * d->softmax.c, d->softmax.n * d->softmax.c, 0, 0};
+    case MU_PRIM_DROPOUT:
+        return (sizes){d->dropout.n * d->dropout.per_sample, d->dropout.n * d->dropout.per_sample, 0, 0};
+    }
+    return (sizes){0};
+}
+
+// ---- buffers ----
+
+static float *guarded(int64_t n) {
+    float *p = mu_alloc_array((size_t)n + GUARD, sizeof *p, "test");
+    assert_non_null(p);
+    for (int64_t i = 0; i < n; i++) p[i] = NAN;
+    for (int64_t i = n; i < n + GUARD; i++) p[i] = GUARD_VALUE;
+    return p;
+}
+
+static void check_guard(const float *p, int64_t n, const char *what, const char *who) {
+    for (int64_t i = n; p && i < n + GUARD; i++)
+        if (p[i] != GUARD_VALUE) fail_msg("%s: wrote %g behind the end of %s", who, (double)p[i], what);
+}
+
+// Values in [-2, 2), coarse for pooling so that equal maxima are frequent.
+static float *random_values(int64_t n, const char *purpose, bool coarse) {
+    float *p = guarded(n);
+    mu_rng_fill_uniform(mu_rng_key_make(SEED, purpose), 0, 0, p, (size_t)n);
+    for (int64_t i = 0; i < n; i++) p[i] = coarse ? floorf(p[i] * 6) - 3 : 4 * p[i] - 2;
+    return p;
+}
+
+static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d) {
+    memset(b, 0, sizeof *b);
+    mu_err err;
+    mu_err_clear(&err);
+    if (mu_op_create_class(c, d, &b->op, &err) != MU_OK) fail_msg("%s: %s", c->name, err.msg);
+    b->n = sizes_of(d);
+    b->src = random_values(b->n.src, "src", d->prim == MU_PRIM_POOL);
+    b->ddst = random_values(b->n.dst, "ddst", false);
+    b->dst = guarded(b->n.dst);
+    b->dsrc = guarded(b->n.src);
+    if (b->n.weight) {
+        b->weight = random_values(b->n.weight, "weight", false);
+        b->dweight = random_values(b->n.weight, "old", false);
+    }
+    if (b->n.bias) {
+        b->bias = random_values(b->n.bias, "bias", false);
+        b->dbias = random_values(b->n.bias, "old", false);
+    }
+    if (d->prim == MU_PRIM_NORM) {
+        b->run_mean = random_values(d->norm.c, "mean", false);
+        b->run_var = random_values(d->norm.c, "var", false);
+        for (int64_t i = 0; i < d->norm.c; i++) b->run_var[i] = fabsf(b->run_var[i]) + 0.1f;
+    }
+    b->keep = guarded((int64_t)(b->op->keep_bytes + 3) / 4);
+    b->scratch = guarded((int64_t)(b->op->scratch_bytes + 3) / 4);
+}
+
+static void tear_down(buffers *b, const char *who) {
+    check_guard(b->dst, b->n.dst, "dst", who);
+    check_guard(b->dsrc, b->n.src, "dsrc", who);
+    check_guard(b->dweight, b->n.weight, "dweight", who);
+    check_guard(b->dbias, b->n.bias, "dbias", who);
+    check_guard(b->keep, (int64_t)(b->op->keep_bytes + 3) / 4, "keep", who);
+    check_guard(b->scratch, (int64_t)(b->op->scratch_bytes + 3) / 4, "scratch", who);
+    float *all[] = {b->src,   b->dst,      b->ddst,    b->dsrc, b->weight, b->bias, b->dweight,
+                    b->dbias, b->run_mean, b->run_var, b->keep, b->scratch};
+    for (size_t i = 0; i < MU_COUNT(all); i++) mu_free(all[i]);
+    mu_op_destroy(b->op);
+}
+
+// A receiver of gradient rows that, like a fused update, spoils the weights it was given the rows of.
+static void take_rows(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
+    buffers *b = ctx;
+    int64_t width = b->op->desc.inner.i;
+    assert_int_equal(row0, b->rows_seen);
+    b->rows_seen += n_rows;
+    memcpy(b->dweight + row0 * width, grad, (size_t)(n_rows * width) * sizeof(float));
+    for (int64_t i = row0 * width; i < b->rows_seen * width; i++) b->weight[i] = NAN;
+}
+
+static void run(buffers *b, const variant *v, const char *who) {
+    mu_op_args a = {
+        .src = b->src, .dst = v->in_place ? b->src : b->dst, .ddst = b->ddst,
+        .dsrc = v->no_dsrc ? NULL : v->in_place ? b->ddst : b->dsrc,
+        .weight = b->weight, .bias = b->bias, .dweight = b->dweight, .dbias = b->dbias,
+        .accumulate = v->accumulate, .run_mean = b->run_mean, .run_var = b->run_var,
+        .keep = b->keep, .scratch = b->scratch,
+        .key = mu_rng_key_make(SEED, "dropout"), .step = 3, .first_sample = 1000, .skip_dweight = v->factors,
+    };
+    if (v->hand_rows) a.rows_ready = take_rows, a.rows_ctx = b;
+    mu_err err;
+    mu_err_clear(&err);
+    uint64_t calls = mu_alloc_get_stats().n_calls;
+    if (mu_op_forward(b->op, &a, &err) != MU_OK) fail_msg("%s: forward: %s", who, err.msg);
+    memset(b->scratch, 0xff, b->op->scratch_bytes); // other layers use it between the two
+    if (mu_op_backward(b->op, &a, &err) != MU_OK) fail_msg("%s: backward: %s", who, err.msg);
+    assert_int_equal(mu_alloc_get_stats().n_calls, calls);
+}
+
+// ---- comparison ----
+
+static void compare(const char *who, const char *what, const float *got, const float *want, int64_t n) {
+    double scale = 0;
+    for (int64_t i = 0; want && i < n; i++) scale = fmax(scale, fabs((double)want[i]));
+    double tolerance = 2e-6 * (1 + scale);
+    for (int64_t i = 0; want && i < n; i++) {
+        if (isnan(want[i])) fail_msg("%s: %s[%ld] of the reference is NaN", who, what, (long)i);
+        double diff = fabs((double)got[i] - (double)want[i]);
+        if (!(diff <= tolerance))
+            fail_msg("%s: %s[%ld of %ld] is %.9g, reference %.9g, difference %.2g, tolerance %.2g (seed %u)",
+                     who, what, (long)i, (long)n, (double)got[i], (double)want[i], diff, tolerance, SEED);
+    }
+}
+
+static const mu_op_class *reference_of(mu_prim prim) {
+    for (size_t i = 0; i < mu_ops.n; i++) {
+        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        if (c->prim == prim && c->rank == 0) return c;
+    }
+    fail_msg("no reference for primitive %d", (int)prim);
+    return NULL;
+}
+
+static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, const mu_op_desc *d,
+                       const variant *v) {
+    char who[160];
+    snprintf(who, sizeof who, "case %d (primitive %d), %s, %s", index, (int)d->prim, c->name, v->name);
+    buffers x, y;
+    set_up(&x, c, d);
+    set_up(&y, ref, d);
+    run(&x, v, who);
+    variant plain = *v; // the reference runs out of place and takes its rows itself
+    plain.in_place = plain.hand_rows = false;
+    run(&y, &plain, who);
+    compare(who, "dst", v->in_place ? x.src : x.dst, y.dst, y.n.dst);
+    if (!v->no_dsrc) compare(who, "dsrc", v->in_place ? x.ddst : x.dsrc, y.dsrc, y.n.src);
+    compare(who, "dweight", x.dweight, y.dweight, y.n.weight);
+    compare(who, "dbias", x.dbias, y.dbias, y.n.bias);
+    compare(who, "run_mean", x.run_mean, y.run_mean, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
+    compare(who, "run_var", x.run_var, y.run_var, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
+    if (v->hand_rows) assert_int_equal(x.rows_seen, d->inner.o);
+    tear_down(&x, who);
+    tear_down(&y, who);
+}
+
+static bool wants_dsrc(const mu_op_desc *d) {
+    if (d->prim == MU_PRIM_CONV) return d->conv.need_dsrc;
+    return d->prim != MU_PRIM_INNER || d->inner.need_dsrc;
+}
+
+static bool applies(const mu_op_desc *d, const variant *v) {
+    bool has_params = d->prim == MU_PRIM_CONV || d->prim == MU_PRIM_INNER || d->prim == MU_PRIM_NORM;
+    if (v->in_place) return d->prim == MU_PRIM_ACTIVATION || d->prim == MU_PRIM_DROPOUT;
+    if (v->hand_rows || v->factors) return d->prim == MU_PRIM_INNER && v->no_dsrc == !wants_dsrc(d);
+    if (v->accumulate && !has_params) return false;
+    return v->no_dsrc || wants_dsrc(d);
+}
+
+static const variant variants[] = {
+    { .name = "plain" },
+    { .name = "accumulate", .accumulate = true },
+    { .name = "no dsrc", .no_dsrc = true },
+    { .name = "accumulate, no dsrc", .accumulate = true, .no_dsrc = true },
+    { .name = "in place", .in_place = true },
+    { .name = "rows handed over", .hand_rows = true },
+    { .name = "rows handed over, no dsrc", .hand_rows = true, .no_dsrc = true },
+    { .name = "factors", .factors = true },
+};
+
+// ---- tests ----
+
+static void implementations_agree_with_the_reference(void **state) {
+    (void)state;
+    int n_checked = 0;
+    for (size_t i = 0; i < mu_ops.n; i++) {
+        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        const mu_op_class *ref = reference_of(c->prim);
+        int n_cases = 0;
+        for (size_t k = 0; k < MU_COUNT(cases); k++) {
+            mu_op_desc d = cases[k];
+            finish_desc(&d);
+            if (d.prim != c->prim || (c->accepts && !c->accepts(&d))) continue;
+            mu_op *op;
+            mu_err err;
+            mu_err_clear(&err);
+            mu_status s = mu_op_create_class(c, &d, &op, &err);
+            if (s == MU_EUNSUPPORTED) continue; // a library may refuse only here
+            if (s != MU_OK) fail_msg("%s: %s", c->name, err.msg);
+            mu_op_destroy(op);
+            for (size_t v = 0; v < MU_COUNT(variants); v++)
+                if (applies(&d, &variants[v])) check_case((int)k, c, ref, &d, &variants[v]);
+            n_cases++;
+        }
+        print_message("  %-16s rank %-3d %d cases\n", c->name, c->rank, n_cases);
+        if (!n_cases) fail_msg("%s accepts none of the cases", c->name);
+        n_checked += n_cases;
+    }
+    assert_true(n_checked > 0);
+}
+
+static void create_survives_failing_allocations(void **state) {
+    (void)state;
+    for (size_t k = 0; k < MU_COUNT(cases); k++)
+        for (size_t i = 0; i < mu_ops.n; i++) {
+            const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+            mu_op_desc d = cases[k];
+            finish_desc(&d);
+            if (d.prim != c->prim || (c->accepts && !c->accepts(&d))) continue;
+            uint64_t live = mu_alloc_get_stats().n_live;
+            mu_status s = MU_ENOMEM;
+            for (int64_t n = 1; s == MU_ENOMEM; n++) {
+                mu_op *op = NULL;
+                mu_err err;
+                mu_err_clear(&err);
+                mu_alloc_fail_at(n);
+                s = mu_op_create_class(c, &d, &op, &err);
+                mu_alloc_fail_at(0);
+                if (s == MU_OK) mu_op_destroy(op);
+                else assert_true(op == NULL && err.status == s);
+                assert_int_equal(mu_alloc_get_stats().n_live, live);
+                assert_true(n < 1000);
+            }
+            if (s != MU_OK && s != MU_EUNSUPPORTED) fail_msg("%s: status %s", c->name, mu_status_name(s));
+        }
+}
+
+static void every_class_is_complete(void **state) {
+    (void)state;
+    for (size_t i = 0; i < mu_ops.n; i++) {
+        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        assert_true(c->name && *c->name && c->help && *c->help && strchr(c->name, '_'));
+        assert_true(c->forward && c->backward);
+        assert_null(c->fields);
+        if (strstr(c->name, "_ref")) assert_true(c->rank == 0 && !c->accepts);
+        else assert_true(c->rank > 0);
+    }
+}
+
+static void environment_restricts_the_choice(void **state) {
+    (void)state;
+    mu_op_desc d = { .prim = MU_PRIM_ACTIVATION, .act = { .count = 8, .kind = MU_ACT_RELU } };
+    mu_op *op = NULL;
+    mu_err err;
+    const char *const rows[][2] = {
+        {"ref", "activation_ref"}, {"onednn,vec,ref", "activation_vec"}, {"", "activation_vec"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        mu_err_clear(&err);
+        setenv("MUSTER_OPS", rows[i][0], 1);
+        assert_int_equal(mu_op_create(&d, "relu1", &op, &err), MU_OK);
+        assert_string_equal(op->class->name, rows[i][1]);
+        mu_op_destroy(op);
+    }
+    mu_err_clear(&err);
+    setenv("MUSTER_OPS", "nothing", 1);
+    assert_int_equal(mu_op_create(&d, "relu1", &op, &err), MU_EUNSUPPORTED);
+    assert_non_null(strstr(err.msg, "relu1"));
+    assert_non_null(strstr(err.hint, "MUSTER_OPS"));
+    unsetenv("MUSTER_OPS");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_class_is_complete),
+        cmocka_unit_test(environment_restricts_the_choice),
+        cmocka_unit_test(implementations_agree_with_the_reference),
+        cmocka_unit_test(create_survives_failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
