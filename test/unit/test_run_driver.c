@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_run_driver.c - whole trainings in small: steps allocate nothing, resume is exact, the ways of a
+// gradient agree, policies for bad steps, and every reason to stop.
+#include "base/rng.h"
+#include "run/driver.h"
+#include "run/stopflag.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_MALLOC 0
+#else
+#define COUNTS_MALLOC 1 // every malloc of this process, libraries included, passes here
+static atomic_long n_mallocs;
+extern void *__libc_malloc(size_t);
+void *malloc(size_t size) {
+    atomic_fetch_add(&n_mallocs, 1);
+    return __libc_malloc(size);
+}
+#endif
+
+#define NET                                                                                        \
+    "net:\n"                                                                                       \
+    "- {name: conv, type: convolution, src: data.image, filters: 6, kernel: 3, pad: 1}\n"          \
+    "- {name: pool, type: pooling, method: max, kernel: 2}\n"                                      \
+    "- {name: norm, type: lrn, size: 3, region: within}\n"                                         \
+    "- {name: ip1, type: inner_product, outputs: 40}\n"                                            \
+    "- {name: relu, type: relu}\n"                                                                 \
+    "- {name: drop, type: dropout, ratio: 0.3}\n"                                                  \
+    "- {name: ip2, type: inner_product, outputs: 4}\n"                                             \
+    "- {name: loss, type: softmax_loss, src: [ip2, data.label]}\n"
+#define DATA                                                                                       \
+    "data:\n"                                                                                      \
+    "  train: {reader: synthetic, shape: [2, 8, 8], classes: 4, records: 90}\n"                    \
+    "  test: {reader: synthetic, shape: [2, 8, 8], classes: 4, records: 50}\n"
+#define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: {type: step, base: 0.05, gamma: 0.5, every: 30}}\n"
+
+static char folder[] = "test-run-XXXXXX";
+
+typedef struct training { mu_job *job; mu_session *s; mu_run_result r; mu_err err; mu_status status; } training;
+
+static void open_job(training *t, const char *text, const char *const *sets, size_t n_sets) {
+    memset(t, 0, sizeof *t);
+    mu_status st = mu_job_parse("t.yaml", text, strlen(text), sets, n_sets, &t->job, &t->err);
+    if (st == MU_OK) st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
+    if (st != MU_OK) {
+        if (t->job) mu_diags_print(&t->job->diags, stderr, false);
+        fail_msg("%s", t->err.msg);
+    }
+}
+
+static void close_job(training *t) {
+    mu_session_close(t->s);
+    mu_job_destroy(t->job);
+}
+
+static void train(training *t, const char *text, const char *out, bool resume, const char *const *sets, size_t n_sets) {
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/%s", folder, out);
+    open_job(t, text, sets, n_sets);
+    mu_run_opts o = {.out = resume ? NULL : dir, .resume = resume ? dir : NULL};
+    t->status = mu_run_train(t->s, &o, &t->r, &t->err);
+}
+
+static void expect_same_params(const training *a, const training *b, double tolerance) {
+    for (int i = 0; i < a->s->params->n; i++) {
+        const mu_param *p = a->s->params->list[i], *q = b->s->params->list[i];
+        for (size_t k = 0; k < p->count; k++) {
+            double d = fabs((double)p->value[k] - (double)q->value[k]);
+            if (!(d <= tolerance)) fail_msg("%s[%zu]: %.9g and %.9g", p->name, k, (double)p->value[k], (double)q->value[k]);
+        }
+    }
+}
+
+static void a_step_allocates_nothing(void **state) {
+    (void)state;
+    training t;
+    open_job(&t, "name: t\ntrain: {batch: 16, steps: 100}\n" DATA NET SGD, NULL, 0);
+    mu_worker w;
+    mu_worker_init(&w, t.s);
+    mu_err err;
+    mu_err_clear(&err);
+    assert_int_equal(mu_source_start(t.s->train.source, &err), MU_OK);
+    for (int i = 0; i < 20; i++) assert_int_equal(mu_worker_step(&w, &err), MU_OK);
+    uint64_t before = mu_alloc_get_stats().n_calls;
+#if COUNTS_MALLOC
+    long mallocs = atomic_load(&n_mallocs);
+#endif
+    for (int i = 0; i < 50; i++) assert_int_equal(mu_worker_step(&w, &err), MU_OK);
+    assert_int_equal(mu_alloc_get_stats().n_calls, before);
+#if COUNTS_MALLOC
+    long more = atomic_load(&n_mallocs) - mallocs;
+    if (more) fail_msg("%ld calls of malloc in 50 steps", more);
+#endif
+    mu_source_stop(t.s->train.source);
+    close_job(&t);
+}
+
+static void resume_is_exact(void **state) {
+    (void)state;
+    static const char *const updaters[] = {"sgd, momentum: 0.9, nothing: 0", "nesterov, momentum: 0.9", "adam", "adadelta", "rmsprop", "adagrad", "adamax"};
+    for (size_t u = 0; u < MU_COUNT(updaters); u++) {
+        char text[4096], one[32], two[32];
+        snprintf(text, sizeof text, "name: t\ntrain: {batch: 16, steps: 100}\n" DATA NET "updater: {type: %s, decay: 0.001, rate: 0.01}\n",
+                 u ? updaters[u] : "sgd, momentum: 0.9");
+        snprintf(one, sizeof one, "whole%zu", u);
+        snprintf(two, sizeof two, "halves%zu", u);
+        training whole, first, second;
+        train(&whole, text, one, false, NULL, 0);
+        if (whole.status != MU_OK) fail_msg("%s", whole.err.msg);
+        const char *half[] = {"train.steps=50"};
+        train(&first, text, two, false, half, 1);
+        assert_int_equal(first.status, MU_OK);
+        train(&second, text, two, true, NULL, 0);
+        if (second.status != MU_OK) fail_msg("%s", second.err.msg);
+        assert_int_equal(second.r.steps, 100);
+        expect_same_params(&whole, &second, 0);
+        close_job(&whole);
+        close_job(&first);
+        close_job(&second);
+    }
+}
+
+static void the_ways_of_a_gradient_agree(void **state) {
+    (void)state;
+    const char *text = "name: t\ntrain: {batch: 16, steps: 40}\n" DATA NET SGD;
+    training fused, deferred, dense;
+    train(&fused, text, "fused", false, NULL, 0);
+    const char *skip[] = {"train.nonfinite=skip"};
+    train(&deferred, text, "deferred", false, skip, 1);
+    const char *clip[] = {"updater.clip_norm=1e6"};
+    train(&dense, text, "dense", false, clip, 1);
+    assert_int_equal(fused.status, MU_OK);
+    assert_int_equal(deferred.status, MU_OK);
+    assert_int_equal(dense.status, MU_OK);
+    expect_same_params(&fused, &deferred, 2e-5);
+    expect_same_params(&fused, &dense, 2e-5);
+    close_job(&fused);
+    close_job(&deferred);
+    close_job(&dense);
+}
+
+static void accumulation_equals_a_larger_batch(void **state) {
+    (void)state;
+    const char *text = "name: t\ntrain: {batch: 32, steps: 20}\n" DATA NET SGD;
+    training large, small;
+    const char *sets[] = {"train.batch=8", "train.accumulate=4"};
+    train(&large, text, "large", false, NULL, 0);
+    train(&small, text, "small", false, sets, 2);
+    assert_int_equal(large.status, MU_OK);
+    assert_int_equal(small.status, MU_OK);
+    expect_same_params(&large, &small, 2e-5);
+    close_job(&large);
+    close_job(&small);
+}
+
+static void divergence_is_named_and_stops(void **state) {
+    (void)state;
+    training t;
+    const char *sets[] = {"updater.rate=1e18"};
+    train(&t, "name: t\ntrain: {batch: 16, steps: 100}\n" DATA NET SGD, "diverged", false, sets, 1);
+    assert_int_equal(t.status, MU_EDIVERGED);
+    print_message("%s\n", t.err.msg);
+    assert_non_null(strstr(t.err.msg, "not finite at step"));
+    assert_true(t.err.pos.line > 0);
+    close_job(&t);
+}
+
+static int n_messages;
+static void count_message(void *ctx, const char *text) {
+    (void)ctx;
+    (void)text;
+    n_messages++;
+}
+
+// A hook in the middle of training: spoils one weight for one step, as a bad record or a bug would.
+typedef struct saboteur { mu_session *s; int64_t at; bool done; } saboteur;
+static void spoil(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *sc, bool best) {
+    saboteur *x = ctx;
+    (void)phase;
+    (void)sc;
+    (void)best;
+    if (m->step >= x->at && !x->done) {
+        x->done = true;
+        mu_params_find(x->s->params, "ip1.weight")->value[3] = NAN;
+    }
+}
+
+static void rollback_returns_to_the_checkpoint(void **state) {
+    (void)state;
+    training t;
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/rollback", folder);
+    const char *sets[] = {"train.nonfinite=rollback", "checkpoint.every=10 steps", "test.every=7 steps", "checkpoint.best=false"};
+    open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
+    saboteur x = {t.s, 28, false};
+    n_messages = 0;
+    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .judged = spoil, .message = count_message}};
+    t.status = mu_run_train(t.s, &o, &t.r, &t.err);
+    if (t.status != MU_OK) fail_msg("%s", t.err.msg);
+    assert_true(x.done);
+    assert_int_equal(t.r.rollbacks, 1);
+    assert_int_equal(t.r.steps, 60);
+    assert_true(n_messages >= 1);
+    assert_true(fabs(t.r.rate - 0.05 * 0.5 * 0.5) < 1e-9); // one schedule drop, one halving
+    close_job(&t);
+}
+
+static void skipping_gives_up_in_the_end(void **state) {
+    (void)state;
+    training t;
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/skip", folder);
+    const char *sets[] = {"train.nonfinite=skip", "train.max_bad_steps=5", "test.every=7 steps", "checkpoint.every=never"};
+    open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
+    saboteur x = {t.s, 14, false};
+    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .judged = spoil}};
+    t.status = mu_run_train(t.s, &o, &t.r, &t.err);
+    assert_int_equal(t.status, MU_EDIVERGED); // the weight stays bad: skipping cannot help
+    close_job(&t);
+}
+
+static void every_reason_to_stop(void **state) {
+    (void)state;
+    static const struct { const char *set, *why; } cases[] = {
+        {"train.steps=7", "steps"}, {"train.epochs=2", "epochs"}, {"train.deadline=0.3", "deadline"},
+        {"train.target_accuracy=0.05", "target"}, {"train.patience=2", "patience"},
+    };
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        training t;
+        char name[32];
+        snprintf(name, sizeof name, "stop%zu", i);
+        // a rate of zero never improves; without a limit of its own each case runs long
+        const char *sets[] = {cases[i].set, i == 4 ? "updater.rate=0" : "seed=1"};
+        train(&t, "name: t\ntrain: {batch: 16, deadline: 60}\n" DATA NET SGD, name, false, sets, 2);
+        if (t.status != MU_OK) fail_msg("%s: %s", cases[i].set, t.err.msg);
+        assert_string_equal(t.r.why, cases[i].why);
+        assert_true(t.r.tested);
+        assert_int_equal(t.r.test.samples, 50);
+        assert_true(access(t.r.model, R_OK) == 0);
+        close_job(&t);
+    }
+}
+
+static void raise_signal(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *sc, bool best) {
+    (void)m;
+    (void)phase;
+    (void)sc;
+    (void)best;
+    raise(*(int *)ctx);
+}
+
+static void a_signal_saves_and_ends(void **state) {
+    (void)state;
+    static const int signals[] = {SIGINT, SIGTERM};
+    static const mu_status expect[] = {MU_EINTERRUPTED, MU_ETERMINATED};
+    for (int i = 0; i < 2; i++) {
+        training t;
+        char dir[256];
+        snprintf(dir, sizeof dir, "%s/signal%d", folder, i);
+        open_job(&t, "name: t\ntrain: {batch: 16, deadline: 60}\ntest: {every: 5 steps}\ncheckpoint: {every: never}\n" DATA NET SGD, NULL, 0);
+        mu_err_clear(&t.err);
+        assert_int_equal(mu_stop_install(&t.err), MU_OK);
+        int sig = signals[i];
+        mu_run_opts o = {.out = dir, .watch = {.ctx = &sig, .judged = raise_signal}};
+        t.status = mu_run_train(t.s, &o, &t.r, &t.err);
+        mu_stop_uninstall();
+        mu_stop_reset();
+        assert_int_equal(t.status, expect[i]);
+        assert_int_equal(t.r.steps, 5);
+        mu_err err;
+        mu_err_clear(&err);
+        if (mu_ckpt_verify(t.r.checkpoint, &err) != MU_OK) fail_msg("%s", err.msg);
+        close_job(&t);
+    }
+}
+
+static void learning_lowers_the_loss(void **state) {
+    (void)state;
+    training t;
+    const char *sets[] = {"train.epochs=30"};
+    train(&t, "name: t\ntrain: {batch: 16, epochs: 1}\n" DATA NET SGD, "learn", false, sets, 1);
+    assert_int_equal(t.status, MU_OK);
+    print_message("train loss %g, test accuracy %g\n", t.r.train_loss, t.r.test.accuracy);
+    assert_true(t.r.train_loss < 0.7); // chance is ln 4 = 1.386
+    close_job(&t);
+}
+
+int main(void) {
+    if (!mkdtemp(folder)) return 1;
+    print_message("folder %s\n", folder);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_allocates_nothing),        cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(the_ways_of_a_gradient_agree),    cmocka_unit_test(accumulation_equals_a_larger_batch),
+        cmocka_unit_test(divergence_is_named_and_stops),   cmocka_unit_test(rollback_returns_to_the_checkpoint),
+        cmocka_unit_test(skipping_gives_up_in_the_end),    cmocka_unit_test(every_reason_to_stop),
+        cmocka_unit_test(a_signal_saves_and_ends),         cmocka_unit_test(learning_lowers_the_loss),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command) ? 1 : failed;
+}
