@@ -30,7 +30,8 @@ static void set_defaults(mu_binder *b, const char *what, const mu_bind_part *par
     for (size_t p = 0; p < n_parts; p++)
         for (const mu_field *f = parts[p].fields; f && f->key; f++)
             if (f->def && !mu_field_set_default(b, f, what, parts[p].out) && !b->diags->no_memory)
-                mu_diags_add(b->diags, MU_DIAG_ERROR, MU_NOPOS, "internal: bad default `%s` of `%s` in %s", f->def, f->key, what);
+                mu_diags_add(b->diags, MU_DIAG_ERROR, MU_NOPOS, "internal: bad default `%s` of `%s` in %s",
+                             f->def, f->key, what);
 }
 
 // Reports the key; returns the valid key it probably stands for.
@@ -40,7 +41,8 @@ static const char *unknown_key(mu_binder *b, const mu_node *item, const char *wh
     for (size_t p = 0; p < n_parts; p++)
         for (const mu_field *f = parts[p].fields; f && f->key; f++) mu_words_add(b->diags, &valid, f->key);
     for (size_t i = 0; i < n_other; i++) mu_words_add(b->diags, &valid, other_keys[i]);
-    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->key_pos, "unknown key `%s` in %s", item->key, what);
+    mu_diag *g =
+        mu_diags_add(b->diags, MU_DIAG_ERROR, item->key_pos, "unknown key `%s` in %s", item->key, what);
     return mu_diag_suggest(b->diags, g, item->key, &valid, "keys");
 }
 
@@ -48,7 +50,8 @@ static void set_item(mu_binder *b, const mu_field *f, const mu_node *item, const
     if (!mu_node_is_null(item)) {
         mu_field_set(b, f, item, what, out);
     } else if (!item->pos.span) {       // nothing at all after the colon; `~` means "as if left out"
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->key_pos, "`%s` in %s has no value", f->key, what);
+        mu_diag *g =
+            mu_diags_add(b->diags, MU_DIAG_ERROR, item->key_pos, "`%s` in %s has no value", f->key, what);
         mu_diag_label(b->diags, g, "needs %s", mu_field_expects(f->type));
     } else if (!f->def) {
         mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "`%s` in %s must be given", f->key, what);
@@ -62,7 +65,8 @@ static void report_missing(mu_binder *b, const mu_node *map, mu_srcpos where, co
             if (f->def || mu_node_find(map, f->key) || has_word(meant->v, meant->n, f->key)) continue;
             mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, where, "missing key `%s` in %s", f->key, what);
             mu_diag_label(b->diags, g, "add `%s: ...`", f->key);
-            mu_diag_hint(b->diags, g, "`%s` is %s: %s.", f->key, mu_field_expects(f->type), f->help ? f->help : "");
+            mu_diag_hint(b->diags, g, "`%s` is %s: %s.", f->key, mu_field_expects(f->type),
+                         f->help ? f->help : "");
         }
 }
 
@@ -70,8 +74,9 @@ void mu_bind(mu_binder *b, const mu_node *map, mu_srcpos where, const char *what
              const mu_bind_part *parts, size_t n_parts, const char *const *other_keys, size_t n_other) {
     set_defaults(b, what, parts, n_parts);
     if (!mu_node_is_null(map) && map->kind != MU_MAP) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, map->pos, "%s must be a block of `key: value` lines, not a %s",
-                                  what, map->kind == MU_LIST ? "list" : "single value");
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, map->pos,
+                                  "%s must be a block of `key: value` lines, not a %s", what,
+                                  map->kind == MU_LIST ? "list" : "single value");
         if (map->kind == MU_LIST) mu_diag_hint(b->diags, g, "Leave the `- ` before the keys out.");
         return;
     }
@@ -112,8 +117,8 @@ static void missing_type(mu_binder *b, const mu_node *node, mu_srcpos where, con
     mu_diag_list(b->diags, g, &known, plural);
 }
 
-static const mu_plugin *find_plugin(mu_binder *b, const mu_node *word, const char *what, const mu_registry *reg,
-                                    const char *type_key) {
+static const mu_plugin *find_plugin(mu_binder *b, const mu_node *word, const char *what,
+                                    const mu_registry *reg, const char *type_key) {
     const mu_plugin *found = mu_registry_find(reg, word->text);
     if (found) return found;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, word->pos, "unknown %s%s `%.60s` in %s", reg->kind,
@@ -131,7 +136,8 @@ mu_class_ref mu_bind_class(mu_binder *b, const mu_node *node, mu_srcpos where, c
                            const char *const *other_keys, size_t n_other) {
     const mu_class_ref none = {0};
     if (node && node->kind == MU_LIST) {
-        mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "%s must be a word or a block with `%s`, not a list", what, type_key);
+        mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "%s must be a word or a block with `%s`, not a list",
+                     what, type_key);
         return none;
     }
     const mu_node *word = node && node->kind == MU_MAP ? mu_node_find(node, type_key) : node;
@@ -158,11 +164,13 @@ mu_class_ref mu_bind_class(mu_binder *b, const mu_node *node, mu_srcpos where, c
     return (mu_class_ref){plugin, state};
 }
 
-bool mu_bind_defaults(mu_arena *arena, const mu_field *fields, void *out, const mu_registry *const *registries) {
+bool mu_bind_defaults(mu_arena *arena, const mu_field *fields, void *out,
+                      const mu_registry *const *registries) {
     mu_diags diags;
     mu_diags_init(&diags, arena);
     mu_binder b = {.arena = arena, .diags = &diags, .folder = ".", .registries = registries};
     bool good = true;
-    for (const mu_field *f = fields; f && f->key; f++) good = mu_field_set_default(&b, f, "the table", out) && good;
+    for (const mu_field *f = fields; f && f->key; f++)
+        good = mu_field_set_default(&b, f, "the table", out) && good;
     return good;
 }

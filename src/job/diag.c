@@ -81,7 +81,8 @@ void mu_diag_hint(mu_diags *d, mu_diag *g, const char *fmt, ...) {
 
 void mu_diags_add_err(mu_diags *d, const mu_err *err) {
     if (err->status == MU_ENOMEM) mu_diags_no_memory(d);
-    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, err->pos, "%s%s%s", err->msg, err->note[0] ? " " : "", err->note);
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, err->pos, "%s%s%s", err->msg, err->note[0] ? " " : "",
+                              err->note);
     if (err->hint[0]) mu_diag_hint(d, g, "%s", err->hint);
 }
 

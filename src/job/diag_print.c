@@ -185,7 +185,8 @@ void mu_diags_print_json(const mu_diags *d, FILE *out) {
         fprintf(out, "%s{\"severity\": \"%s\", \"path\": ", i ? ",\n " : "",
                 g->severity == MU_DIAG_ERROR ? "error" : "warning");
         put_json(g->pos.path, out);
-        fprintf(out, ", \"line\": %d, \"col\": %d, \"span\": %d, \"message\": ", g->pos.line, g->pos.col, g->pos.span);
+        fprintf(out, ", \"line\": %d, \"col\": %d, \"span\": %d, \"message\": ", g->pos.line, g->pos.col,
+                g->pos.span);
         put_json(g->msg, out);
         fputs(", \"label\": ", out);
         put_json(g->label, out);

@@ -14,7 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
-typedef struct place { mu_binder *b; const mu_field *f; const char *what; } place;     // of the value, for messages
+// Of the value, for messages.
+typedef struct place { mu_binder *b; const mu_field *f; const char *what; } place;
 
 const char *mu_field_expects(mu_field_type t) {
     switch (t) {
@@ -53,11 +54,11 @@ static const char *shorten(const char *text, char out[SHOWN + 4]) {
 static mu_diag *fail_expected(const place *p, const mu_node *n) {
     const char *want = mu_field_expects(p->f->type);
     if (n->kind != MU_SCALAR)
-        return mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, not a %s", p->f->key, p->what,
-                            want, n->kind == MU_LIST ? "list" : "block");
+        return mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, not a %s", p->f->key,
+                            p->what, want, n->kind == MU_LIST ? "list" : "block");
     char shown[SHOWN + 4];
-    return mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, found `%s`", p->f->key, p->what,
-                        want, shorten(n->text, shown));
+    return mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, found `%s`", p->f->key,
+                        p->what, want, shorten(n->text, shown));
 }
 
 // The text of a scalar that may be a number or bool, NULL after reporting.
@@ -77,14 +78,15 @@ static const char *any_text(const place *p, const mu_node *n) {
 static bool in_range(const place *p, const mu_node *n, double v) {
     mu_range r;
     if (!mu_range_parse(p->f->range, &r)) {
-        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: bad range `%s` of `%s`", p->f->range, p->f->key);
+        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: bad range `%s` of `%s`", p->f->range,
+                     p->f->key);
         return false;
     }
     if (mu_range_has(&r, v)) return true;
     char rule[112], shown[SHOWN + 4];
     mu_range_describe(&r, rule, sizeof rule);
-    mu_diag *g = mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is out of range: %s", p->f->key, p->what,
-                              shorten(n->text, shown));
+    mu_diag *g = mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is out of range: %s", p->f->key,
+                              p->what, shorten(n->text, shown));
     mu_diag_label(p->b->diags, g, "must be %s", rule);
     return false;
 }
@@ -112,7 +114,8 @@ static bool read_double(const place *p, const mu_node *n, double most, double *o
     }
     if (!in_range(p, n, v)) return false;
     if (fabs(v) > most) {
-        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is too large: %s", p->f->key, p->what, text);
+        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is too large: %s", p->f->key, p->what,
+                     text);
         return false;
     }
     *out = v;
@@ -169,8 +172,8 @@ static void set_pair(const place *p, const mu_node *n, int64_t *out) {
     int64_t v[2];
     if (n->kind == MU_LIST) {
         if (n->n != 2) {
-            mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, found %zu numbers", p->f->key,
-                         p->what, mu_field_expects(MU_PAIR), n->n);
+            mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, found %zu numbers",
+                         p->f->key, p->what, mu_field_expects(MU_PAIR), n->n);
             return;
         }
         bool first = read_int(p, n->item[0], &v[0]);
@@ -242,7 +245,8 @@ static void set_class(const place *p, const mu_node *n, mu_class_ref *out) {
     for (size_t i = 0; p->b->registries && p->b->registries[i]; i++)
         if (!strcmp(p->b->registries[i]->kind, p->f->choices)) reg = p->b->registries[i];
     if (!reg) {
-        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: no registry of `%s` for `%s`", p->f->choices, p->f->key);
+        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: no registry of `%s` for `%s`",
+                     p->f->choices, p->f->key);
         return;
     }
     char *what = mu_arena_printf(p->b->arena, "`%s` in %s", p->f->key, p->what);

@@ -117,7 +117,8 @@ mu_status mu_job_load(const char *path, const char *const *sets, size_t n_sets, 
     int error = read_file(path, text, most, &size);
     if (error) {
         mu_srcpos whole = {.path = job->path};
-        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, whole, "cannot read the job file: %s", strerror(error));
+        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, whole, "cannot read the job file: %s",
+                                  strerror(error));
         if (error == ENOENT) mu_diag_hint(&job->diags, g, "`muster init` writes an example job.");
     } else {
         s = build(job, text, size, sets, n_sets, err);

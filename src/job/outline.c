@@ -14,22 +14,31 @@ static const mu_field top_fields[] = {
 static const mu_field train_fields[] = {
     MU_FIELD(mu_train_opts, algorithm, MU_STRING, "bp", NULL, "how one batch is trained"),
     MU_FIELD(mu_train_opts, batch, MU_INT, "64", "[1,1M]", "records per update, over all learners"),
-    MU_FIELD(mu_train_opts, accumulate, MU_INT, "1", "[1,1M]", "batches whose gradients are summed for one update"),
+    MU_FIELD(mu_train_opts, accumulate, MU_INT, "1", "[1,1M]",
+             "batches whose gradients are summed for one update"),
     MU_FIELD(mu_train_opts, epochs, MU_DOUBLE, "0", "[0,1M]", "passes over the training data; 0 = no limit"),
     MU_FIELD(mu_train_opts, steps, MU_INT, "0", "[0,)", "updates; 0 = no limit"),
-    MU_FIELD(mu_train_opts, deadline, MU_DURATION, "0", "[0,)", "time of training, such as 90s or 2h; 0 = no limit"),
+    MU_FIELD(mu_train_opts, deadline, MU_DURATION, "0", "[0,)",
+             "time of training, such as 90s or 2h; 0 = no limit"),
     MU_FIELD_ENUM(mu_train_opts, nonfinite, "stop", "stop|skip|rollback",
                   "what to do when the loss or a gradient is not finite"),
-    MU_FIELD(mu_train_opts, max_bad_steps, MU_INT, "10", "[1,)", "non-finite steps in a row before `skip` gives up"),
-    MU_FIELD(mu_train_opts, patience, MU_INT, "0", "[0,)", "stop after this many validations without improvement; 0 = off"),
-    MU_FIELD(mu_train_opts, min_improvement, MU_DOUBLE, "0", "[0,)", "smallest change that counts as improvement"),
-    MU_FIELD(mu_train_opts, target_accuracy, MU_DOUBLE, "0", "[0,1]", "stop when this accuracy is reached; 0 = off"),
-    MU_FIELD(mu_train_opts, shuffle, MU_BOOL, "true", NULL, "a new order of the training records in each epoch"),
-    MU_FIELD(mu_train_opts, init_from, MU_PATHS, "", NULL, "checkpoints or safetensors files with initial values, by name"),
+    MU_FIELD(mu_train_opts, max_bad_steps, MU_INT, "10", "[1,)",
+             "non-finite steps in a row before `skip` gives up"),
+    MU_FIELD(mu_train_opts, patience, MU_INT, "0", "[0,)",
+             "stop after this many validations without improvement; 0 = off"),
+    MU_FIELD(mu_train_opts, min_improvement, MU_DOUBLE, "0", "[0,)",
+             "smallest change that counts as improvement"),
+    MU_FIELD(mu_train_opts, target_accuracy, MU_DOUBLE, "0", "[0,1]",
+             "stop when this accuracy is reached; 0 = off"),
+    MU_FIELD(mu_train_opts, shuffle, MU_BOOL, "true", NULL,
+             "a new order of the training records in each epoch"),
+    MU_FIELD(mu_train_opts, init_from, MU_PATHS, "", NULL,
+             "checkpoints or safetensors files with initial values, by name"),
     {0},
 };
 static const mu_field test_fields[] = {
-    MU_FIELD(mu_test_opts, every, MU_INTERVAL, "1 epoch", NULL, "how often validation or test data is evaluated"),
+    MU_FIELD(mu_test_opts, every, MU_INTERVAL, "1 epoch", NULL,
+             "how often validation or test data is evaluated"),
     MU_FIELD(mu_test_opts, batch, MU_INT, "0", "[0,1M]", "records per batch; 0 = as in training"),
     MU_FIELD(mu_test_opts, at_start, MU_BOOL, "false", NULL, "also evaluate before the first step"),
     {0},
@@ -53,7 +62,8 @@ static const mu_field log_fields[] = {
 
 static const mu_job_section sections[] = {
     {"", "keys at the top of the file", top_fields},
-    {"data", "where records come from: a block with `reader` for each of train, validation, test, predict", NULL},
+    {"data", "where records come from: a block with `reader` for each of train, validation, test, predict",
+     NULL},
     {"net", "the layers, from input to loss: a list of blocks with `name` and `type`", NULL},
     {"train", "how long and in which batches to train", train_fields},
     {"updater", "from gradients to new weights: a block with `type` and `rate`", NULL},
@@ -120,17 +130,20 @@ static mu_node *need_section(mu_job *job, const mu_words *meant, const char *key
     if (!mu_node_is_null(n)) return n;
     if (is_meant(meant, key)) return NULL;
     mu_srcpos pos = n ? n->key_pos : (mu_srcpos){.path = job->path};
-    mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos, n ? "section `%s` is empty" : "missing section `%s`", key);
+    mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos,
+                              n ? "section `%s` is empty" : "missing section `%s`", key);
     mu_diag_hint(&job->diags, g, "%s", hint);
     return NULL;
 }
 
 static void check_data(mu_job *job, const mu_words *meant) {
-    mu_node *data = need_section(job, meant, "data", "Add `data:` with a block such as `train: {reader: idx, ...}`.");
+    mu_node *data =
+        need_section(job, meant, "data", "Add `data:` with a block such as `train: {reader: idx, ...}`.");
     if (!data) return;
     if (data->kind != MU_MAP) {
         mu_diag *g = error_at(job, data->pos, "`data` must be a block of `key: value` lines");
-        mu_diag_hint(&job->diags, g, "Write `train:`, `validation:`, `test:` or `predict:` below it, each with a `reader`.");
+        mu_diag_hint(&job->diags, g,
+                     "Write `train:`, `validation:`, `test:` or `predict:` below it, each with a `reader`.");
         return;
     }
     mu_words valid = {0};
@@ -138,23 +151,29 @@ static void check_data(mu_job *job, const mu_words *meant) {
     for (size_t i = 0; i < data->n; i++) {
         const mu_node *n = data->item[i];
         if (mu_choice_find(MU_PHASE_CHOICES, n->key) < 0) {
-            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos, "unknown key `%s` in `data`", n->key);
-            if (!strcmp(n->key, "reader")) mu_diag_label(&job->diags, g, "belongs in `data.train` or another phase");
+            mu_diag *g =
+                mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos, "unknown key `%s` in `data`", n->key);
+            if (!strcmp(n->key, "reader"))
+                mu_diag_label(&job->diags, g, "belongs in `data.train` or another phase");
             else mu_diag_suggest(&job->diags, g, n->key, &valid, "keys");
         } else if (n->kind != MU_MAP) {
-            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos, "`data.%s` must be a block with `reader`", n->key);
-            mu_diag_hint(&job->diags, g, "Write for example `%s: {reader: idx, images: ..., labels: ...}`.", n->key);
+            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos,
+                                      "`data.%s` must be a block with `reader`", n->key);
+            mu_diag_hint(&job->diags, g, "Write for example `%s: {reader: idx, images: ..., labels: ...}`.",
+                         n->key);
         }
     }
     job->data = data;
 }
 
 static void check_net(mu_job *job, const mu_words *meant) {
-    mu_node *net = need_section(job, meant, "net", "Add `net:` with a list of layers, each `- {name: ..., type: ...}`.");
+    mu_node *net =
+        need_section(job, meant, "net", "Add `net:` with a list of layers, each `- {name: ..., type: ...}`.");
     if (!net) return;
     if (net->kind != MU_LIST) {
         mu_diag *g = error_at(job, net->pos, "`net` must be a list of layers");
-        mu_diag_hint(&job->diags, g, "Begin each layer with `- `, as in `- {name: conv1, type: convolution, ...}`.");
+        mu_diag_hint(&job->diags, g,
+                     "Begin each layer with `- `, as in `- {name: conv1, type: convolution, ...}`.");
         return;
     }
     if (!net->n) error_at(job, net->pos, "`net` has no layers");
@@ -185,7 +204,8 @@ static void check_name(mu_job *job) {
     if (job->name) {
         size_t size = strlen(job->name);
         if (strspn(job->name, allowed) == size && job->name[0] != '.' && size <= 100) return;
-        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->pos, "`name` cannot be used as a folder name");
+        mu_diag *g =
+            mu_diags_add(&job->diags, MU_DIAG_ERROR, n->pos, "`name` cannot be used as a folder name");
         mu_diag_label(&job->diags, g, "use letters, digits, `-`, `_` and `.`");
         return;
     }
@@ -202,9 +222,7 @@ static void check_train(mu_job *job) {
     const mu_node *train = mu_node_find(job->root, "train");
     const mu_train_opts *t = &job->train;
     if (!mu_node_find(job->data, "train")) return;      // a job that only evaluates
-    bool bounded = t->epochs > 0 || t->steps > 0 || t->deadline > 0;
-    bool tried = mu_node_find(train, "epochs") || mu_node_find(train, "steps") || mu_node_find(train, "deadline");
-    if (bounded || (tried && job->diags.n_errors)) return;
+    if (t->epochs > 0 || t->steps > 0 || t->deadline > 0) return;
     mu_srcpos pos = train ? train->key_pos : mu_node_find(job->data, "train")->key_pos;
     mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos, "the training has no end");
     mu_diag_label(&job->diags, g, "give `epochs`, `steps` or `deadline` in `train`");
@@ -212,21 +230,25 @@ static void check_train(mu_job *job) {
 
 static void check_cluster(mu_job *job) {
     const mu_node *cluster = mu_node_find(job->root, "cluster");
-    const mu_node *learners = mu_node_find(cluster, "learners"), *protocol = mu_node_find(cluster, "protocol");
+    const mu_node *learners = mu_node_find(cluster, "learners"),
+                  *protocol = mu_node_find(cluster, "protocol");
     mu_cluster_opts *c = &job->cluster;
     int64_t n = 0;
     if (!c->learners) c->learners = "auto";
     if (!c->protocol) c->protocol = "hardsync";
     if (learners && strcmp(c->learners, "auto") && (!mu_parse_int(c->learners, &n) || n < 1)) {
         mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, learners->pos,
-                                  "`learners` in `cluster` must be a whole number or `auto`, found `%.40s`", c->learners);
-        if (mu_nearest(c->learners, (const char *const[]){"auto"}, 1)) mu_diag_label(&job->diags, g, "did you mean `auto`?");
+                                  "`learners` in `cluster` must be a whole number or `auto`, found `%.40s`",
+                                  c->learners);
+        if (mu_nearest(c->learners, (const char *const[]){"auto"}, 1))
+            mu_diag_label(&job->diags, g, "did you mean `auto`?");
     } else if (n > 1) {
         mu_diag *g = error_at(job, learners->pos, "this version trains with one learner");
         mu_diag_label(&job->diags, g, "write 1 or auto");
     }
     if (protocol && strcmp(c->protocol, "hardsync")) {
-        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, protocol->pos, "unknown protocol `%.40s` in `cluster`", c->protocol);
+        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, protocol->pos,
+                                  "unknown protocol `%.40s` in `cluster`", c->protocol);
         mu_words valid = {0};
         mu_words_add(&job->diags, &valid, "hardsync");
         mu_diag_suggest(&job->diags, g, c->protocol, &valid, "protocols");
@@ -241,7 +263,8 @@ void mu_outline_bind(mu_job *job) {
         return;
     }
     if (job->root->kind != MU_MAP) {
-        mu_diag *g = error_at(job, job->root->pos, "a job file begins with keys such as `name:`, `data:` and `net:`");
+        mu_diag *g =
+            error_at(job, job->root->pos, "a job file begins with keys such as `name:`, `data:` and `net:`");
         mu_diag_hint(&job->diags, g, "`muster init` writes an example job.");
         return;
     }
@@ -256,12 +279,13 @@ void mu_outline_bind(mu_job *job) {
     for (size_t i = 0; i < job->root->n; i++) mu_words_add(&job->diags, &keys, job->root->item[i]->key);
     mu_bind_part top = {top_fields, job};
     mu_bind(&b, job->root, whole, "the job", &top, 1, keys.v, keys.n);
+    size_t before = job->diags.n_errors;
     bind_section(job, &b, "train", train_fields, &job->train);
+    if (job->diags.n_errors == before && !is_meant(&meant, "train")) check_train(job);
     bind_section(job, &b, "test", test_fields, &job->test);
     bind_section(job, &b, "cluster", cluster_fields, &job->cluster);
     bind_section(job, &b, "checkpoint", checkpoint_fields, &job->checkpoint);
     bind_section(job, &b, "log", log_fields, &job->log);
     check_name(job);
-    check_train(job);
     check_cluster(job);
 }

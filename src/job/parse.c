@@ -69,7 +69,8 @@ static int read_unit(const char *p, const char *units) {
     return mu_choice_find(units, word);
 }
 
-static const double unit_seconds[] = {1, 1, 1, 1, 60, 60, 60, 60, 3600, 3600, 3600, 86400, 86400, 86400, 1e-3};
+static const double unit_seconds[] = {1,    1,    1,    1,     60,    60,    60,  60,
+                                      3600, 3600, 3600, 86400, 86400, 86400, 1e-3};
 #define DURATION_UNITS "s|sec|second|seconds|m|min|minute|minutes|h|hour|hours|d|day|days|ms"
 
 bool mu_parse_duration(const char *text, double *out_s) {
@@ -96,7 +97,8 @@ bool mu_parse_interval(const char *text, mu_interval *out) {
     int unit = *end ? read_unit(end, "step|steps|epoch|epochs") : 0;
     if (unit >= 2) *out = (mu_interval){MU_EVERY_EPOCH, v};
     else if (unit >= 0 && v == floor(v) && v < EXACT) *out = (mu_interval){MU_EVERY_STEP, v};
-    else if (unit < 0 && !(factor > 0) && mu_parse_duration(one, &v)) *out = (mu_interval){MU_EVERY_SECOND, v};
+    else if (unit < 0 && !(factor > 0) && mu_parse_duration(one, &v))
+        *out = (mu_interval){MU_EVERY_SECOND, v};
     else return false;
     return true;
 }

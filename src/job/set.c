@@ -43,11 +43,13 @@ static mu_node *list_item(edit *e, const mu_node *list, const char *word, const 
         size_t i = (size_t)atol(word);
         if (i < list->n) return list->item[i];
     }
-    mu_diag *g = mu_diags_add(e->diags, MU_DIAG_ERROR, place(e, at, strlen(word)), "`--set %s`: no item `%s` in the list%s%s%s",
-                              e->text, word, list->key ? " `" : "", list->key ? list->key : "", list->key ? "`" : "");
+    mu_diag *g = mu_diags_add(e->diags, MU_DIAG_ERROR, place(e, at, strlen(word)),
+                              "`--set %s`: no item `%s` in the list%s%s%s", e->text, word,
+                              list->key ? " `" : "", list->key ? list->key : "", list->key ? "`" : "");
     const char *near = mu_nearest(word, names, n);
     if (near) mu_diag_label(e->diags, g, "did you mean `%s`?", near);
-    else mu_diag_hint(e->diags, g, "Name an item by its `name` or by its index from 0 to %zu.", list->n ? list->n - 1 : 0);
+    else mu_diag_hint(e->diags, g, "Name an item by its `name` or by its index from 0 to %zu.",
+                      list->n ? list->n - 1 : 0);
     return NULL;
 }
 
@@ -61,7 +63,8 @@ static mu_node *fail_at(edit *e, const char *at, size_t n, const char *msg) {
 static mu_node *step(edit *e, mu_node *parent, const char *word, const char *at) {
     if (parent->kind == MU_LIST) return list_item(e, parent, word, at);
     if (mu_node_is_null(parent)) parent->kind = MU_MAP, parent->text = NULL;
-    if (parent->kind != MU_MAP) return fail_at(e, at, strlen(word), "the key before this one holds a single value, not a block");
+    if (parent->kind != MU_MAP)
+        return fail_at(e, at, strlen(word), "the key before this one holds a single value, not a block");
     mu_node *child = mu_node_find(parent, word);
     if (child) return child;
     child = mu_node_create(e->arena, MU_SCALAR, place(e, at, 0));
@@ -83,7 +86,7 @@ static mu_status set_value(edit *e, mu_node *target, mu_srcpos key_pos, const ch
     mu_status s = mu_yaml_parse(e->arena, e->diags, at, value, strlen(value), &n, &ignored);
     if (s == MU_ENOMEM) return MU_FAIL_NOMEM(e->err, "a --set value");
     if (s != MU_OK) {
-        target->pos.span = 1;   // a value was there, though a wrong one: "has no value" would be a second message
+        target->pos.span = 1;   // a value was there: "has no value" would be a second message
         return MU_OK;
     }
     target->kind = n ? n->kind : MU_SCALAR;
@@ -100,7 +103,8 @@ static mu_status set_value(edit *e, mu_node *target, mu_srcpos key_pos, const ch
 static mu_status apply_one(edit *e, mu_node *root) {
     const char *equals = strchr(e->text, '=');
     if (!equals || equals == e->text) {
-        fail_at(e, e->text, strlen(e->text), equals ? "there is no key before the `=`" : "there is no `=` in it");
+        fail_at(e, e->text, strlen(e->text),
+                equals ? "there is no key before the `=`" : "there is no `=` in it");
         return MU_OK;
     }
     mu_node *node = root;
@@ -138,8 +142,8 @@ static char *join(mu_arena *arena, const char *const *sets, size_t n_sets) {
     return all;
 }
 
-mu_status mu_set_apply(mu_arena *arena, mu_diags *diags, mu_node *root, const char *const *sets, size_t n_sets,
-                       mu_err *err) {
+mu_status mu_set_apply(mu_arena *arena, mu_diags *diags, mu_node *root, const char *const *sets,
+                       size_t n_sets, mu_err *err) {
     if (!n_sets) return MU_OK;
     char *all = join(arena, sets, n_sets);
     if (!all) return MU_FAIL_NOMEM(err, "--set edits");

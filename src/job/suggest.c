@@ -95,7 +95,8 @@ void mu_diag_list(mu_diags *d, mu_diag *g, const mu_words *valid, const char *pl
     mu_diag_hint(d, g, "Valid %s: %s.", plural, list);
 }
 
-const char *mu_diag_suggest(mu_diags *d, mu_diag *g, const char *word, const mu_words *valid, const char *plural) {
+const char *mu_diag_suggest(mu_diags *d, mu_diag *g, const char *word, const mu_words *valid,
+                            const char *plural) {
     const char *near = mu_suggest(word, valid);
     if (near) mu_diag_label(d, g, "did you mean `%s`?", near);
     else mu_diag_list(d, g, valid, plural);

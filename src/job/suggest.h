@@ -18,7 +18,8 @@ const char *mu_suggest(const char *word, const mu_words *valid);
 
 // Puts "did you mean `x`?" beside the caret, or lists the valid words in the hint when none is near.
 // `plural` names the list ("keys of `train`"). Returns the suggested word, NULL if none.
-const char *mu_diag_suggest(mu_diags *d, mu_diag *g, const char *word, const mu_words *valid, const char *plural);
-void mu_diag_list(mu_diags *d, mu_diag *g, const mu_words *valid, const char *plural);         // only the list
+const char *mu_diag_suggest(mu_diags *d, mu_diag *g, const char *word, const mu_words *valid,
+                            const char *plural);
+void mu_diag_list(mu_diags *d, mu_diag *g, const mu_words *valid, const char *plural);  // only the list
 
 #endif

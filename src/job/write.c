@@ -14,7 +14,8 @@ static bool is_plain(const char *s) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     static const char inside[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-() ";
     size_t n = strlen(s);
-    bool signed_number = n > 1 && strchr("-+.", s[0]) && strchr("0123456789.", s[1]) && strncmp(s, "...", 3) != 0;
+    bool signed_number =
+        n > 1 && strchr("-+.", s[0]) && strchr("0123456789.", s[1]) && strncmp(s, "...", 3) != 0;
     if (!n || !(strchr(letters, s[0]) || s[0] == '_' || s[0] == '/' || signed_number)) return false;
     return strspn(s, inside) == n && s[n - 1] != ' ';
 }

@@ -21,7 +21,11 @@ typedef struct frame {
     bool       is_merge;        // the key is an unquoted <<
 } frame;
 
-typedef struct anchor { const char *name; mu_node *node; size_t open_depth; } anchor;   // open_depth 0 = closed
+typedef struct anchor {
+    const char *name;
+    mu_node    *node;
+    size_t      open_depth;     // while its list or map is open; 0 = closed
+} anchor;
 
 typedef struct builder {
     mu_arena     *arena;
@@ -84,16 +88,19 @@ static mu_status copy_tree(builder *b, const mu_node *from, size_t depth, mu_src
 static mu_status merge(builder *b, frame *f, const mu_node *base) {
     if (base->kind == MU_LIST) {
         for (size_t i = 0; i < base->n; i++) {
-            if (base->item[i]->kind == MU_LIST) return refuse(b, base->pos, "`<<` takes a block or a list of blocks", NULL);
+            if (base->item[i]->kind == MU_LIST)
+                return refuse(b, base->pos, "`<<` takes a block or a list of blocks", NULL);
             MU_TRY(merge(b, f, base->item[i]));
         }
         return MU_OK;
     }
     if (base->kind != MU_MAP)
-        return refuse(b, base->pos, "`<<` takes a block or a list of blocks", "Write `<<: *name` with an anchor `&name` on a block.");
+        return refuse(b, base->pos, "`<<` takes a block or a list of blocks",
+                      "Write `<<: *name` with an anchor `&name` on a block.");
     for (size_t i = 0; i < base->n; i++) {
         if (mu_node_find(f->node, base->item[i]->key)) continue;
-        if (f->node->n >= MU_YAML_MAX_KEYS) return refuse(b, base->pos, "a block has more than 1000 keys", NULL);
+        if (f->node->n >= MU_YAML_MAX_KEYS)
+            return refuse(b, base->pos, "a block has more than 1000 keys", NULL);
         mu_node *child;
         MU_TRY(copy_tree(b, base->item[i], b->depth, f->key_pos, &child));
         child->merged = true;
@@ -134,7 +141,8 @@ static mu_status keep_anchor(builder *b, const yaml_char_t *name, mu_node *n, mu
     if (!name) return MU_OK;
     if (!b->anchors) b->anchors = mu_arena_array(b->arena, MU_YAML_MAX_ANCHORS, sizeof *b->anchors);
     if (!b->anchors) return MU_FAIL_NOMEM(b->err, "the job tree");
-    if (b->n_anchors == MU_YAML_MAX_ANCHORS) return refuse(b, pos, "the file has more than 1000 anchors", NULL);
+    if (b->n_anchors == MU_YAML_MAX_ANCHORS)
+        return refuse(b, pos, "the file has more than 1000 anchors", NULL);
     anchor *a = &b->anchors[b->n_anchors++];
     a->name = mu_arena_strdup(b->arena, (const char *)name);
     a->node = n;
@@ -144,7 +152,8 @@ static mu_status keep_anchor(builder *b, const yaml_char_t *name, mu_node *n, mu
 
 static mu_status refuse_tag(builder *b, const yaml_char_t *tag, mu_srcpos pos) {
     if (!tag) return MU_OK;
-    return refuse(b, pos, "tags (`!...`) are not used in job files", "Put the text in quotes if it begins with `!`.");
+    return refuse(b, pos, "tags (`!...`) are not used in job files",
+                  "Put the text in quotes if it begins with `!`.");
 }
 
 static mu_status take_key(builder *b, frame *f, const yaml_event_t *e, mu_srcpos pos) {
@@ -176,7 +185,8 @@ static mu_status on_scalar(builder *b, const yaml_event_t *e) {
     const char *text = (const char *)e->data.scalar.value;
     size_t size = e->data.scalar.length;
     if (wants_key(b)) {
-        if (e->data.scalar.anchor) return refuse(b, pos, "an anchor cannot stand on a key", "Put `&name` after the `:`.");
+        if (e->data.scalar.anchor)
+            return refuse(b, pos, "an anchor cannot stand on a key", "Put `&name` after the `:`.");
         return take_key(b, &b->stack[b->depth - 1], e, pos);
     }
     if (memchr(text, '\0', size)) return refuse(b, pos, "a text contains a zero byte", NULL);
@@ -196,7 +206,8 @@ static mu_status on_open(builder *b, const yaml_event_t *e, mu_node_kind kind) {
     const yaml_char_t *name = kind == MU_MAP ? e->data.mapping_start.anchor : e->data.sequence_start.anchor;
     MU_TRY(refuse_tag(b, tag, pos));
     if (wants_key(b)) return refuse(b, pos, "a key must be a word, not a list or block", NULL);
-    if (b->depth == MU_YAML_MAX_DEPTH) return refuse(b, pos, "lists and blocks are nested more than 32 deep", NULL);
+    if (b->depth == MU_YAML_MAX_DEPTH)
+        return refuse(b, pos, "lists and blocks are nested more than 32 deep", NULL);
     mu_node *n = mu_node_create(b->arena, kind, pos);
     if (!n) return MU_FAIL_NOMEM(b->err, "the job tree");
     MU_TRY(keep_anchor(b, name, n, pos));
@@ -213,7 +224,8 @@ static mu_status on_close(builder *b) {
 static mu_status on_alias(builder *b, const yaml_event_t *e) {
     const char *name = (const char *)e->data.alias.anchor;
     mu_srcpos pos = place_span(b, e);
-    if (wants_key(b)) return refuse(b, pos, "an alias cannot be a key", "Write `<<: *name` to take over a block.");
+    if (wants_key(b))
+        return refuse(b, pos, "an alias cannot be a key", "Write `<<: *name` to take over a block.");
     const anchor *a = NULL;
     for (size_t i = b->n_anchors; i > 0 && !a; i--)     // the latest definition counts
         if (!strcmp(b->anchors[i - 1].name, name)) a = &b->anchors[i - 1];
@@ -231,6 +243,8 @@ static mu_status on_alias(builder *b, const yaml_event_t *e) {
     }
     mu_node *n;
     MU_TRY(copy_tree(b, a->node, b->depth, pos, &n));
+    n->key = NULL;              // that of the anchored node; this one may stand in a list
+    n->key_pos = MU_NOPOS;
     return attach(b, n);
 }
 
@@ -244,7 +258,8 @@ static mu_status on_event(builder *b, const yaml_event_t *e) {
     case YAML_ALIAS_EVENT: return on_alias(b, e);
     case YAML_DOCUMENT_START_EVENT:
         if (b->n_documents++)
-            return refuse(b, place(b, e->start_mark), "a second document begins here (`---`)", "A job file holds one document.");
+            return refuse(b, place(b, e->start_mark), "a second document begins here (`---`)",
+                          "A job file holds one document.");
         return MU_OK;
     default: return MU_OK;
     }

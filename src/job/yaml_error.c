@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-typedef enum where { AT_PROBLEM, AT_CONTEXT, AT_OPEN } where;   // AT_OPEN: the beginning, if on an earlier line
+typedef enum where {
+    AT_PROBLEM,
+    AT_CONTEXT,                 // where the construct began
+    AT_OPEN,                    // the same, if that was on an earlier line
+} where;
 
 static const struct row {
     const char *problem;        // beginning of libyaml's problem
@@ -23,30 +27,37 @@ static const struct row {
      "Close the text with the same quote, or leave both quotes out."},
     {"found unknown escape character", NULL, AT_PROBLEM, "unknown escape in a text in double quotes",
      "Write `\\\\` for a backslash, or use single quotes."},
-    {"did not find expected hexdecimal number", NULL, AT_PROBLEM, "broken escape in a text in double quotes", NULL},
+    {"did not find expected hexdecimal number", NULL, AT_PROBLEM, "broken escape in a text in double quotes",
+     NULL},
     {"found a tab character", NULL, AT_PROBLEM, "a tab is used for indentation", "Indent with spaces only."},
     {"could not find expected ':'", "simple key", AT_CONTEXT, "expected `key: value` here",
      "Put a `:` and a space after the key, and check for a text that is not closed."},
     {"mapping values are not allowed", NULL, AT_PROBLEM, "a `:` is not expected here",
-     "Check the indentation and whether the line above is complete; put a text that contains `: ` in quotes."},
+     "Check the indentation and whether the line above is complete; put a text that contains `: ` in "
+     "quotes."},
     {"block sequence entries are not allowed", NULL, AT_PROBLEM, "a list item (`- `) cannot begin here",
      "Begin the list on a line of its own below the key."},
     {"did not find expected key", NULL, AT_PROBLEM, "the indentation does not fit the block above",
      "Keys of one block must begin in the same column."},
     {"did not find expected '-' indicator", NULL, AT_PROBLEM, "expected a list item (`- `) here",
      "Items of one list must begin in the same column."},
-    {"did not find expected ',' or '}'", NULL, AT_OPEN, "expected `,` or `}` here", "Separate the keys by commas."},
-    {"did not find expected ',' or ']'", NULL, AT_OPEN, "expected `,` or `]` here", "Separate the items by commas."},
+    {"did not find expected ',' or '}'", NULL, AT_OPEN, "expected `,` or `}` here",
+     "Separate the keys by commas."},
+    {"did not find expected ',' or ']'", NULL, AT_OPEN, "expected `,` or `]` here",
+     "Separate the items by commas."},
     {"did not find expected node content", NULL, AT_PROBLEM, "expected a value here", NULL},
-    {"did not find expected <document start>", NULL, AT_PROBLEM, "the indentation does not fit the lines above",
-     "Top-level keys begin in the first column."},
+    {"did not find expected <document start>", NULL, AT_PROBLEM,
+     "the indentation does not fit the lines above", "Top-level keys begin in the first column."},
     {"could not determine a simple key", NULL, AT_PROBLEM, "expected `key: value` here", NULL},
-    {"did not find expected comment or line break", NULL, AT_PROBLEM, "unexpected text after `|` or `>`", NULL},
+    {"did not find expected comment or line break", NULL, AT_PROBLEM, "unexpected text after `|` or `>`",
+     NULL},
     {"found undefined tag handle", NULL, AT_PROBLEM, "tags (`!...`) are not used in job files", NULL},
     {"did not find expected alphabetic or numeric", NULL, AT_PROBLEM, "a name is missing after `&` or `*`",
      "Put a text that begins with `*` or `&` in quotes."},
-    {"found incompatible YAML document", NULL, AT_PROBLEM, "unknown YAML version", "Leave the `%YAML` line out."},
-    {"found unknown directive name", NULL, AT_PROBLEM, "a line may not begin with `%`", "Put the text in quotes."},
+    {"found incompatible YAML document", NULL, AT_PROBLEM, "unknown YAML version",
+     "Leave the `%YAML` line out."},
+    {"found unknown directive name", NULL, AT_PROBLEM, "a line may not begin with `%`",
+     "Put the text in quotes."},
 };
 
 static const struct row *find_row(const yaml_parser_t *p) {
@@ -85,7 +96,8 @@ static mu_status explain_reader(const yaml_parser_t *p, mu_diags *d, mu_srcpos o
     mu_srcpos pos = place_of_offset(origin, text, size, p->problem_offset);
     bool utf16 = size >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
     bool control = p->problem && strstr(p->problem, "control characters");
-    const char *msg = control ? "a control character is not allowed in a job file" : "this is not valid UTF-8 text";
+    const char *msg = control ? "a control character is not allowed in a job file"
+                              : "this is not valid UTF-8 text";
     return report(d, pos, msg, utf16 || !control ? "Save the file as UTF-8." : NULL, err);
 }
 
@@ -103,8 +115,8 @@ static mu_status explain_start(mu_diags *d, mu_srcpos origin, const char *text, 
     return report(d, pos, msg, "Put the text in quotes.", err);
 }
 
-mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos origin, const char *text, size_t size,
-                          mu_err *err) {
+mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos origin, const char *text,
+                          size_t size, mu_err *err) {
     if (p->error == YAML_MEMORY_ERROR || !p->problem) return MU_FAIL_NOMEM(err, "the YAML parser");
     if (p->error == YAML_READER_ERROR) return explain_reader(p, diags, origin, text, size, err);
     if (!strncmp(p->problem, "found character that cannot start", 33))
@@ -112,13 +124,15 @@ mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos ori
     const struct row *r = find_row(p);
     if (!r) {
         char msg[200];
-        snprintf(msg, sizeof msg, "YAML: %s%s%s", p->problem, p->context ? " " : "", p->context ? p->context : "");
+        snprintf(msg, sizeof msg, "YAML: %s%s%s", p->problem, p->context ? " " : "",
+                 p->context ? p->context : "");
         return report(diags, place(origin, p->problem_mark), msg, NULL, err);
     }
     if (r->at == AT_CONTEXT) return report(diags, place(origin, p->context_mark), r->msg, r->hint, err);
     if (r->at == AT_OPEN && p->context_mark.line < p->problem_mark.line) {
         bool list = strstr(r->problem, "]") != NULL;
-        return report(diags, place(origin, p->context_mark), list ? "this `[` is never closed" : "this `{` is never closed",
+        return report(diags, place(origin, p->context_mark),
+                      list ? "this `[` is never closed" : "this `{` is never closed",
                       list ? "Close the list with `]`." : "Close the block with `}`.", err);
     }
     return report(diags, place(origin, p->problem_mark), r->msg, r->hint, err);

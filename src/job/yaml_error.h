@@ -9,7 +9,7 @@
 
 // Adds the parser's error to diags with the most useful place and a way out; fills err. Gives MU_EJOB,
 // or MU_ENOMEM when the parser ran out of memory.
-mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos origin, const char *text, size_t size,
-                          mu_err *err);
+mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos origin, const char *text,
+                          size_t size, mu_err *err);
 
 #endif

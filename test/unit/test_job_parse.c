@@ -23,8 +23,9 @@ static void test_int(void **unused) {
         if (!mu_parse_int(good[i].text, &v) || v != good[i].want)
             fail_msg("`%s`: got %lld, want %lld", good[i].text, (long long)v, (long long)good[i].want);
     }
-    static const char *const bad[] = {"",  "k",   "ten", "1.5", "0x10", "1 2", "1kk", "9223372036854775808", "1e300",
-                                      "inf", "nan", "-",   "--1", "1e",   "10 k", ".",  "e5"};
+    static const char *const bad[] = {
+        "",    "k", "ten", "1.5", "0x10", "1 2", "1kk", "9223372036854775808", "1e300", "inf",
+        "nan", "-", "--1", "1e",  "10 k", ".",   "e5"};
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         int64_t v;
         if (mu_parse_int(bad[i], &v)) fail_msg("`%s` was taken as %lld", bad[i], (long long)v);
@@ -33,15 +34,18 @@ static void test_int(void **unused) {
 
 static void test_double(void **unused) {
     (void)unused;
-    static const struct { const char *text; double want; } good[] = {
-        {"0", 0}, {"0.5", 0.5}, {".5", 0.5}, {"5.", 5}, {"1e-4", 1e-4}, {"-2.5E3", -2500}, {"10k", 1e4}, {"0.5M", 5e5},
+    static const struct { const char *text; double want;
+    } good[] = {
+        {"0", 0},       {"0.5", 0.5},      {".5", 0.5},  {"5.", 5},
+        {"1e-4", 1e-4}, {"-2.5E3", -2500}, {"10k", 1e4}, {"0.5M", 5e5},
     };
     for (size_t i = 0; i < MU_COUNT(good); i++) {
         double v = -99;
         if (!mu_parse_double(good[i].text, &v) || v != good[i].want)
             fail_msg("`%s`: got %g, want %g", good[i].text, v, good[i].want);
     }
-    static const char *const bad[] = {"", "inf", "-inf", "nan", "1e999", "0x1p3", "1,5", "1.2.3", "half", "1 ", "1m"};
+    static const char *const bad[] = {"",    "inf",   "-inf", "nan", "1e999", "0x1p3",
+                                      "1,5", "1.2.3", "half", "1 ",  "1m"};
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         double v;
         if (mu_parse_double(bad[i], &v)) fail_msg("`%s` was taken as %g", bad[i], v);
@@ -68,11 +72,13 @@ static void test_duration(void **unused) {
 
 static void test_interval(void **unused) {
     (void)unused;
-    static const struct { const char *text; mu_interval want; } good[] = {
-        {"1 epoch", {MU_EVERY_EPOCH, 1}}, {"0.5 epochs", {MU_EVERY_EPOCH, 0.5}}, {"500 steps", {MU_EVERY_STEP, 500}},
-        {"500", {MU_EVERY_STEP, 500}},    {"10k", {MU_EVERY_STEP, 10000}},       {"2k steps", {MU_EVERY_STEP, 2000}},
-        {"10m", {MU_EVERY_SECOND, 600}},  {"30 s", {MU_EVERY_SECOND, 30}},       {"never", {MU_EVERY_NEVER, 0}},
-        {"epoch", {MU_EVERY_EPOCH, 1}},
+    static const struct { const char *text; mu_interval want;
+    } good[] = {
+        {"1 epoch", {MU_EVERY_EPOCH, 1}},    {"0.5 epochs", {MU_EVERY_EPOCH, 0.5}},
+        {"500 steps", {MU_EVERY_STEP, 500}}, {"500", {MU_EVERY_STEP, 500}},
+        {"10k", {MU_EVERY_STEP, 10000}},     {"2k steps", {MU_EVERY_STEP, 2000}},
+        {"10m", {MU_EVERY_SECOND, 600}},     {"30 s", {MU_EVERY_SECOND, 30}},
+        {"never", {MU_EVERY_NEVER, 0}},      {"epoch", {MU_EVERY_EPOCH, 1}},
     };
     for (size_t i = 0; i < MU_COUNT(good); i++) {
         mu_interval v = {MU_EVERY_NEVER, -99};
@@ -80,10 +86,12 @@ static void test_interval(void **unused) {
             fail_msg("`%s`: got unit %d n %g, want unit %d n %g", good[i].text, (int)v.unit, v.n,
                      (int)good[i].want.unit, good[i].want.n);
     }
-    static const char *const bad[] = {"", "0", "-1 epoch", "1.5 steps", "2.5", "5 epoks", "often", "1 epoch 2", "inf"};
+    static const char *const bad[] = {"",        "0",     "-1 epoch",  "1.5 steps", "2.5",
+                                      "5 epoks", "often", "1 epoch 2", "inf"};
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         mu_interval v;
-        if (mu_parse_interval(bad[i], &v)) fail_msg("`%s` was taken as unit %d n %g", bad[i], (int)v.unit, v.n);
+        if (mu_parse_interval(bad[i], &v))
+            fail_msg("`%s` was taken as unit %d n %g", bad[i], (int)v.unit, v.n);
     }
 }
 
