@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peer: the same nets in PyTorch, one thread, tuned (set_to_none, no page-faulting of gradients).
+
+Reads lines "workload batch seconds" on stdin and answers each with one line of JSON: the median
+samples/s over windows of forward + backward + momentum update on resident data. Started by run.py.
+"""
+import json
+import sys
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.set_num_threads(1)
+torch.manual_seed(1)
+
+
+class WithinLRN(nn.Module):
+    """Caffe's within-channel LRN by average pooling."""
+
+    def forward(self, x):
+        return x * (1 + 5e-5 * F.avg_pool2d(x * x, 3, 1, 1)).pow(-0.75)
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 500), nn.ReLU(),
+                         nn.Linear(500, 250), nn.ReLU(), nn.Linear(250, 10)), (1, 28, 28), 10
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10)), (1, 28, 28), 10
+
+
+def cifar10_full():
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 5, padding=2), nn.MaxPool2d(3, 2, ceil_mode=True), nn.ReLU(), WithinLRN(),
+        nn.Conv2d(32, 32, 5, padding=2), nn.ReLU(), nn.AvgPool2d(3, 2, ceil_mode=True), WithinLRN(),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.AvgPool2d(3, 2, ceil_mode=True), nn.Flatten(),
+        nn.Linear(1024, 10)), (3, 32, 32), 10
+
+
+def alexnet():
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 11, 4, 2), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Conv2d(64, 192, 5, padding=2), nn.ReLU(),
+        nn.MaxPool2d(3, 2), nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.Conv2d(384, 256, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Flatten(), nn.Linear(9216, 4096), nn.ReLU(),
+        nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000)), (3, 224, 224), 1000
+
+
+NETS = {"mlp": mlp, "lenet": lenet, "cifar10_full": cifar10_full, "alexnet": alexnet}
+
+
+def measure(name, batch, seconds):
+    net, shape, classes = NETS[name]()
+    opt = torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)
+    x, y = torch.randn(batch, *shape), torch.randint(0, classes, (batch,))
+    loss = nn.CrossEntropyLoss()
+
+    def step():
+        opt.zero_grad(set_to_none=True)
+        loss(net(x), y).backward()
+        opt.step()
+
+    start = time.perf_counter()
+    n = 0
+    while n < 3 or time.perf_counter() - start < 0.2 * seconds:
+        step()
+        n += 1
+    windows = []
+    for _ in range(7):
+        start, n = time.perf_counter(), 0
+        while True:
+            step()
+            n += 1
+            spent = time.perf_counter() - start
+            if spent >= 0.8 * seconds / 7:
+                break
+        windows.append(batch * n / spent)
+    return sorted(windows)[3]
+
+
+print(json.dumps({"torch": torch.__version__}), flush=True)
+for line in sys.stdin:
+    name, batch, seconds = line.split()
+    print(json.dumps({"samples_per_s": measure(name, int(batch), float(seconds))}), flush=True)
