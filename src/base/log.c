@@ -12,11 +12,13 @@
 
 static atomic_int show = MU_LOG_INFO, file_fd = -1;
 static atomic_bool as_json;
+static void (*_Atomic before)(void);
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
 void mu_log_set_level(mu_log_level level) { atomic_store(&show, (int)level); }
 void mu_log_set_json(bool on) { atomic_store(&as_json, on); }
 void mu_log_set_file(int fd) { atomic_store(&file_fd, fd); }
+void mu_log_set_before(void (*erase)(void)) { atomic_store(&before, erase); }
 
 static void put(int fd, const char *line, size_t n) {
     ssize_t done = write(fd, line, n);
@@ -53,6 +55,8 @@ void mu_log(mu_log_level level, const char *fmt, ...) {
             n = snprintf(line, sizeof line, "%s%s%s\n", level == MU_LOG_INFO ? "" : names[level],
                          level == MU_LOG_INFO ? "" : ": ", text);
         }
+        void (*erase)(void) = atomic_load(&before);
+        if (erase) erase();
         put(STDERR_FILENO, line, (size_t)n);
     }
     if (fd >= 0) {
