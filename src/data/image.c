@@ -16,8 +16,8 @@
 #define MAX_PIXELS_PER_BYTE 8300        // deflate packs at most 1032:1, and a PNG pixel may be one bit
 
 // Accepts the declared size or refuses it, then makes room for the pixels.
-static mu_status MU_UNUSED make_room(mu_image_decoder *d, int64_t w, int64_t h, int channels, size_t size, const char *name,
-                           mu_err *err) {
+MU_UNUSED static mu_status make_room(mu_image_decoder *d, int64_t w, int64_t h, int channels, size_t size,
+                                     const char *name, mu_err *err) {
     if (w < 1 || h < 1 || w > MAX_SIDE || h > MAX_SIDE || w * h > MAX_PIXELS)
         return MU_FAIL(err, MU_EDATA, "`%s`: an image of %" PRId64 " x %" PRId64 " pixels is beyond the limit", name, w, h);
     if (w * h / MAX_PIXELS_PER_BYTE > (int64_t)size)
@@ -63,11 +63,12 @@ static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size,
 #ifdef MU_HAVE_TURBOJPEG
 static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
                              mu_err *err) {
-    int w, h, sampling, space;
+    int w = 0, h = 0, sampling = -1, space = -1;        // a file of tables alone is accepted and sets none
     if (!d->jpeg) d->jpeg = tjInitDecompress();
     if (!d->jpeg) return MU_FAIL_NOMEM(err, "the JPEG decoder");
     if (tjDecompressHeader3(d->jpeg, bytes, (unsigned long)size, &w, &h, &sampling, &space))
         return MU_FAIL(err, MU_EDATA, "`%s`: bad JPEG: %s", name, tjGetErrorStr2(d->jpeg));
+    if (w < 1 || h < 1) return MU_FAIL(err, MU_EDATA, "`%s`: bad JPEG: it holds no image", name);
     if (space == TJCS_CMYK || space == TJCS_YCCK)
         return MU_FAIL(err, MU_EDATA, "`%s`: CMYK colours are not supported", name);
     MU_TRY(make_room(d, w, h, channels, size, name, err));

@@ -59,6 +59,7 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
         for (const mu_field *f = mu_source_fields; f->key; f++) keys[n++] = f->key;
         (void)mu_bind_class(b, block, s.pos, what, &mu_readers, "reader", keys, n);
     }
+    if (b->diags->no_memory) return MU_FAIL_NOMEM(err, "the job");
     if (b->diags->n_errors > errors_before || !s.reader)
         return MU_FAIL_AT(err, MU_EJOB, s.pos, "%s has problems", what);
     *out = s;

@@ -10,17 +10,18 @@
 
 #include <cmocka.h>
 
+#include "data/record.h"
 #include "data/source.h"
+#include "job/yaml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static inline const mu_reader_class *reader_class(const char *name) {
-    return (const mu_reader_class *)(const void *)mu_registry_find(&mu_readers, name);
-}
+#ifdef MU_HAVE_PNG
+#include <png.h>
+#endif
 
 // A folder of its own for one test program, removed at exit.
 static char test_dir[64];
@@ -77,6 +78,126 @@ static inline const char *write_idx(const char *name, int type, int n_dims, cons
     const char *p = write_file(name, b, 4 + 4 * (size_t)n_dims + n);
     free(b);
     return p;
+}
+
+// ---- blocks of `data:` from YAML text ----
+
+typedef struct block {
+    mu_arena       arena;
+    mu_diags       diags;
+    mu_binder      binder;
+    mu_node       *node;
+    mu_source_spec spec;
+} block;
+
+static inline void block_fini(block *b) { mu_arena_fini(&b->arena); }
+
+// Parses and binds; MU_EJOB leaves the findings in b->diags. block_fini is due in any case.
+static inline mu_status block_bind(block *b, const char *yaml, mu_err *err) {
+    memset(b, 0, sizeof *b);
+    mu_arena_init(&b->arena, "test/block");
+    mu_diags_init(&b->diags, &b->arena);
+    b->binder = (mu_binder){.arena = &b->arena, .diags = &b->diags, .folder = "."};
+    mu_srcpos origin = {.path = "test.yaml", .line = 1, .col = 1};
+    mu_status st = mu_yaml_parse(&b->arena, &b->diags, origin, yaml, strlen(yaml), &b->node, err);
+    return st != MU_OK ? st : mu_source_bind(&b->binder, b->node, &b->spec, err);
+}
+
+// A bare reader from YAML.
+static inline mu_status reader_open(block *b, const char *yaml, mu_reader **out, mu_err *err) {
+    mu_status st = block_bind(b, yaml, err);
+    return st != MU_OK ? st : mu_reader_open(b->spec.reader, b->spec.reader_state, b->spec.pos, out, err);
+}
+
+static inline const char *yaml_of(const char *fmt, ...) MU_PRINTF(1, 2);
+static inline const char *yaml_of(const char *fmt, ...) { // one of 4 rotating buffers
+    static char buf[4][1024];
+    static int i;
+    char *p = buf[i++ % 4];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p, sizeof buf[0], fmt, ap);
+    va_end(ap);
+    return p;
+}
+
+// ---- a small good data set for each reader: SAMPLES records, except where the format says otherwise ----
+
+enum { SAMPLES = 12 };
+
+static inline uint8_t pixel_of(int record, int element) { return (uint8_t)(record * 31 + element * 7 + 3); }
+
+static inline const char *sample_idx(void) {
+    uint8_t px[SAMPLES * 6 * 5], lb[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++) {
+        for (int k = 0; k < 30; k++) px[i * 30 + k] = pixel_of(i, k);
+        lb[i] = (uint8_t)(i % 4);
+    }
+    const char *im = write_idx("im.idx", 8, 3, (uint32_t[]){SAMPLES, 6, 5}, px, sizeof px);
+    const char *la = write_idx("la.idx", 8, 1, (uint32_t[]){SAMPLES}, lb, sizeof lb);
+    return yaml_of("{reader: idx, images: %s, labels: %s}", im, la);
+}
+
+static inline const char *sample_cifar(void) {
+    static uint8_t rec[SAMPLES][3073];
+    for (int i = 0; i < SAMPLES; i++) {
+        rec[i][0] = (uint8_t)(i % 10);
+        for (int k = 0; k < 3072; k++) rec[i][1 + k] = pixel_of(i, k);
+    }
+    const char *a = write_file("a.bin", rec, 5 * 3073), *b = write_file("b.bin", rec[5], (SAMPLES - 5) * 3073);
+    return yaml_of("{reader: cifar, files: [%s, %s]}", a, b);
+}
+
+static inline const char *sample_csv(void) {
+    char text[2048] = "x,y,z,kind\n";
+    for (int i = 0; i < SAMPLES; i++)
+        snprintf(text + strlen(text), 64, "%d.5,%d,-1e-2,%s\n", i, i * i, i % 3 ? "dog" : "\"cat, big\"");
+    return yaml_of("{reader: csv, file: %s, label: kind}", write_file("t.csv", text, strlen(text)));
+}
+
+#ifdef MU_HAVE_PNG
+static inline const char *write_png(const char *name, int w, int h, int channels, const uint8_t *px) {
+    const char *p = test_path(name);
+    png_image im = {.version = PNG_IMAGE_VERSION, .width = (png_uint_32)w, .height = (png_uint_32)h,
+                    .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
+    assert_true(png_image_write_to_file(&im, p, 0, px, 0, NULL));
+    return p;
+}
+static inline const char *sample_image_folder(void) {
+    uint8_t px[4 * 5 * 3];
+    char name[64];
+    mkdir(test_path("images"), 0777), mkdir(test_path("images/ant"), 0777), mkdir(test_path("images/bee"), 0777);
+    for (int i = 0; i < SAMPLES; i++) {
+        for (int k = 0; k < 60; k++) px[k] = pixel_of(i, k);
+        snprintf(name, sizeof name, "images/%s/%02d.png", i < 7 ? "ant" : "bee", i);
+        write_png(name, 5, 4, 3, px);
+    }
+    return yaml_of("{reader: image_folder, root: %s}", test_path("images"));
+}
+#endif
+
+// NULL for a reader this file knows no sample of.
+static inline const char *sample_of(const char *reader) {
+    if (!strcmp(reader, "idx")) return sample_idx();
+    if (!strcmp(reader, "cifar")) return sample_cifar();
+    if (!strcmp(reader, "csv")) return sample_csv();
+    if (!strcmp(reader, "synthetic")) return yaml_of("{reader: synthetic, shape: [2, 5, 4], records: %d}", SAMPLES);
+#ifdef MU_HAVE_PNG
+    if (!strcmp(reader, "image_folder")) return sample_image_folder();
+#endif
+    if (!strcmp(reader, "record")) {
+        block b;
+        mu_reader *r;
+        mu_err err = {0};
+        mu_record_progress p = {0};
+        const char *path = test_path("s.rec");
+        assert_ok(reader_open(&b, sample_csv(), &r, &err), &err);
+        assert_ok(mu_record_write(r, path, &p, &err), &err);
+        mu_reader_close(r);
+        block_fini(&b);
+        return yaml_of("{reader: record, file: %s}", path);
+    }
+    return NULL;
 }
 
 #endif

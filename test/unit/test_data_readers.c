@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_data_readers.c - each format: right values from good files, the right complaint about bad ones.
+#include "data_help.h"
+
+#include "data/image.h"
+
+#include <zlib.h>
+#ifdef MU_HAVE_TURBOJPEG
+#include <turbojpeg.h>
+#endif
+
+static mu_record read_ok(mu_reader *r, int64_t i) {
+    mu_record rec = {{0}};
+    mu_err err = {0};
+    assert_ok(mu_reader_read(r, i, &rec, &err), &err);
+    return rec;
+}
+
+static void open_fails(const char *yaml, mu_status want, const char *says) {
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_status(reader_open(&b, yaml, &r, &err), want, &err);
+    assert_says(&err, says);
+    block_fini(&b);
+}
+
+static void read_fails(mu_reader *r, int64_t i, const char *says) {
+    mu_record rec;
+    mu_err err = {0};
+    assert_status(mu_reader_read(r, i, &rec, &err), MU_EDATA, &err);
+    assert_says(&err, says);
+}
+
+static const char *gzip_file(const char *name, const void *bytes, size_t n) {
+    const char *p = test_path(name);
+    gzFile f = gzopen(p, "wb");
+    assert_int_equal(gzwrite(f, bytes, (unsigned)n), (int)n);
+    gzclose(f);
+    return p;
+}
+
+static size_t load(const char *path, uint8_t *buf, size_t size) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(buf, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+// ---- idx ----
+
+static void test_idx_values(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, sample_idx(), &r, &err), &err);
+    assert_string_equal(r->field[0].name, "image");
+    assert_true(r->field[0].is_image);
+    assert_int_equal(r->field[0].shape.d[0], 1);
+    assert_int_equal(r->field[0].shape.d[1], 6);
+    assert_int_equal(r->field[0].shape.d[2], 5);
+    assert_int_equal(r->field[1].n_classes, 4);
+    for (int i = 0; i < SAMPLES; i++) {
+        mu_record rec = read_ok(r, i);
+        for (int k = 0; k < 30; k++) assert_int_equal(((const uint8_t *)rec.field[0])[k], pixel_of(i, k));
+        assert_int_equal(*(const int32_t *)rec.field[1], i % 4);
+    }
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_idx_element_types_and_orders(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    // two float features a record, big-endian: 1.5, -2, 0, 1
+    const uint8_t floats[] = {0x3f, 0xc0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0x3f, 0x80, 0, 0};
+    const char *p = write_idx("f.idx", 0x0d, 2, (uint32_t[]){2, 2}, floats, sizeof floats);
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s}", p), &r, &err), &err);
+    assert_int_equal(r->n_fields, 1);
+    const float *v = read_ok(r, 0).field[0];
+    assert_true(v[0] == 1.5f && v[1] == -2.0f);
+    v = read_ok(r, 1).field[0];
+    assert_true(v[0] == 0.0f && v[1] == 1.0f);
+    mu_reader_close(r);
+    block_fini(&b);
+    // int32: 7 and -1
+    const uint8_t ints[] = {0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff};
+    p = write_idx("i.idx", 0x0c, 1, (uint32_t[]){2}, ints, sizeof ints);
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s}", p), &r, &err), &err);
+    assert_true(*(const float *)read_ok(r, 0).field[0] == 7.0f);
+    assert_true(*(const float *)read_ok(r, 1).field[0] == -1.0f);
+    mu_reader_close(r);
+    block_fini(&b);
+    // 2 channels of 1 x 3, plane after plane
+    const uint8_t planes[] = {1, 2, 3, 11, 12, 13};
+    p = write_idx("c.idx", 8, 4, (uint32_t[]){1, 2, 1, 3}, planes, sizeof planes);
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s, order: chw}", p), &r, &err), &err);
+    assert_int_equal(r->field[0].shape.d[0], 2);
+    assert_int_equal(r->field[0].shape.d[2], 3);
+    assert_memory_equal(read_ok(r, 0).field[0], ((const uint8_t[]){1, 11, 2, 12, 3, 13}), 6);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_idx_damage(void **ctx) {
+    (void)ctx;
+    uint8_t buf[1024];
+    sample_idx();
+    size_t n = load(test_path("im.idx"), buf, sizeof buf);
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n - 1)), MU_EDATA, "ends in record 11");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, 7)), MU_EDATA, "too short");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n + 1)), MU_EDATA, "behind its last record");
+    buf[0] = 1;
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
+    buf[0] = 0, buf[2] = 0x0b;
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EUNSUPPORTED, "element type 0b");
+    buf[2] = 8, buf[3] = 9;
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
+    buf[3] = 3;
+    for (int i = 4; i < 16; i++) buf[i] = 0xff;         // 2^96 bytes
+    uint64_t calls = mu_alloc_get_stats().peak_bytes;
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "declares 4294967295 records");
+    assert_true(mu_alloc_get_stats().peak_bytes < calls + (1 << 20));
+    for (int i = 4; i < 16; i++) buf[i] = i % 4 ? 0 : 0x80;     // sizes whose product wraps to 0
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "declares 2147483648 records");
+    for (int i = 4; i < 8; i++) buf[i] = 0;
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is empty");
+    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), test_path("im.idx")), MU_EDATA,
+               "holds no labels");
+    const char *few = write_idx("few", 8, 1, (uint32_t[]){3}, "abc", 3);
+    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), few), MU_EDATA,
+               "3 labels for 12 records");
+}
+
+static void test_idx_label_range(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    sample_idx();
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s, labels: %s, classes: 3}", test_path("im.idx"),
+                                      test_path("la.idx")), &r, &err), &err);
+    read_ok(r, 2);
+    read_fails(r, 3, "record 3: label 3 is outside 0..2");
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_gzip(void **ctx) {
+    (void)ctx;
+    uint8_t buf[4096];
+    sample_idx();
+    size_t n = load(test_path("im.idx"), buf, sizeof buf);
+    const char *gz = gzip_file("im.gz", buf, n);
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s}", gz), &r, &err), &err);
+    for (int i = 0; i < SAMPLES; i++)
+        assert_int_equal(((const uint8_t *)read_ok(r, i).field[0])[29], pixel_of(i, 29));
+    mu_reader_close(r);
+    block_fini(&b);
+    size_t m = load(gz, buf, sizeof buf);
+    for (size_t cut = 3; cut < m; cut += 5)
+        open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, cut)), MU_EDATA, "gzip");
+    buf[m - 6] ^= 1;    // in the checksum
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, m)), MU_EDATA, "damaged gzip");
+}
+
+static void test_gzip_bomb(void **ctx) {
+    (void)ctx;
+    const char *p = test_path("bomb.gz");
+    gzFile f = gzopen(p, "wb9");
+    uint8_t *zeros = calloc(1, 1 << 20);
+    for (int i = 0; i < 200; i++) gzwrite(f, zeros, 1 << 20);
+    free(zeros);
+    gzclose(f);
+    open_fails(yaml_of("{reader: idx, images: %s}", p), MU_EDATA, "inflates to more than");
+}
+
+// ---- CIFAR ----
+
+static void test_cifar(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, sample_cifar(), &r, &err), &err);
+    assert_int_equal(r->field[1].n_classes, 10);
+    for (int i = 0; i < SAMPLES; i++) {
+        mu_record rec = read_ok(r, i);
+        const uint8_t *px = rec.field[0];
+        for (int k = 0; k < 1024; k++)
+            for (int c = 0; c < 3; c++) assert_int_equal(px[3 * k + c], pixel_of(i, c * 1024 + k));
+        assert_int_equal(*(const int32_t *)rec.field[1], i % 10);
+    }
+    char name[200];
+    mu_reader_describe(r, 6, name, sizeof name);
+    assert_non_null(strstr(name, "b.bin"));
+    assert_non_null(strstr(name, "record 1"));
+    mu_reader_close(r);
+    block_fini(&b);
+    static uint8_t buf[3073 * 3];
+    open_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 3073 * 2 + 5)), MU_EDATA,
+               "breaks off in record 2");
+    open_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 0)), MU_EDATA, "holds no records");
+    buf[3073] = 10;
+    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s}", write_file("x", buf, sizeof buf)), &r, &err), &err);
+    read_fails(r, 1, "record 1: label 10 is outside 0..9");
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_cifar100(void **ctx) {
+    (void)ctx;
+    static uint8_t buf[3074 * 2];
+    buf[3074] = 19, buf[3075] = 99;
+    const char *p = write_file("c100", buf, sizeof buf);
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s, label_bytes: 2}", p), &r, &err), &err);
+    assert_int_equal(r->field[1].n_classes, 100);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 99);
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s, label_bytes: 2, coarse: true}", p), &r, &err), &err);
+    assert_int_equal(r->field[1].n_classes, 20);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 19);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+// ---- CSV ----
+
+static const char *csv_of(const char *text, const char *options) {
+    return yaml_of("{reader: csv, file: %s%s}", write_file("t.csv", text, strlen(text)), options);
+}
+
+static void test_csv_values(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, sample_csv(), &r, &err), &err);
+    assert_int_equal(r->field[0].shape.d[0], 3);
+    assert_int_equal(r->field[1].n_classes, 2);
+    for (int i = 0; i < SAMPLES; i++) {
+        mu_record rec = read_ok(r, i);
+        const float *v = rec.field[0];
+        assert_true(v[0] == (float)i + 0.5f && v[1] == (float)(i * i) && v[2] == -1e-2f);
+        assert_int_equal(*(const int32_t *)rec.field[1], i % 3 ? 1 : 0);       // `cat, big` sorts before `dog`
+    }
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_csv_options(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    // numbers as labels stay what they are; label in column 0; no newline at the end; CRLF
+    assert_ok(reader_open(&b, csv_of("7;1;2\r\n3;4;5", ", label: '0', separator: ;"), &r, &err), &err);
+    assert_int_equal(r->n_records, 2);
+    assert_int_equal(r->field[1].n_classes, 8);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 3);
+    assert_true(((const float *)read_ok(r, 1).field[0])[1] == 5.0f);
+    mu_reader_close(r);
+    block_fini(&b);
+    // fixed words: another order, and a word that is not among them
+    assert_ok(reader_open(&b, csv_of("1,no\n2,yes\n3,maybe\n", ", classes: ['yes', 'no']"), &r, &err), &err);
+    assert_int_equal(*(const int32_t *)read_ok(r, 0).field[1], 1);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 0);
+    read_fails(r, 2, "line 3: column 1 is no known label");
+    mu_reader_close(r);
+    block_fini(&b);
+    // an image in planes becomes HWC
+    assert_ok(reader_open(&b, csv_of("1,2,11,12,0\n", ", shape: [2, 1, 2]"), &r, &err), &err);
+    const float *v = read_ok(r, 0).field[0];
+    assert_true(v[0] == 1 && v[1] == 11 && v[2] == 2 && v[3] == 12);
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_ok(reader_open(&b, csv_of("a,b\n1,2\n", ", label: none"), &r, &err), &err);
+    assert_int_equal(r->n_fields, 1);
+    assert_int_equal(r->n_records, 1);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_csv_damage(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, csv_of("1,2,a\n1,x,a\n1,2\n\n1,nan,b\n5,6,b\n,6,b\n", ""), &r, &err), &err);
+    assert_int_equal(r->n_records, 6);
+    read_fails(r, 1, "line 2: column 1 is no finite number");
+    read_fails(r, 2, "line 3 has another number of columns");
+    read_fails(r, 3, "line 5: column 1 is no finite number");
+    assert_true(((const float *)read_ok(r, 4).field[0])[0] == 5.0f);
+    read_fails(r, 5, "line 7: column 0 is no finite number");
+    mu_reader_close(r);
+    block_fini(&b);
+    open_fails(csv_of("", ""), MU_EDATA, "holds no rows");
+    open_fails(csv_of("a,b\n", ", header: 'yes'"), MU_EDATA, "holds no rows");
+    open_fails(csv_of("1,2\n", ", label: '2'"), MU_EDATA, "no label column `2`");
+    open_fails(csv_of("a,b\n1,2\n", ", label: c"), MU_EDATA, "no label column `c`");
+    open_fails(csv_of("a\nb\n", ""), MU_EDATA, "no feature columns");
+    open_fails(csv_of("1,2\n", ", separator: '::'"), MU_EJOB, "`separator`");
+    open_fails(csv_of("1,2,3\n", ", shape: [1, 3, 1]"), MU_EJOB, "`shape`");
+}
+
+// ---- images ----
+
+static void test_resize(void **ctx) {
+    (void)ctx;
+    const uint8_t in[] = {0, 100, 200, 40};             // 2 x 2
+    uint8_t out[16];
+    mu_image_resize(in, 2, 2, out, 2, 2, 1);
+    assert_memory_equal(out, in, 4);
+    mu_image_resize(in, 2, 2, out, 1, 1, 1);
+    assert_int_equal(out[0], 85);                       // the mean
+    mu_image_resize(in, 2, 2, out, 4, 4, 1);
+    assert_int_equal(out[0], 0);                        // corners stay
+    assert_int_equal(out[3], 100);
+    assert_int_equal(out[12], 200);
+    assert_int_equal(out[15], 40);
+    assert_int_equal(out[1], 25);                       // a quarter of the way
+    const uint8_t rgb[] = {1, 2, 3};
+    mu_image_resize(rgb, 1, 1, out, 2, 2, 3);
+    for (int i = 0; i < 12; i++) assert_int_equal(out[i], 1 + i % 3);
+}
+
+#ifdef MU_HAVE_PNG
+static void test_image_folder(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    const char *yaml = sample_image_folder();
+    assert_ok(reader_open(&b, yaml, &r, &err), &err);
+    assert_int_equal(r->field[0].shape.d[1], 4);
+    assert_int_equal(r->field[0].shape.d[2], 5);
+    assert_int_equal(r->field[1].n_classes, 2);
+    for (int i = 0; i < SAMPLES; i++) {
+        mu_record rec = read_ok(r, i);
+        for (int k = 0; k < 60; k++) assert_int_equal(((const uint8_t *)rec.field[0])[k], pixel_of(i, k));
+        assert_int_equal(*(const int32_t *)rec.field[1], i >= 7);
+    }
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, root: %s, height: 2, width: 2, channels: 1}",
+                                      test_path("images")), &r, &err), &err);
+    assert_int_equal(mu_data_field_bytes(&r->field[0]), 4);
+    read_ok(r, 0);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_image_damage(void **ctx) {
+    (void)ctx;
+    uint8_t png[512], px[60] = {0};
+    write_png("p.png", 5, 4, 3, px);
+    size_t n = load(test_path("p.png"), png, sizeof png);
+    write_file("i0.png", png, n);
+    write_file("i1.png", png, n - 20);
+    write_file("i2.png", "", 0);
+    write_file("i3.png", "hello world", 11);
+    png[16] = 0, png[17] = 0x0f, png[18] = 0x42, png[19] = 0x40;        // a million pixels wide
+    write_file("i4.png", png, n);
+    const char *list = "i0.png 0\ni1.png 1\ni2.png 1\ni3.png 2\r\n\ni4.png 1\nnot there.png 3\n";
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, root: %s, list: %s}", test_dir,
+                                      write_file("list.txt", list, strlen(list))), &r, &err), &err);
+    assert_int_equal(r->n_records, 6);
+    assert_int_equal(r->field[1].n_classes, 4);
+    read_ok(r, 0);
+    read_fails(r, 1, "i1.png");
+    read_fails(r, 2, "i2.png` is an empty file");
+    read_fails(r, 3, "i3.png` is neither PNG nor JPEG");
+    read_fails(r, 4, "i4.png");
+    read_fails(r, 5, "not there.png");
+    read_ok(r, 0);
+    mu_reader_close(r);
+    block_fini(&b);
+    list = "x.png\n";
+    open_fails(yaml_of("{reader: image_folder, list: %s}", write_file("list.txt", list, strlen(list))), MU_EDATA,
+               "line 1: expected a path and a label");
+    mkdir(test_path("none"), 0777);
+    open_fails(yaml_of("{reader: image_folder, root: %s}", test_path("none")), MU_EDATA, "holds no images");
+    open_fails("{reader: image_folder}", MU_EJOB, "needs `root` or `list`");
+}
+#endif
+
+#ifdef MU_HAVE_TURBOJPEG
+static void test_jpeg(void **ctx) {
+    (void)ctx;
+    enum { W = 24, H = 16 };
+    uint8_t px[H * W * 3];
+    for (int i = 0; i < H * W * 3; i++) px[i] = (uint8_t)(40 + i / (W * 3) * 8 + i % 3 * 30);   // smooth
+    tjhandle enc = tjInitCompress();
+    unsigned char *jpg = NULL;
+    unsigned long n = 0;
+    assert_int_equal(tjCompress2(enc, px, W, 0, H, TJPF_RGB, &jpg, &n, TJSAMP_444, 95, 0), 0);
+    mu_image_decoder d = {0};
+    mu_err err = {0};
+    assert_ok(mu_image_decode(&d, jpg, n, 3, "x.jpg", &err), &err);
+    assert_int_equal(d.w, W);
+    assert_int_equal(d.h, H);
+    for (int i = 0; i < H * W * 3; i++)
+        if (abs(d.pixels[i] - px[i]) > 6) fail_msg("element %d is %d, written as %d", i, d.pixels[i], px[i]);
+    assert_ok(mu_image_decode(&d, jpg, n, 1, "x.jpg", &err), &err);
+    assert_int_equal(d.c, 1);
+    for (unsigned long cut = 0; cut < n - 2; cut += 7) {
+        mu_err_clear(&err);
+        assert_status(mu_image_decode(&d, jpg, cut, 3, "x.jpg", &err), MU_EDATA, &err);
+        assert_says(&err, "x.jpg");
+    }
+    tjFree(jpg);
+    tjDestroy(enc);
+    mu_image_decoder_fini(&d);
+}
+#endif
+
+// ---- real files, where they are ----
+
+static void test_fashion_mnist(void **ctx) {
+    (void)ctx;
+    const char *dir = "/usr/share/datasets/fashion-mnist";
+    if (access(dir, R_OK)) {
+        print_message("skipped: %s is not there (Debian: dataset-fashion-mnist)\n", dir);
+        skip();
+    }
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s/t10k-images-idx3-ubyte.gz, labels: "
+                                      "%s/t10k-labels-idx1-ubyte.gz}", dir, dir), &r, &err), &err);
+    assert_int_equal(r->n_records, 10000);
+    assert_int_equal(r->field[1].n_classes, 10);
+    int count[10] = {0};
+    for (int i = 0; i < 10000; i++) count[*(const int32_t *)read_ok(r, i).field[1]]++;
+    for (int i = 0; i < 10; i++) assert_int_equal(count[i], 1000);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+int main(void) {
+    make_test_dir();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idx_values),
+        cmocka_unit_test(test_idx_element_types_and_orders),
+        cmocka_unit_test(test_idx_damage),
+        cmocka_unit_test(test_idx_label_range),
+        cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_gzip_bomb),
+        cmocka_unit_test(test_cifar),
+        cmocka_unit_test(test_cifar100),
+        cmocka_unit_test(test_csv_values),
+        cmocka_unit_test(test_csv_options),
+        cmocka_unit_test(test_csv_damage),
+        cmocka_unit_test(test_resize),
+#ifdef MU_HAVE_PNG
+        cmocka_unit_test(test_image_folder),
+        cmocka_unit_test(test_image_damage),
+#endif
+#ifdef MU_HAVE_TURBOJPEG
+        cmocka_unit_test(test_jpeg),
+#endif
+        cmocka_unit_test(test_fashion_mnist),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
