@@ -46,10 +46,10 @@ struct mu_source {
 
 static bool is_bad(const mu_source *s, int64_t i) { return s->bad[i >> 3] >> (i & 7) & 1; }
 
-// Counts a bad record and decides whether the stream goes on.
+// Counts a bad record and decides whether the stream goes on. The one too many is not noted, so that
+// asking again gives the same answer.
 static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err *err) {
-    s->bad[index >> 3] |= (uint8_t)(1u << (index & 7));
-    int64_t n = atomic_fetch_add(&s->n_bad, 1) + 1;
+    int64_t n = atomic_load(&s->n_bad) + 1;
     if (n > s->max_bad) {
         if (err && err->status == MU_OK) *err = *why;
         mu_err_note(err, "bad record %" PRId64 " of this data set; max_bad allows %" PRId64, n, s->max_bad);
@@ -57,6 +57,8 @@ static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err
         if (err && !err->pos.path) err->pos = s->spec.pos;
         return MU_EDATA;
     }
+    s->bad[index >> 3] |= (uint8_t)(1u << (index & 7));
+    atomic_store(&s->n_bad, n);
     if (n <= BAD_LOGGED) mu_warn("skipped a bad record: %s", why->msg);
     if (n == BAD_LOGGED) mu_warn("further bad records are skipped and counted without a line each");
     return MU_OK;
