@@ -10,25 +10,30 @@
 #include <float.h>
 #include <math.h>
 
-enum { PIECE = 512 };           // floats; measured: shorter calls the rule too often, longer stops the streams
+enum { PIECE = 512 }; // floats; measured: shorter calls the rule too often, longer stops the streams
 
-typedef struct work {           // what is the same for all pieces of one parameter
+typedef struct work { // what is the same for all pieces of one parameter
     const mu_updater *u;
-    float            *value;
-    float *const     *slots;    // history blocks of the parameter, [0, n_slots) valid
-    float             scale, clip, l2, l1;      // clip: infinity = off
-    float             lr;
-    int64_t           step;
-    bool              direct;   // the gradient can go to the rule as it is
+    float *value;
+    float *const *slots;       // history blocks of the parameter, [0, n_slots) valid
+    float scale, clip, l2, l1; // clip: infinity = off
+    float lr;
+    int64_t step;
+    bool direct; // the gradient can go to the rule as it is
 } work;
 
 static work work_make(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
                       float scale, double rate, int64_t step) {
     work k = {
-        .u = u, .value = value, .slots = slots, .scale = scale,
+        .u = u,
+        .value = value,
+        .slots = slots,
+        .scale = scale,
         .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
-        .l2 = u->l2 * p->decay_mult, .l1 = u->l1 * p->decay_mult,
-        .lr = (float)(rate * p->lr_mult), .step = step,
+        .l2 = u->l2 * p->decay_mult,
+        .l1 = u->l1 * p->decay_mult,
+        .lr = (float)(rate * p->lr_mult),
+        .step = step,
     };
     k.direct = scale == 1.0f && u->clip_value <= 0 && k.l2 == 0.0f && k.l1 == 0.0f;
     return k;
@@ -36,7 +41,8 @@ static work work_make(const mu_updater *u, const mu_param *p, float *value, floa
 
 // out = clip(scale * g) + l2 * w + l1 * sign(w). Comparisons are written so that a value that is not a
 // number stays one.
-static void finish(const work *k, size_t n, const float *restrict g, const float *restrict w, float *restrict out) {
+static void finish(const work *k, size_t n, const float *restrict g, const float *restrict w,
+                   float *restrict out) {
     const float scale = k->scale, clip = k->clip, l2 = k->l2, l1 = k->l1;
     if (clip < INFINITY) {
         for (size_t i = 0; i < n; i++) {
@@ -53,7 +59,7 @@ static void finish(const work *k, size_t n, const float *restrict g, const float
 }
 
 static void run_rule(const work *k, size_t offset, size_t n, const float *grad) {
-    mu_slice s = { .n = n, .value = k->value + offset, .grad = grad };
+    mu_slice s = {.n = n, .value = k->value + offset, .grad = grad};
     for (int i = 0; i < k->u->class->n_slots; i++) s.slot[i] = k->slots[i] + offset;
     k->u->class->apply(k->u->state, &s, k->lr, k->step);
 }
@@ -81,8 +87,9 @@ void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, floa
     mu_grad_pieces(p, g, apply_piece, &k);
 }
 
-void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                           int64_t row0, int64_t n_rows, const float *grad, float scale, double rate, int64_t step) {
+void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
+                           float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
+                           float scale, double rate, int64_t step) {
     if (!is_trained(p) || n_rows <= 0) return;
     const size_t cols = p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1);
     work k = work_make(u, p, value, slots, scale, rate, step);
@@ -91,10 +98,10 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
 
 // ---- norms -----------------------------------------------------------------------------------
 
-enum { LANES = 16 };            // independent sums, so that the loops become vectors in any compiler
+enum { LANES = 16 }; // independent sums, so that the loops become vectors in any compiler
 
 static double dot(const float *restrict a, const float *restrict b, size_t n) {
-    double lane[LANES] = { 0 }, sum = 0;
+    double lane[LANES] = {0}, sum = 0;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (size_t j = 0; j < LANES; j++) lane[j] += (double)a[i + j] * (double)b[i + j];

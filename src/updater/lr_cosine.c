@@ -8,7 +8,10 @@
 
 #include <math.h>
 
-struct cosine { double final; int64_t over; };
+struct cosine {
+    double final;
+    int64_t over;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct cosine, final, MU_DOUBLE, "0", "[0,)", "rate at the end"),
@@ -25,6 +28,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_cosine = {
-    .name = "cosine", .help = "half a cosine from base to final", .fields = fields,
-    .state_size = sizeof(struct cosine), .rate = rate,
+    .name = "cosine",
+    .help = "half a cosine from base to final",
+    .fields = fields,
+    .state_size = sizeof(struct cosine),
+    .rate = rate,
 };

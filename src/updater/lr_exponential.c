@@ -7,11 +7,15 @@
 
 #include <math.h>
 
-struct exponential { double gamma; int64_t every; };
+struct exponential {
+    double gamma;
+    int64_t every;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct exponential, gamma, MU_DOUBLE, "0.5", "(0,1]", "factor gained in each `every`"),
-    MU_FIELD(struct exponential, every, MU_INT, "1", "[1,)", "steps (or epochs) in which the factor applies once"),
+    MU_FIELD(struct exponential, every, MU_INT, "1", "[1,)",
+             "steps (or epochs) in which the factor applies once"),
     {0},
 };
 
@@ -22,6 +26,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_exponential = {
-    .name = "exponential", .help = "falls by the factor gamma in every `every`, smoothly", .fields = fields,
-    .state_size = sizeof(struct exponential), .rate = rate,
+    .name = "exponential",
+    .help = "falls by the factor gamma in every `every`, smoothly",
+    .fields = fields,
+    .state_size = sizeof(struct exponential),
+    .rate = rate,
 };

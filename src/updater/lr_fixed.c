@@ -7,4 +7,5 @@ static double rate(const void *state, double base, double t, double end) {
     return base;
 }
 
-const mu_schedule_class mu_schedule_fixed = { .name = "fixed", .help = "the same rate all the time", .rate = rate };
+const mu_schedule_class mu_schedule_fixed = {
+    .name = "fixed", .help = "the same rate all the time", .rate = rate};

@@ -4,7 +4,9 @@
 
 #include <math.h>
 
-struct inverse { double gamma, power; };
+struct inverse {
+    double gamma, power;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct inverse, gamma, MU_DOUBLE, "0.0001", "[0,)", "speed of the fall"),
@@ -19,6 +21,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_inverse = {
-    .name = "inverse", .help = "falls as a negative power of time", .fields = fields,
-    .state_size = sizeof(struct inverse), .rate = rate,
+    .name = "inverse",
+    .help = "falls as a negative power of time",
+    .fields = fields,
+    .state_size = sizeof(struct inverse),
+    .rate = rate,
 };

@@ -6,7 +6,10 @@
 // `over` 0 is the planned length of the training; while that is unknown the rate stays `base`.
 #include "updater/updater.h"
 
-struct linear { double final; int64_t over; };
+struct linear {
+    double final;
+    int64_t over;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct linear, final, MU_DOUBLE, "0", "[0,)", "rate at the end of the line"),
@@ -23,6 +26,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_linear = {
-    .name = "linear", .help = "straight line from base to final", .fields = fields,
-    .state_size = sizeof(struct linear), .rate = rate,
+    .name = "linear",
+    .help = "straight line from base to final",
+    .fields = fields,
+    .state_size = sizeof(struct linear),
+    .rate = rate,
 };

@@ -10,12 +10,17 @@
 
 #include <math.h>
 
-struct multi_step { mu_ints at; double gamma; mu_floats rates; };
+struct multi_step {
+    mu_ints at;
+    double gamma;
+    mu_floats rates;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct multi_step, at, MU_INTS, NULL, "[0,)", "rising list of the steps (or epochs) of change"),
     MU_FIELD(struct multi_step, gamma, MU_DOUBLE, "0.1", "(0,1]", "factor at each entry of `at`"),
-    MU_FIELD(struct multi_step, rates, MU_FLOATS, "[]", "[0,)", "rate from each entry of `at` on, instead of gamma"),
+    MU_FIELD(struct multi_step, rates, MU_FLOATS, "[]", "[0,)",
+             "rate from each entry of `at` on, instead of gamma"),
     {0},
 };
 
@@ -39,6 +44,10 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_multi_step = {
-    .name = "multi_step", .help = "changes at listed times, by a factor or to listed rates", .fields = fields,
-    .state_size = sizeof(struct multi_step), .check = check, .rate = rate,
+    .name = "multi_step",
+    .help = "changes at listed times, by a factor or to listed rates",
+    .fields = fields,
+    .state_size = sizeof(struct multi_step),
+    .check = check,
+    .rate = rate,
 };

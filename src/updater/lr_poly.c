@@ -6,7 +6,10 @@
 
 #include <math.h>
 
-struct poly { double power; int64_t over; };
+struct poly {
+    double power;
+    int64_t over;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct poly, power, MU_DOUBLE, "1", "(0,)", "1 falls in a line, more falls faster at first"),
@@ -22,6 +25,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_poly = {
-    .name = "poly", .help = "falls to zero as a power of the time left", .fields = fields,
-    .state_size = sizeof(struct poly), .rate = rate,
+    .name = "poly",
+    .help = "falls to zero as a power of the time left",
+    .fields = fields,
+    .state_size = sizeof(struct poly),
+    .rate = rate,
 };

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-struct sigmoid { double gamma, at; };
+struct sigmoid {
+    double gamma, at;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct sigmoid, gamma, MU_DOUBLE, "0.001", "(0,)", "steepness of the fall"),
@@ -21,6 +23,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_sigmoid = {
-    .name = "sigmoid", .help = "a soft drop to zero around one time", .fields = fields,
-    .state_size = sizeof(struct sigmoid), .rate = rate,
+    .name = "sigmoid",
+    .help = "a soft drop to zero around one time",
+    .fields = fields,
+    .state_size = sizeof(struct sigmoid),
+    .rate = rate,
 };

@@ -6,7 +6,10 @@
 
 #include <math.h>
 
-struct step { double gamma; int64_t every; };
+struct step {
+    double gamma;
+    int64_t every;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct step, gamma, MU_DOUBLE, "0.1", "(0,1]", "factor at each drop"),
@@ -21,6 +24,9 @@ static double rate(const void *state, double base, double t, double end) {
 }
 
 const mu_schedule_class mu_schedule_step = {
-    .name = "step", .help = "multiplied by gamma in fixed distances", .fields = fields,
-    .state_size = sizeof(struct step), .rate = rate,
+    .name = "step",
+    .help = "multiplied by gamma in fixed distances",
+    .fields = fields,
+    .state_size = sizeof(struct step),
+    .rate = rate,
 };

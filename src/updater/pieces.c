@@ -15,23 +15,25 @@
 #include <string.h>
 
 enum {
-    ROWS_AT_ONCE = 2048,        // entries sorted in one go: 2 x 16 KiB of stack
-    ROW_PIECE    = 1024,        // columns of a row added up in one go
-    TILE_ROWS    = 8,
-    TILE_COLS    = 32,
-    FACTOR_COLS  = 1024,
+    ROWS_AT_ONCE = 2048, // entries sorted in one go: 2 x 16 KiB of stack
+    ROW_PIECE = 1024,    // columns of a row added up in one go
+    TILE_ROWS = 8,
+    TILE_COLS = 32,
+    FACTOR_COLS = 1024,
 };
 
 // ---- rows ------------------------------------------------------------------------------------
 
-typedef struct entry { int32_t id, k; } entry;  // row id and its position in the gradient
+typedef struct entry {
+    int32_t id, k;
+} entry; // row id and its position in the gradient
 
 // Entries with lo <= id < hi in the order given; the count may exceed what was stored.
 static int64_t pick(const mu_grad *g, int64_t lo, int64_t hi, entry *out) {
     int64_t n = 0;
     for (int64_t k = 0; k < g->n_rows; k++) {
         if (g->row[k] < lo || g->row[k] >= hi) continue;
-        if (n < ROWS_AT_ONCE) out[n] = (entry){ g->row[k], (int32_t)k };
+        if (n < ROWS_AT_ONCE) out[n] = (entry){g->row[k], (int32_t)k};
         n++;
     }
     return n;
@@ -40,7 +42,7 @@ static int64_t pick(const mu_grad *g, int64_t lo, int64_t hi, entry *out) {
 // Stable radix sort by (id - lo), one byte a pass; returns the buffer that holds the result.
 static entry *sort(entry *a, entry *b, int64_t n, int64_t lo, int64_t hi) {
     for (int shift = 0; (hi - 1 - lo) >> shift > 0; shift += 8) {
-        int32_t start[257] = { 0 };
+        int32_t start[257] = {0};
         for (int64_t i = 0; i < n; i++) start[(((a[i].id - lo) >> shift) & 255) + 1]++;
         for (int d = 0; d < 256; d++) start[d + 1] += start[d];
         for (int64_t i = 0; i < n; i++) b[start[((a[i].id - lo) >> shift) & 255]++] = a[i];
@@ -55,7 +57,8 @@ static void add(float *restrict sum, const float *restrict v, size_t n) {
 }
 
 // One row from the entries that name it.
-static void visit_row(const mu_grad *g, size_t cols, const entry *e, int64_t n, mu_piece_visit visit, void *ctx) {
+static void visit_row(const mu_grad *g, size_t cols, const entry *e, int64_t n, mu_piece_visit visit,
+                      void *ctx) {
     const size_t row = (size_t)e->id * cols;
     if (n == 1) {
         visit(ctx, row, cols, g->row_value + (size_t)e->k * cols);
@@ -110,7 +113,7 @@ static void visit_rows(const mu_grad *g, int64_t rows, size_t cols, mu_piece_vis
 // out[r][c] = sum over b of dy[b][r] * x[b][c] for one full register tile.
 static void tile(int64_t batch, const float *restrict dy, size_t ld_dy, const float *restrict x, size_t ld_x,
                  float *restrict out, size_t ld_out) {
-    float acc[TILE_ROWS][TILE_COLS] = { { 0 } };
+    float acc[TILE_ROWS][TILE_COLS] = {{0}};
     for (int64_t b = 0; b < batch; b++, dy += ld_dy, x += ld_x)
         for (int r = 0; r < TILE_ROWS; r++)
             for (int c = 0; c < TILE_COLS; c++) acc[r][c] += dy[r] * x[c];
@@ -133,7 +136,8 @@ static void edge(int64_t batch, size_t nr, size_t nc, const float *restrict dy, 
 
 // The block of dW with nr rows from dy and nc columns from x, densely into out. The last tile of a row
 // overlaps the one before it rather than leaving columns to the slow path.
-static void product(const mu_grad *g, size_t rows, size_t cols, size_t r, size_t nr, size_t c, size_t nc, float *out) {
+static void product(const mu_grad *g, size_t rows, size_t cols, size_t r, size_t nr, size_t c, size_t nc,
+                    float *out) {
     const float *dy = g->dy + r, *x = g->x + c;
     if (nr < TILE_ROWS || nc < TILE_COLS) {
         edge(g->batch, nr, nc, dy, rows, x, cols, out, nc);
@@ -164,9 +168,16 @@ void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, v
     if (!p->count) return;
     const size_t cols = p->count / (size_t)rows;
     switch (g->form) {
-    case MU_GRAD_NONE: break;
-    case MU_GRAD_DENSE: visit(ctx, 0, p->count, g->dense); break;
-    case MU_GRAD_ROWS: visit_rows(g, rows, cols, visit, ctx); break;
-    case MU_GRAD_FACTORS: visit_factors(g, (size_t)rows, cols, visit, ctx); break;
+    case MU_GRAD_NONE:
+        break;
+    case MU_GRAD_DENSE:
+        visit(ctx, 0, p->count, g->dense);
+        break;
+    case MU_GRAD_ROWS:
+        visit_rows(g, rows, cols, visit, ctx);
+        break;
+    case MU_GRAD_FACTORS:
+        visit_factors(g, (size_t)rows, cols, visit, ctx);
+        break;
     }
 }

@@ -9,7 +9,10 @@
 
 #include <math.h>
 
-struct adadelta { double rho; float epsilon; };
+struct adadelta {
+    double rho;
+    float epsilon;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct adadelta, rho, MU_DOUBLE, "0.9", "[0,1)", "share of the old mean squares that is kept"),
@@ -33,7 +36,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_adadelta = {
-    .name = "adadelta", .help = "steps sized by the ratio of past steps to past gradients; use rate 1",
-    .fields = fields, .state_size = sizeof(struct adadelta), .n_slots = 2,
-    .slot_name = { "square_mean", "step_square_mean" }, .apply = apply,
+    .name = "adadelta",
+    .help = "steps sized by the ratio of past steps to past gradients; use rate 1",
+    .fields = fields,
+    .state_size = sizeof(struct adadelta),
+    .n_slots = 2,
+    .slot_name = {"square_mean", "step_square_mean"},
+    .apply = apply,
 };

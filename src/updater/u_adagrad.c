@@ -8,7 +8,9 @@
 
 #include <math.h>
 
-struct adagrad { float epsilon; };
+struct adagrad {
+    float epsilon;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct adagrad, epsilon, MU_FLOAT, "1e-8", "(0,)", "keeps the divisor from zero"),
@@ -28,7 +30,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_adagrad = {
-    .name = "adagrad", .help = "rate of each weight falls with the sum of its squared gradients",
-    .fields = fields, .state_size = sizeof(struct adagrad), .n_slots = 1, .slot_name = { "square_sum" },
+    .name = "adagrad",
+    .help = "rate of each weight falls with the sum of its squared gradients",
+    .fields = fields,
+    .state_size = sizeof(struct adagrad),
+    .n_slots = 1,
+    .slot_name = {"square_sum"},
     .apply = apply,
 };

@@ -10,13 +10,18 @@
 
 #include <math.h>
 
-struct adam { double beta1, beta2; float epsilon; bool singa_compat; };
+struct adam {
+    double beta1, beta2;
+    float epsilon;
+    bool singa_compat;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct adam, beta1, MU_DOUBLE, "0.9", "[0,1)", "share of the old mean gradient that is kept"),
     MU_FIELD(struct adam, beta2, MU_DOUBLE, "0.999", "[0,1)", "share of the old mean square that is kept"),
     MU_FIELD(struct adam, epsilon, MU_FLOAT, "1e-8", "(0,)", "keeps the divisor from zero"),
-    MU_FIELD(struct adam, singa_compat, MU_BOOL, "false", NULL, "no bias correction, epsilon inside the root"),
+    MU_FIELD(struct adam, singa_compat, MU_BOOL, "false", NULL,
+             "no bias correction, epsilon inside the root"),
     {0},
 };
 
@@ -46,6 +51,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_adam = {
-    .name = "adam", .help = "mean gradient divided by its root mean square, bias-corrected", .fields = fields,
-    .state_size = sizeof(struct adam), .n_slots = 2, .slot_name = { "mean", "square_mean" }, .apply = apply,
+    .name = "adam",
+    .help = "mean gradient divided by its root mean square, bias-corrected",
+    .fields = fields,
+    .state_size = sizeof(struct adam),
+    .n_slots = 2,
+    .slot_name = {"mean", "square_mean"},
+    .apply = apply,
 };

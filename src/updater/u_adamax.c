@@ -9,11 +9,15 @@
 
 #include <math.h>
 
-struct adamax { double beta1, beta2; float epsilon; };
+struct adamax {
+    double beta1, beta2;
+    float epsilon;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct adamax, beta1, MU_DOUBLE, "0.9", "[0,1)", "share of the old mean gradient that is kept"),
-    MU_FIELD(struct adamax, beta2, MU_DOUBLE, "0.999", "[0,1)", "share of the old largest gradient that is kept"),
+    MU_FIELD(struct adamax, beta2, MU_DOUBLE, "0.999", "[0,1)",
+             "share of the old largest gradient that is kept"),
     MU_FIELD(struct adamax, epsilon, MU_FLOAT, "1e-8", "(0,)", "keeps the divisor from zero"),
     {0},
 };
@@ -28,12 +32,17 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     for (size_t i = 0; i < n; i++) {
         float old = b2 * u[i], now = fabsf(g[i]) + eps;
         m[i] = b1 * m[i] + r1 * g[i];
-        u[i] = old > now ? old : now;   // a gradient that is not a number stays visible
+        u[i] = old > now ? old : now; // a gradient that is not a number stays visible
         w[i] -= rate * m[i] / u[i];
     }
 }
 
 const mu_updater_class mu_updater_adamax = {
-    .name = "adamax", .help = "mean gradient divided by its decayed maximum", .fields = fields,
-    .state_size = sizeof(struct adamax), .n_slots = 2, .slot_name = { "mean", "largest" }, .apply = apply,
+    .name = "adamax",
+    .help = "mean gradient divided by its decayed maximum",
+    .fields = fields,
+    .state_size = sizeof(struct adamax),
+    .n_slots = 2,
+    .slot_name = {"mean", "largest"},
+    .apply = apply,
 };

@@ -7,7 +7,9 @@
 // it is PyTorch's SGD(nesterov=True).
 #include "updater/updater.h"
 
-struct nesterov { float momentum; };
+struct nesterov {
+    float momentum;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct nesterov, momentum, MU_FLOAT, "0.9", "[0,1)", "share of the last step that is kept"),
@@ -28,6 +30,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_nesterov = {
-    .name = "nesterov", .help = "gradient descent with Nesterov momentum", .fields = fields,
-    .state_size = sizeof(struct nesterov), .n_slots = 1, .slot_name = { "momentum" }, .apply = apply,
+    .name = "nesterov",
+    .help = "gradient descent with Nesterov momentum",
+    .fields = fields,
+    .state_size = sizeof(struct nesterov),
+    .n_slots = 1,
+    .slot_name = {"momentum"},
+    .apply = apply,
 };

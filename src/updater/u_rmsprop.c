@@ -8,7 +8,10 @@
 
 #include <math.h>
 
-struct rmsprop { double rho; float epsilon; };
+struct rmsprop {
+    double rho;
+    float epsilon;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct rmsprop, rho, MU_DOUBLE, "0.99", "[0,1)", "share of the old mean square that is kept"),
@@ -30,6 +33,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_rmsprop = {
-    .name = "rmsprop", .help = "gradient divided by its running root mean square", .fields = fields,
-    .state_size = sizeof(struct rmsprop), .n_slots = 1, .slot_name = { "square_mean" }, .apply = apply,
+    .name = "rmsprop",
+    .help = "gradient divided by its running root mean square",
+    .fields = fields,
+    .state_size = sizeof(struct rmsprop),
+    .n_slots = 1,
+    .slot_name = {"square_mean"},
+    .apply = apply,
 };

@@ -8,7 +8,9 @@
 // Without momentum the history is neither read nor written.
 #include "updater/updater.h"
 
-struct sgd { float momentum; };
+struct sgd {
+    float momentum;
+};
 
 static const mu_field fields[] = {
     MU_FIELD(struct sgd, momentum, MU_FLOAT, "0", "[0,1)", "share of the last step that is kept"),
@@ -32,6 +34,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 }
 
 const mu_updater_class mu_updater_sgd = {
-    .name = "sgd", .help = "gradient descent with momentum", .fields = fields, .state_size = sizeof(struct sgd),
-    .n_slots = 1, .slot_name = { "momentum" }, .apply = apply,
+    .name = "sgd",
+    .help = "gradient descent with momentum",
+    .fields = fields,
+    .state_size = sizeof(struct sgd),
+    .n_slots = 1,
+    .slot_name = {"momentum"},
+    .apply = apply,
 };

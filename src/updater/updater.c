@@ -2,8 +2,8 @@
 // updater.c - the registries of rules and schedules, the `updater:` block, the rate of a moment.
 //
 // The keys of the block belong to two owners: the rule (momentum, beta1, ...) and this file (rate,
-// decay, clipping). Each is bound by its own table; `rate` is bound by hand because a plain number
-// stands for a fixed rate. The same split holds inside `rate`.
+// decay, clipping). `rate` is bound by hand because a plain number stands for a fixed rate; inside it
+// the schedule and this file share the keys in the same way.
 #include "updater/updater.h"
 
 #define X(name) extern const mu_updater_class mu_updater_##name;
@@ -24,53 +24,59 @@ static const mu_plugin *const schedule_list[] = {
 #undef X
 };
 
-const mu_registry mu_updaters = { "updater", MU_COUNT(updater_list), updater_list };
-const mu_registry mu_schedules = { "schedule", MU_COUNT(schedule_list), schedule_list };
+const mu_registry mu_updaters = {"updater", MU_COUNT(updater_list), updater_list};
+const mu_registry mu_schedules = {"schedule", MU_COUNT(schedule_list), schedule_list};
 
-// `rate` stands first: bind_common skips it.
+// `rate` stands first: mu_updater_bind skips it.
 const mu_field mu_updater_fields[] = {
-    { "rate", MU_CLASS, offsetof(mu_updater, schedule), NULL, NULL, "schedule",
-      "learning rate: a number, or a schedule" },
-    { "decay", MU_FLOAT, offsetof(mu_updater, l2), "0", "[0,)", NULL, "L2 weight decay, added to the gradient" },
-    { "l1", MU_FLOAT, offsetof(mu_updater, l1), "0", "[0,)", NULL, "L1 weight decay, added to the gradient" },
-    { "clip_value", MU_FLOAT, offsetof(mu_updater, clip_value), "0", "[0,)", NULL,
-      "largest size of each gradient element; 0 = no limit" },
-    { "clip_norm", MU_FLOAT, offsetof(mu_updater, clip_norm), "0", "[0,)", NULL,
-      "largest L2 norm of all gradients together; 0 = no limit" },
+    {"rate", MU_CLASS, offsetof(mu_updater, schedule), NULL, NULL, "schedule",
+     "learning rate: a number, or a schedule"},
+    {"decay", MU_FLOAT, offsetof(mu_updater, l2), "0", "[0,)", NULL,
+     "L2 weight decay, added to the gradient"},
+    {"l1", MU_FLOAT, offsetof(mu_updater, l1), "0", "[0,)", NULL, "L1 weight decay, added to the gradient"},
+    {"clip_value", MU_FLOAT, offsetof(mu_updater, clip_value), "0", "[0,)", NULL,
+     "largest size of each gradient element; 0 = no limit"},
+    {"clip_norm", MU_FLOAT, offsetof(mu_updater, clip_norm), "0", "[0,)", NULL,
+     "largest L2 norm of all gradients together; 0 = no limit"},
     {0},
 };
 
 const mu_field mu_rate_fields[] = {
-    { "base", MU_DOUBLE, offsetof(mu_updater, base), NULL, "[0,)", NULL, "rate that the schedule starts from" },
-    { "per", MU_ENUM, offsetof(mu_updater, per), "step", NULL, "step|epoch", "unit of all times of the schedule" },
-    { "warmup", MU_DOUBLE, offsetof(mu_updater, warmup), "0", "[0,)", NULL,
-      "steps (or epochs) in which the rate rises to the schedule's" },
-    { "warmup_from", MU_DOUBLE, offsetof(mu_updater, warmup_from), "0.1", "[0,1]", NULL,
-      "share of the schedule's rate at the start of warm-up" },
+    {"base", MU_DOUBLE, offsetof(mu_updater, base), NULL, "[0,)", NULL, "rate that the schedule starts from"},
+    {"per", MU_ENUM, offsetof(mu_updater, per), "step", NULL, "step|epoch",
+     "unit of all times of the schedule"},
+    {"warmup", MU_DOUBLE, offsetof(mu_updater, warmup), "0", "[0,)", NULL,
+     "steps (or epochs) in which the rate rises to the schedule's"},
+    {"warmup_from", MU_DOUBLE, offsetof(mu_updater, warmup_from), "0.1", "[0,1]", NULL,
+     "share of the schedule's rate at the start of warm-up"},
     {0},
 };
 
-enum { MAX_COMMON = 8 };
-
-static size_t field_keys(const mu_field *f, const char *keys[MAX_COMMON]) {
-    size_t n = 0;
-    for (; f->key && n < MAX_COMMON; f++) keys[n++] = f->key;
-    return n;
+// Binds a plug-in block whose keys belong to the plug-in and to this file, in one go, so that a misspelt
+// key is judged against all of them. NULL plug-in after reporting an unknown or missing type.
+static mu_class_ref bind_block(mu_binder *b, const mu_node *node, mu_srcpos where, const char *what,
+                               const mu_registry *reg, const mu_field *own, mu_updater *u) {
+    static const char *const keys[] = {"type", "rate"}; // `rate` is bound by hand; no schedule has it
+    const mu_node *map = node && node->kind == MU_MAP ? node : NULL;
+    const char *type = mu_node_text(map ? mu_node_find(map, "type") : node);
+    const mu_plugin *plugin = type ? mu_registry_find(reg, type) : NULL;
+    if (!plugin) return mu_bind_class(b, node, where, what, reg, "type", NULL, 0);
+    void *state = mu_arena_alloc(b->arena, plugin->state_size ? plugin->state_size : 1);
+    if (!state) {
+        mu_diags_no_memory(b->diags);
+        return (mu_class_ref){0};
+    }
+    const mu_bind_part parts[] = {{plugin->fields, state}, {own, u}};
+    mu_bind(b, map, where, what, parts, MU_COUNT(parts), keys, reg == &mu_updaters ? 2 : 1);
+    return (mu_class_ref){plugin, state};
 }
 
-// Binds this file's share of a block whose plug-in share is bound already: every key of the map was
-// judged there, so none is unknown here.
-static void bind_common(mu_binder *b, const mu_node *node, mu_srcpos where, const char *what,
-                        const mu_field *fields, mu_updater *u) {
-    const mu_node *map = node && node->kind == MU_MAP ? node : NULL;
-    const size_t n = map ? map->n : 0;
-    const char **keys = n ? mu_arena_array(b->arena, n, sizeof *keys) : NULL;
-    if (n && !keys) {
-        mu_diags_no_memory(b->diags);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) keys[i] = map->item[i]->key;
-    mu_bind(b, map, where, what, &(mu_bind_part){ fields, u }, 1, keys, n);
+// A misspelt `rate` has been reported as an unknown key.
+static bool is_rate_misspelt(const mu_node *map) {
+    static const char *const rate[] = {"rate"};
+    for (size_t i = 0; map && map->kind == MU_MAP && i < map->n; i++)
+        if (mu_nearest(map->item[i]->key, rate, 1)) return true;
+    return false;
 }
 
 static void set_schedule(mu_updater *u, mu_class_ref ref) {
@@ -83,33 +89,27 @@ static void check_schedule(mu_binder *b, const mu_updater *u, mu_srcpos where) {
     if (problem) mu_diags_add(b->diags, MU_DIAG_ERROR, where, "%s", problem);
 }
 
-static void bind_rate(mu_binder *b, const mu_node *node, mu_srcpos block, mu_updater *u) {
+static void bind_rate(mu_binder *b, const mu_node *node, mu_updater *u) {
     static const char what[] = "`updater.rate`";
-    const char *text = node && !node->quoted ? mu_node_text(node) : NULL;
-    const mu_class_ref fixed = { mu_registry_find(&mu_schedules, "fixed"), NULL };
+    const char *text = node->quoted ? NULL : mu_node_text(node);
+    const mu_class_ref fixed = {mu_registry_find(&mu_schedules, "fixed"), NULL};
+    const size_t n_errors = b->diags->n_errors;
     double number;
-    if (mu_node_is_null(node)) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, node ? node->pos : block, "`updater` has no `rate`");
-        mu_diag_hint(b->diags, g, "Write a number such as `rate: 0.01`, or a schedule with `type` and `base`.");
-    } else if (text && mu_parse_double(text, &number)) {
+    if (text && mu_parse_double(text, &number)) {
         set_schedule(u, fixed);
         u->base = number;
         if (number < 0)
             mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "`rate` is %s, must be at least 0", text);
     } else if (node->kind == MU_MAP && !mu_node_find(node, "type")) {
         set_schedule(u, fixed);
-        mu_bind(b, node, node->pos, what, &(mu_bind_part){ mu_rate_fields, u }, 1, NULL, 0);
+        mu_bind(b, node, node->pos, what, &(mu_bind_part){mu_rate_fields, u}, 1, NULL, 0);
     } else {
-        const char *keys[MAX_COMMON];
-        size_t n = field_keys(mu_rate_fields, keys), n_errors = b->diags->n_errors;
-        set_schedule(u, mu_bind_class(b, node, node->pos, what, &mu_schedules, "type", keys, n));
-        if (u->schedule) bind_common(b, node, node->pos, what, mu_rate_fields, u);
+        set_schedule(u, bind_block(b, node, node->pos, what, &mu_schedules, mu_rate_fields, u));
         if (b->diags->n_errors == n_errors) check_schedule(b, u, node->pos);
     }
 }
 
 mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
-    static const char what[] = "`updater`";
     const size_t n_errors = b->diags->n_errors;
     const mu_srcpos where = node ? node->pos : MU_NOPOS;
     mu_updater *u = mu_arena_alloc(b->arena, sizeof *u);
@@ -117,14 +117,17 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
         mu_diags_no_memory(b->diags);
         return NULL;
     }
-    u->warmup_from = 1;
-    const char *keys[MAX_COMMON];
-    size_t n = field_keys(mu_updater_fields, keys);
-    mu_class_ref rule = mu_bind_class(b, node, where, what, &mu_updaters, "type", keys, n);
+    mu_class_ref rule = bind_block(b, node, where, "`updater`", &mu_updaters, mu_updater_fields + 1, u);
     u->class = (const mu_updater_class *)rule.plugin;
     u->state = rule.state;
-    bind_common(b, node, where, what, mu_updater_fields + 1, u);
-    bind_rate(b, mu_node_find(node, "rate"), where, u);
+    const mu_node *rate = mu_node_find(node, "rate");
+    if (!mu_node_is_null(rate)) bind_rate(b, rate, u);
+    else if (rate || !is_rate_misspelt(node)) {
+        mu_diag *g =
+            mu_diags_add(b->diags, MU_DIAG_ERROR, rate ? rate->key_pos : where, "`updater` has no `rate`");
+        mu_diag_hint(b->diags, g,
+                     "Write a number such as `rate: 0.01`, or a schedule with `type` and `base`.");
+    }
     return b->diags->n_errors == n_errors && u->class && u->schedule ? u : NULL;
 }
 

@@ -65,8 +65,9 @@ double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double e
 void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
                       const mu_grad *g, float scale, double rate, int64_t step);
 // The same for rows [row0, row0 + n_rows) of a matrix parameter with a dense gradient of just these rows.
-void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                           int64_t row0, int64_t n_rows, const float *grad, float scale, double rate, int64_t step);
+void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
+                           float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
+                           float scale, double rate, int64_t step);
 
 // Sum of squares of a gradient in any form (for norm clipping and reports); not finite if any element is.
 double mu_grad_sum_squares(const mu_param *p, const mu_grad *g);

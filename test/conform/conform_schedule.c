@@ -19,14 +19,15 @@ static mu_updater *with_required(bound *b, const mu_plugin *c) {
 static void test_class(void **unused) {
     (void)unused;
     assert_true(mu_schedules.n > 0);
-    assert_non_null(mu_registry_find(&mu_schedules, "fixed"));          // what a plain number means
+    assert_non_null(mu_registry_find(&mu_schedules, "fixed")); // what a plain number means
     for (size_t i = 0; i < mu_schedules.n; i++) {
         const mu_schedule_class *c = (const mu_schedule_class *)(const void *)mu_schedules.list[i];
         if (!c->name || !c->help || !c->rate) fail_msg("schedule %zu has no name, help or rate", i);
         for (const mu_field *f = c->fields; f && f->key; f++) {
             if (!f->help) fail_msg("%s: key `%s` has no help", c->name, f->key);
             for (const mu_field *own = mu_rate_fields; own->key; own++)
-                if (!strcmp(f->key, own->key)) fail_msg("%s: key `%s` belongs to every schedule", c->name, f->key);
+                if (!strcmp(f->key, own->key))
+                    fail_msg("%s: key `%s` belongs to every schedule", c->name, f->key);
         }
     }
 }
@@ -35,7 +36,7 @@ static void test_class(void **unused) {
 // the training may be known or not. A second look at an earlier time gives the same rate.
 static void test_falls(void **unused) {
     (void)unused;
-    static const double ends[] = { 0, 500, 1e6 };
+    static const double ends[] = {0, 500, 1e6};
     for (size_t i = 0; i < mu_schedules.n; i++)
         for (size_t k = 0; k < MU_COUNT(ends); k++) {
             bound b;
@@ -44,7 +45,8 @@ static void test_falls(void **unused) {
             for (int64_t t = 0; t < 2000000; t += 1 + t / 3) {
                 double r = mu_updater_rate(u, t, 0, ends[k], 0);
                 if (!isfinite(r) || r < 0 || r > last + 1e-12)
-                    fail_msg("%s: rate %g at %lld after %g, end %g", u->schedule->name, r, (long long)t, last, ends[k]);
+                    fail_msg("%s: rate %g at %lld after %g, end %g", u->schedule->name, r, (long long)t, last,
+                             ends[k]);
                 last = r;
             }
             assert_near(mu_updater_rate(u, 7, 0, ends[k], 0), early, 0);
@@ -53,6 +55,6 @@ static void test_falls(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_class), cmocka_unit_test(test_falls) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_class), cmocka_unit_test(test_falls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,9 @@
 
 #include "base/attr.h"
 
-static const mu_updater_class *rule_at(size_t i) { return (const mu_updater_class *)(const void *)mu_updaters.list[i]; }
+static const mu_updater_class *rule_at(size_t i) {
+    return (const mu_updater_class *)(const void *)mu_updaters.list[i];
+}
 
 // Defaults must be enough: `type` and `rate` are all a user has to write.
 static mu_updater *with_defaults(bound *b, const mu_updater_class *c, double rate) {
@@ -23,12 +25,14 @@ static void test_class(void **unused) {
         for (int k = 0; k < c->n_slots; k++) {
             if (!c->slot_name[k]) fail_msg("%s: slot %d has no name", c->name, k);
             for (int j = 0; j < k; j++)
-                if (!strcmp(c->slot_name[k], c->slot_name[j])) fail_msg("%s: two slots `%s`", c->name, c->slot_name[k]);
+                if (!strcmp(c->slot_name[k], c->slot_name[j]))
+                    fail_msg("%s: two slots `%s`", c->name, c->slot_name[k]);
         }
         for (const mu_field *f = c->fields; f && f->key; f++) {
             if (!f->help) fail_msg("%s: key `%s` has no help", c->name, f->key);
             for (const mu_field *own = mu_updater_fields; own->key; own++)
-                if (!strcmp(f->key, own->key)) fail_msg("%s: key `%s` belongs to every updater", c->name, f->key);
+                if (!strcmp(f->key, own->key))
+                    fail_msg("%s: key `%s` belongs to every updater", c->name, f->key);
         }
     }
 }
@@ -53,12 +57,12 @@ static void test_goes_downhill(void **unused) {
     for (size_t r = 0; r < mu_updaters.n; r++) {
         bound b;
         mu_updater *u = with_defaults(&b, rule_at(r), 0.01);
-        mu_param p = { .shape = MU_SHAPE(N), .count = N, .lr_mult = 1, .decay_mult = 1 };
-        float w[N] = { 0 }, g[N], h[MU_MAX_SLOTS][N] = { { 0 } };
-        float *const slots[MU_MAX_SLOTS] = { h[0], h[1], h[2] };
+        mu_param p = {.shape = MU_SHAPE(N), .count = N, .lr_mult = 1, .decay_mult = 1};
+        float w[N] = {0}, g[N], h[MU_MAX_SLOTS][N] = {{0}};
+        float *const slots[MU_MAX_SLOTS] = {h[0], h[1], h[2]};
         double first = loss(w, g), last = first;
         for (int64_t step = 0; step < 400; step++) {
-            mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+            mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
             mu_updater_apply(u, &p, w, slots, &grad, 1, 0.01, step);
             double now = loss(w, g);
             if (!isfinite(now)) fail_msg("%s: loss %g at step %d", u->class->name, now, (int)step);
@@ -75,24 +79,26 @@ static void test_goes_downhill(void **unused) {
 // Zero, tiny and large gradients, first steps and late ones: everything stays finite.
 static void test_stays_finite(void **unused) {
     (void)unused;
-    static const float sizes[] = { 0, 1e-30f, 1e-8f, 1, 1e4f, 1e9f };
+    static const float sizes[] = {0, 1e-30f, 1e-8f, 1, 1e4f, 1e9f};
     for (size_t r = 0; r < mu_updaters.n; r++)
         for (size_t k = 0; k < MU_COUNT(sizes); k++) {
             bound b;
             mu_updater *u = with_defaults(&b, rule_at(r), 0.01);
-            mu_param p = { .shape = MU_SHAPE(N), .count = N, .lr_mult = 1, .decay_mult = 1 };
-            float w[N], g[N], h[MU_MAX_SLOTS][N] = { { 0 } };
-            float *const slots[MU_MAX_SLOTS] = { h[0], h[1], h[2] };
+            mu_param p = {.shape = MU_SHAPE(N), .count = N, .lr_mult = 1, .decay_mult = 1};
+            float w[N], g[N], h[MU_MAX_SLOTS][N] = {{0}};
+            float *const slots[MU_MAX_SLOTS] = {h[0], h[1], h[2]};
             fill(w, N, 3, 1);
             for (int64_t step = 0; step < 20; step++) {
                 fill(g, N, 50 + (uint64_t)step, sizes[k]);
-                mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+                mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
                 mu_updater_apply(u, &p, w, slots, &grad, 1, 0.01, step < 10 ? step : step * 100000000);
             }
             for (size_t i = 0; i < N; i++) {
                 bool good = isfinite(w[i]);
                 for (int s = 0; s < MU_MAX_SLOTS; s++) good = good && isfinite(h[s][i]);
-                if (!good) fail_msg("%s, gradients of %g: weight %zu is %g", u->class->name, (double)sizes[k], i, (double)w[i]);
+                if (!good)
+                    fail_msg("%s, gradients of %g: weight %zu is %g", u->class->name, (double)sizes[k], i,
+                             (double)w[i]);
             }
             bound_fini(&b);
         }
@@ -110,7 +116,7 @@ static void test_stays_inside(void **unused) {
             fill(g, LONGEST, 1, 1);
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) block[k][i] = 0.25f;
-            mu_slice s = { .n = n, .value = block[0] + PAD, .grad = g };
+            mu_slice s = {.n = n, .value = block[0] + PAD, .grad = g};
             for (int k = 0; k < u->class->n_slots; k++) s.slot[k] = block[k + 1] + PAD;
             u->class->apply(u->state, &s, 0.1f, 3);
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
@@ -125,7 +131,9 @@ static void test_stays_inside(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_class), cmocka_unit_test(test_goes_downhill), cmocka_unit_test(test_stays_finite),
+        cmocka_unit_test(test_class),
+        cmocka_unit_test(test_goes_downhill),
+        cmocka_unit_test(test_stays_finite),
         cmocka_unit_test(test_stays_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,8 +28,8 @@ except ImportError as e:
 
 
 def dumped(program, name, folder):
-    text = subprocess.run([program, "--dump", name, folder], check=True, timeout=120, stdout=subprocess.PIPE).stdout
-    return float(text)
+    command = [program, "--dump", name, folder]
+    return float(subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE).stdout)
 
 
 def deviation(got, want):

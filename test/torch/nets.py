@@ -37,9 +37,9 @@ class Within(nn.Module):
 
 def lenet():
     return [
-        ("conv1", nn.Conv2d(1, 20, 5)), ("pool1", nn.MaxPool2d(2)), ("conv2", nn.Conv2d(20, 50, 5)),
-        ("pool2", nn.MaxPool2d(2)), ("flat", nn.Flatten()), ("ip1", nn.Linear(800, 500)), ("relu1", nn.ReLU()),
-        ("ip2", nn.Linear(500, 10)),
+        ("conv1", nn.Conv2d(1, 20, 5)), ("pool1", nn.MaxPool2d(2)),
+        ("conv2", nn.Conv2d(20, 50, 5)), ("pool2", nn.MaxPool2d(2)), ("flat", nn.Flatten()),
+        ("ip1", nn.Linear(800, 500)), ("relu1", nn.ReLU()), ("ip2", nn.Linear(500, 10)),
     ]
 
 

@@ -20,29 +20,29 @@
 #include <cmocka.h>
 
 enum { BATCH = 4, STEPS = 3 };
-#define TOLERANCE 1e-4          // of an element's size plus the root mean square of its parameter
+#define TOLERANCE 1e-4 // of an element's size plus the root mean square of its parameter
 
 typedef enum way { DENSE, FACTORS, FUSED } way;
-static const char *const way_name[] = { "dense", "factors", "fused" };
+static const char *const way_name[] = {"dense", "factors", "fused"};
 
 typedef struct fixture {
     const char *name;
-    way         way;
-    json_t     *want;
-    mu_job     *job;
+    way way;
+    json_t *want;
+    mu_job *job;
     mu_updater *updater;
-    mu_net     *net;
-    float      *image;          // (BATCH, H, W, C), as nets take it
-    float      *plain;          // (BATCH, C, H, W), as the formula counts
-    int32_t     label[BATCH];
-    int64_t     step;
-    mu_err      err;
-    double      worst;          // largest deviation so far, in units as TOLERANCE
+    mu_net *net;
+    float *image; // (BATCH, H, W, C), as nets take it
+    float *plain; // (BATCH, C, H, W), as the formula counts
+    int32_t label[BATCH];
+    int64_t step;
+    mu_err err;
+    double worst; // largest deviation so far, in units as TOLERANCE
 } fixture;
 
-#define check(f, call)                                                                             \
-    do {                                                                                           \
-        if ((call) != MU_OK) fail_msg("%s: %s: %s", (f)->name, #call, (f)->err.msg);               \
+#define check(f, call)                                                                                       \
+    do {                                                                                                     \
+        if ((call) != MU_OK) fail_msg("%s: %s: %s", (f)->name, #call, (f)->err.msg);                         \
     } while (0)
 
 // Element i of the formula, in [-1, 1).
@@ -93,24 +93,29 @@ static void fill_params(fixture *f) {
 }
 
 static void open_net(fixture *f, const char *name, way w) {
-    static const mu_registry *const registries[] = { &mu_inits, &mu_schedules, NULL };
+    static const mu_registry *const registries[] = {&mu_inits, &mu_schedules, NULL};
     char path[512];
-    *f = (fixture){ .name = name, .way = w };
+    *f = (fixture){.name = name, .way = w};
     load_vectors(f);
     snprintf(path, sizeof path, "%s/torch/%s.yaml", MU_TEST_DIR, name);
     check(f, mu_job_load(path, NULL, 0, &f->job, &f->err));
-    mu_binder b = { &f->job->arena, &f->job->diags, f->job->folder, registries };
+    mu_binder b = {&f->job->arena, &f->job->diags, f->job->folder, registries};
     const json_t *d = json_object_get(f->want, "image");
     mu_data_field fields[2] = {
-        { .name = "image", .shape = { .n = 3 }, .store = MU_STORE_F32, .is_image = true },
-        { .name = "label", .store = MU_STORE_I32, .n_classes = 10 },
+        {.name = "image", .shape = {.n = 3}, .store = MU_STORE_F32, .is_image = true},
+        {.name = "label", .store = MU_STORE_I32, .n_classes = 10},
     };
     for (size_t i = 0; i < 3; i++) fields[0].shape.d[i] = json_integer_value(json_array_get(d, i));
     size_t count = BATCH * (size_t)mu_shape_count(&fields[0].shape);
     f->image = calloc(count, sizeof(float)), f->plain = calloc(count, sizeof(float));
     assert_true(f->image && f->plain);
-    mu_net_opts o = { .net = f->job->net, .fields = fields, .n_fields = 2, .phase = MU_TRAIN, .batch = BATCH,
-                      .seed = 1, .keep_factors = w == FACTORS };
+    mu_net_opts o = {.net = f->job->net,
+                     .fields = fields,
+                     .n_fields = 2,
+                     .phase = MU_TRAIN,
+                     .batch = BATCH,
+                     .seed = 1,
+                     .keep_factors = w == FACTORS};
     check(f, mu_net_create(&b, &o, &f->net, &f->err));
     f->updater = mu_updater_bind(&b, f->job->updater);
     assert_non_null(f->updater);
@@ -156,13 +161,17 @@ static double loss_of(const mu_net *net) {
 
 static double forward_backward(fixture *f) {
     const mu_shape *s = &f->net->layer[0]->out[0].value.shape;
-    draw_all(f->plain, (size_t)mu_shape_count(s), (uint32_t)(1000 + f->step), (float)number(f->want, "image_size"));
+    draw_all(f->plain, (size_t)mu_shape_count(s), (uint32_t)(1000 + f->step),
+             (float)number(f->want, "image_size"));
     mu_nchw_to_nhwc(f->image, f->plain, BATCH, s->d[1], s->d[2] * s->d[3]);
     for (int32_t b = 0; b < BATCH; b++) f->label[b] = (7 * b + 3 + (int32_t)f->step) % 10;
-    mu_tensor in[2] = { { .f = f->image }, { .i = f->label } };
-    mu_grad_sink sink = { f, takes, take_rows };
-    mu_step step = { .phase = MU_TRAIN, .step = f->step, .rows = BATCH, .global_rows = BATCH,
-                     .sink = f->way == FUSED ? &sink : NULL };
+    mu_tensor in[2] = {{.f = f->image}, {.i = f->label}};
+    mu_grad_sink sink = {f, takes, take_rows};
+    mu_step step = {.phase = MU_TRAIN,
+                    .step = f->step,
+                    .rows = BATCH,
+                    .global_rows = BATCH,
+                    .sink = f->way == FUSED ? &sink : NULL};
     mu_net_set_input(f->net, in, 2);
     check(f, mu_net_forward(f->net, &step, &f->err));
     double loss = loss_of(f->net);
@@ -183,17 +192,19 @@ static void apply_rest(fixture *f) {
 // ---- comparison --------------------------------------------------------------------------------
 
 // `noise` is what single precision alone may do to an element.
-static void compare_element(fixture *f, const char *param, const char *what, size_t i, double got, double want,
-                            double rms, double noise) {
+static void compare_element(fixture *f, const char *param, const char *what, size_t i, double got,
+                            double want, double rms, double noise) {
     double off = fabs(got - want) - noise, part = off / (fabs(want) + rms);
     if (part > f->worst) f->worst = part;
     if (!(part <= TOLERANCE))
-        fail_msg("%s, %s, %s of %s, element %zu: got %.9g, want %.9g, off by %.2g of its size, tolerance %.2g", f->name,
-                 way_name[f->way], what, param, i, got, want, part, TOLERANCE);
+        fail_msg(
+            "%s, %s, %s of %s, element %zu: got %.9g, want %.9g, off by %.2g of its size, tolerance %.2g",
+            f->name, way_name[f->way], what, param, i, got, want, part, TOLERANCE);
 }
 
 // v - start against the recorded digest; start NULL = 0.
-static void compare(fixture *f, const json_t *row, const char *what, const float *v, const float *start, size_t n) {
+static void compare(fixture *f, const json_t *row, const char *what, const float *v, const float *start,
+                    size_t n) {
     const json_t *want = json_object_get(row, what), *samples = json_object_get(want, "samples");
     const char *param = json_string_value(json_object_get(row, "name"));
     const double rms = sqrt(number(want, "squares") / (double)n);
@@ -209,9 +220,10 @@ static void compare(fixture *f, const json_t *row, const char *what, const float
         size_t i = j * n / k;
         double base = start ? (double)start[i] : 0;
         noise = fabs(base) * 2 * STEPS * 0x1p-24;
-        compare_element(f, param, what, i, (double)v[i] - base, json_number_value(json_array_get(samples, j)), rms, noise);
+        compare_element(f, param, what, i, (double)v[i] - base, json_number_value(json_array_get(samples, j)),
+                        rms, noise);
     }
-    double spread = start ? number(row, "size") * STEPS * 0x1p-23 : 0;  // rounding of one weight, at most
+    double spread = start ? number(row, "size") * STEPS * 0x1p-23 : 0; // rounding of one weight, at most
     compare_element(f, param, "mean", n, sum / (double)n, number(want, "sum") / (double)n, rms, spread);
     compare_element(f, param, "root mean square", n, sqrt(squares / (double)n), rms, rms, spread);
 }
@@ -244,17 +256,19 @@ static void run(const char *name, way w) {
     open_net(&f, name, w);
     int n_factors = 0;
     for (int64_t s = 0; s < STEPS; s++) {
-        double loss = forward_backward(&f), want = json_number_value(json_array_get(json_object_get(f.want, "losses"), (size_t)s));
+        double loss = forward_backward(&f),
+               want = json_number_value(json_array_get(json_object_get(f.want, "losses"), (size_t)s));
         compare_element(&f, "the net", "loss", (size_t)s, loss, want, 0, 0);
         if (s == 0 && w == DENSE) compare_gradients(&f);
-        for (int i = 0; i < f.net->params->n; i++) n_factors += f.net->params->list[i]->grad.form == MU_GRAD_FACTORS;
+        for (int i = 0; i < f.net->params->n; i++)
+            n_factors += f.net->params->list[i]->grad.form == MU_GRAD_FACTORS;
         apply_rest(&f);
     }
     compare_changes(&f);
     if (w == FACTORS) assert_true(n_factors > 0);
     else assert_int_equal(n_factors, 0);
-    print_message("%-13s %-8s worst deviation %.1e of an element's size (tolerance %.0e)\n", name, way_name[w], f.worst,
-                  TOLERANCE);
+    print_message("%-13s %-8s worst deviation %.1e of an element's size (tolerance %.0e)\n", name,
+                  way_name[w], f.worst, TOLERANCE);
     close_net(&f);
 }
 
@@ -288,7 +302,9 @@ static int dump(const char *name, const char *folder) {
 int main(int argc, char **argv) {
     if (argc == 4 && !strcmp(argv[1], "--dump")) return dump(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lenet), cmocka_unit_test(test_cifar10_full), cmocka_unit_test(test_mlp_sigmoid),
+        cmocka_unit_test(test_lenet),
+        cmocka_unit_test(test_cifar10_full),
+        cmocka_unit_test(test_mlp_sigmoid),
         cmocka_unit_test(test_mlp_relu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

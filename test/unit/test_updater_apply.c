@@ -4,10 +4,13 @@
 #include "base/attr.h"
 #include "unit/updater_help.h"
 
-typedef struct set { float *w, *h[MU_MAX_SLOTS]; size_t n; } set;       // a parameter and its history
+typedef struct set {
+    float *w, *h[MU_MAX_SLOTS];
+    size_t n;
+} set; // a parameter and its history
 
 static set set_make(size_t n, uint64_t seed) {
-    set s = { .w = floats(n), .n = n };
+    set s = {.w = floats(n), .n = n};
     fill(s.w, n, seed, 0.5f);
     for (int k = 0; k < MU_MAX_SLOTS; k++) s.h[k] = floats(n);
     return s;
@@ -28,12 +31,16 @@ static void assert_same_bits(const set *a, const set *b, const char *what) {
 static void assert_close(const set *a, const set *b, double tolerance, const char *what) {
     for (size_t i = 0; i < a->n; i++)
         if (!(fabs((double)a->w[i] - (double)b->w[i]) <= tolerance))
-            fail_msg("%s: element %zu: %.9g and %.9g, tolerance %g", what, i, (double)a->w[i], (double)b->w[i], tolerance);
+            fail_msg("%s: element %zu: %.9g and %.9g, tolerance %g", what, i, (double)a->w[i],
+                     (double)b->w[i], tolerance);
 }
 
 static mu_param matrix(int64_t rows, int64_t cols) {
-    return (mu_param){ .name = "w", .shape = MU_SHAPE(rows, cols), .count = (size_t)(rows * cols),
-                       .lr_mult = 1, .decay_mult = 1 };
+    return (mu_param){.name = "w",
+                      .shape = MU_SHAPE(rows, cols),
+                      .count = (size_t)(rows * cols),
+                      .lr_mult = 1,
+                      .decay_mult = 1};
 }
 static void block_text(char out[256], const mu_plugin *rule, const char *more) {
     snprintf(out, 256, "{type: %s, rate: 0.01%s}", rule->name, more);
@@ -43,7 +50,7 @@ static void block_text(char out[256], const mu_plugin *rule, const char *more) {
 static void test_parts_are_the_whole(void **unused) {
     (void)unused;
     enum { ROWS = 37, COLS = 61, STEPS = 4 };
-    static const char *const more[] = { "", ", decay: 0.01, l1: 0.001, clip_value: 0.7" };
+    static const char *const more[] = {"", ", decay: 0.01, l1: 0.001, clip_value: 0.7"};
     for (size_t r = 0; r < mu_updaters.n; r++)
         for (size_t m = 0; m < MU_COUNT(more); m++) {
             char text[256];
@@ -55,7 +62,7 @@ static void test_parts_are_the_whole(void **unused) {
             float *g = floats(p.count);
             for (int64_t step = 0; step < STEPS; step++) {
                 fill(g, p.count, 10 + (uint64_t)step, 1);
-                mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+                mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
                 mu_updater_apply(u, &p, whole.w, whole.h, &grad, 1, 0.01, step);
                 for (int64_t at = 0, n = 1; at < ROWS; at += n, n = 1 + (at * 7 + step) % 5) {
                     if (n > ROWS - at) n = ROWS - at;
@@ -80,12 +87,14 @@ static void multiply_out(const mu_grad *f, int64_t rows, int64_t cols, float *de
 
 static void test_factors(void **unused) {
     (void)unused;
-    static const struct { int64_t rows, cols, batch; } cases[] = {
-        { 1, 1, 1 }, { 8, 32, 1 }, { 10, 250, 4 }, { 23, 33, 3 }, { 16, 784, 2 }, { 17, 1024, 5 }, { 9, 1025, 1 },
-        { 25, 2500, 7 }, { 3, 1500, 64 }, { 40, 31, 9 },
+    static const struct {
+        int64_t rows, cols, batch;
+    } cases[] = {
+        {1, 1, 1},     {8, 32, 1},   {10, 250, 4},  {23, 33, 3},   {16, 784, 2},
+        {17, 1024, 5}, {9, 1025, 1}, {25, 2500, 7}, {3, 1500, 64}, {40, 31, 9},
     };
-    static const char *const blocks[] = { "{type: sgd, momentum: 0.9, rate: 1}",
-                                          "{type: adagrad, rate: 1, decay: 0.01, clip_value: 1}" };
+    static const char *const blocks[] = {"{type: sgd, momentum: 0.9, rate: 1}",
+                                         "{type: adagrad, rate: 1, decay: 0.01, clip_value: 1}"};
     for (size_t c = 0; c < MU_COUNT(cases); c++)
         for (size_t k = 0; k < MU_COUNT(blocks); k++) {
             const int64_t rows = cases[c].rows, cols = cases[c].cols, batch = cases[c].batch;
@@ -93,11 +102,12 @@ static void test_factors(void **unused) {
             mu_updater *u = bound_get(&b, blocks[k]);
             mu_param p = matrix(rows, cols);
             set one = set_make(p.count, 3), two = set_make(p.count, 3);
-            float *x = floats((size_t)(batch * cols)), *dy = floats((size_t)(batch * rows)), *g = floats(p.count);
+            float *x = floats((size_t)(batch * cols)), *dy = floats((size_t)(batch * rows)),
+                  *g = floats(p.count);
             fill(x, (size_t)(batch * cols), 4, 1), fill(dy, (size_t)(batch * rows), 5, 1);
-            mu_grad f = { .form = MU_GRAD_FACTORS, .batch = batch, .x = x, .dy = dy };
+            mu_grad f = {.form = MU_GRAD_FACTORS, .batch = batch, .x = x, .dy = dy};
             multiply_out(&f, rows, cols, g);
-            mu_grad d = { .form = MU_GRAD_DENSE, .dense = g };
+            mu_grad d = {.form = MU_GRAD_DENSE, .dense = g};
             for (int64_t step = 0; step < 3; step++) {
                 mu_updater_apply(u, &p, one.w, one.h, &f, 0.5f, 0.1, step);
                 mu_updater_apply(u, &p, two.w, two.h, &d, 0.5f, 0.1, step);
@@ -113,7 +123,8 @@ static void test_factors(void **unused) {
 }
 
 // Row form against a dense gradient that is applied to the named rows only.
-static void compare_rows(const char *block, int64_t rows, int64_t cols, int64_t n, uint64_t seed, int64_t hot) {
+static void compare_rows(const char *block, int64_t rows, int64_t cols, int64_t n, uint64_t seed,
+                         int64_t hot) {
     bound b;
     mu_updater *u = bound_get(&b, block);
     mu_param p = matrix(rows, cols);
@@ -133,8 +144,8 @@ static void compare_rows(const char *block, int64_t rows, int64_t cols, int64_t 
             named[id[k]] = true;
             for (int64_t c = 0; c < cols; c++) sum[id[k] * cols + c] += v[k * cols + c];
         }
-        mu_grad g = { .form = MU_GRAD_ROWS, .n_rows = n, .row = id, .row_value = v };
-        mu_grad d = { .form = MU_GRAD_DENSE, .dense = sum };
+        mu_grad g = {.form = MU_GRAD_ROWS, .n_rows = n, .row = id, .row_value = v};
+        mu_grad d = {.form = MU_GRAD_DENSE, .dense = sum};
         want_squares = mu_grad_sum_squares(&p, &d);
         assert_near(mu_grad_sum_squares(&p, &g), want_squares, 1e-9 * want_squares);
         mu_updater_apply(u, &p, one.w, one.h, &g, 0.5f, 0.1, step);
@@ -150,16 +161,18 @@ static void compare_rows(const char *block, int64_t rows, int64_t cols, int64_t 
 static void test_rows(void **unused) {
     (void)unused;
     static const char *const blocks[] = {
-        "{type: sgd, momentum: 0.9, rate: 1}", "{type: adagrad, rate: 1, decay: 0.01}",
-        "{type: adam, rate: 1, clip_value: 1.5}", "{type: adadelta, rate: 1}",
+        "{type: sgd, momentum: 0.9, rate: 1}",
+        "{type: adagrad, rate: 1, decay: 0.01}",
+        "{type: adam, rate: 1, clip_value: 1.5}",
+        "{type: adadelta, rate: 1}",
     };
     for (size_t i = 0; i < MU_COUNT(blocks); i++) {
         compare_rows(blocks[i], 500, 30, 1, 1, -1);
-        compare_rows(blocks[i], 50, 17, 200, 2, -1);            // nearly all repeat
-        compare_rows(blocks[i], 70000, 3, 900, 3, -1);          // ids of three bytes
-        compare_rows(blocks[i], 3, 2500, 40, 4, -1);            // rows longer than a piece
-        compare_rows(blocks[i], 1000, 2, 9000, 5, -1);          // more entries than are sorted at once
-        compare_rows(blocks[i], 1000, 2, 9000, 6, 613);         // one id alone is more than that
+        compare_rows(blocks[i], 50, 17, 200, 2, -1);    // nearly all repeat
+        compare_rows(blocks[i], 70000, 3, 900, 3, -1);  // ids of three bytes
+        compare_rows(blocks[i], 3, 2500, 40, 4, -1);    // rows longer than a piece
+        compare_rows(blocks[i], 1000, 2, 9000, 5, -1);  // more entries than are sorted at once
+        compare_rows(blocks[i], 1000, 2, 9000, 6, 613); // one id alone is more than that
         compare_rows(blocks[i], 1, 4, 5000, 7, -1);
     }
 }
@@ -173,10 +186,10 @@ static void test_rows_are_lazy(void **unused) {
     set s = set_make(8, 1);
     for (int i = 0; i < 8; i++) s.h[0][i] = 1;
     set before = set_make(8, 1);
-    const int32_t id[] = { 2, -1, 4, 2, INT32_MAX };
+    const int32_t id[] = {2, -1, 4, 2, INT32_MAX};
     float v[10];
     fill(v, 10, 5, 1);
-    mu_grad g = { .form = MU_GRAD_ROWS, .n_rows = 5, .row = id, .row_value = v };
+    mu_grad g = {.form = MU_GRAD_ROWS, .n_rows = 5, .row = id, .row_value = v};
     mu_updater_apply(u, &p, s.w, s.h, &g, 1, 0.1, 0);
     for (size_t i = 0; i < 8; i++) {
         if (i / 2 == 2) assert_true(s.w[i] != before.w[i]);
@@ -191,13 +204,16 @@ static void test_untouched(void **unused) {
     (void)unused;
     bound b;
     mu_updater *u = bound_get(&b, "{type: adam, rate: 1, decay: 0.1}");
-    float g[6] = { 1, 2, 3, 4, 5, 6 };
-    static const struct { float lr_mult; bool is_stat; mu_grad_form form; } cases[] = {
-        { 0, false, MU_GRAD_DENSE }, { 1, true, MU_GRAD_DENSE }, { 1, false, MU_GRAD_NONE } };
+    float g[6] = {1, 2, 3, 4, 5, 6};
+    static const struct {
+        float lr_mult;
+        bool is_stat;
+        mu_grad_form form;
+    } cases[] = {{0, false, MU_GRAD_DENSE}, {1, true, MU_GRAD_DENSE}, {1, false, MU_GRAD_NONE}};
     for (size_t i = 0; i < MU_COUNT(cases); i++) {
         mu_param p = matrix(2, 3);
         p.lr_mult = cases[i].lr_mult, p.is_stat = cases[i].is_stat;
-        mu_grad grad = { .form = cases[i].form, .dense = g };
+        mu_grad grad = {.form = cases[i].form, .dense = g};
         set s = set_make(6, 1), before = set_make(6, 1);
         mu_updater_apply(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
         if (grad.form == MU_GRAD_DENSE) mu_updater_apply_rows(u, &p, s.w, s.h, 0, 2, g, 1, 0.1, 0);
@@ -217,9 +233,9 @@ static void test_not_a_number_stays_visible(void **unused) {
         mu_updater *u = bound_get(&b, text);
         mu_param p = matrix(1, 40);
         set s = set_make(40, 1);
-        float g[40] = { 0 };
+        float g[40] = {0};
         g[33] = NAN;
-        mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+        mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
         mu_updater_apply(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
         for (size_t i = 0; i < 40; i++)
             if (isnan(s.w[i]) != (i == 33)) fail_msg("%s: weight %zu is %g", text, i, (double)s.w[i]);
@@ -236,24 +252,24 @@ static void test_sum_squares(void **unused) {
     double want = 0;
     fill(g, N, 8, 1e3f);
     for (int i = 0; i < N; i++) want += (double)g[i] * (double)g[i];
-    mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+    mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
     assert_near(mu_grad_sum_squares(&p, &grad), want, 1e-12 * want);
-    static const int places[] = { 0, 15, 16, 1000, 1002 };
+    static const int places[] = {0, 15, 16, 1000, 1002};
     for (size_t i = 0; i < MU_COUNT(places); i++) {
         float keep = g[places[i]];
         g[places[i]] = i % 2 ? NAN : INFINITY;
         assert_true(!isfinite(mu_grad_sum_squares(&p, &grad)));
         g[places[i]] = keep;
     }
-    g[5] = 1e30f;                                               // its square is no float
+    g[5] = 1e30f; // its square is no float
     assert_near(mu_grad_sum_squares(&p, &grad) * 1e-60, 1, 1e-6);
     // A product that no float can hold counts as not finite although both factors are.
-    float x[59] = { 1e30f }, dy[17] = { 1e30f };
-    mu_grad f = { .form = MU_GRAD_FACTORS, .batch = 1, .x = x, .dy = dy };
+    float x[59] = {1e30f}, dy[17] = {1e30f};
+    mu_grad f = {.form = MU_GRAD_FACTORS, .batch = 1, .x = x, .dy = dy};
     assert_true(!isfinite(mu_grad_sum_squares(&p, &f)));
     x[0] = NAN;
     assert_true(!isfinite(mu_grad_sum_squares(&p, &f)));
-    assert_near(mu_grad_sum_squares(&p, &(mu_grad){ .form = MU_GRAD_NONE }), 0, 0);
+    assert_near(mu_grad_sum_squares(&p, &(mu_grad){.form = MU_GRAD_NONE}), 0, 0);
 }
 
 static void test_no_allocation(void **unused) {
@@ -263,10 +279,10 @@ static void test_no_allocation(void **unused) {
     mu_param p = matrix(100, 20);
     set s = set_make(p.count, 1);
     float x[40], dy[200];
-    int32_t id[2] = { 7, 7 };
+    int32_t id[2] = {7, 7};
     fill(x, 40, 1, 1), fill(dy, 200, 2, 1);
-    mu_grad f = { .form = MU_GRAD_FACTORS, .batch = 2, .x = x, .dy = dy };
-    mu_grad r = { .form = MU_GRAD_ROWS, .n_rows = 2, .row = id, .row_value = x };
+    mu_grad f = {.form = MU_GRAD_FACTORS, .batch = 2, .x = x, .dy = dy};
+    mu_grad r = {.form = MU_GRAD_ROWS, .n_rows = 2, .row = id, .row_value = x};
     uint64_t before = mu_alloc_get_stats().n_calls;
     mu_updater_apply(u, &p, s.w, s.h, &f, 1, 0.1, 0);
     mu_updater_apply(u, &p, s.w, s.h, &r, 1, 0.1, 0);
@@ -277,9 +293,13 @@ static void test_no_allocation(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_are_the_whole), cmocka_unit_test(test_factors), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_rows_are_lazy), cmocka_unit_test(test_untouched),
-        cmocka_unit_test(test_not_a_number_stays_visible), cmocka_unit_test(test_sum_squares),
+        cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_are_lazy),
+        cmocka_unit_test(test_untouched),
+        cmocka_unit_test(test_not_a_number_stays_visible),
+        cmocka_unit_test(test_sum_squares),
         cmocka_unit_test(test_no_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,8 +6,10 @@
 
 enum { N = 77, STEPS = 50 };
 
-typedef struct weight { double w, h[MU_MAX_SLOTS]; } weight;
-typedef void oracle(weight *x, double g, double lr, int64_t t);         // t counts from 1
+typedef struct weight {
+    double w, h[MU_MAX_SLOTS];
+} weight;
+typedef void oracle(weight *x, double g, double lr, int64_t t); // t counts from 1
 
 static void sgd(weight *x, double g, double lr, int64_t t) {
     (void)t;
@@ -61,19 +63,25 @@ static void adamax(weight *x, double g, double lr, int64_t t) {
     x->w -= lr / (1 - pow(0.9, (double)t)) * x->h[0] / x->h[1];
 }
 
-static const struct rule { const char *block; double rate; oracle *f; } rules[] = {
-    { "type: sgd, momentum: 0.9", 0.01, sgd },
-    { "type: sgd", 0.01, sgd_plain },
-    { "type: nesterov, momentum: 0.95", 0.01, nesterov },
-    { "type: adagrad", 0.01, adagrad },
-    { "type: rmsprop, rho: 0.98", 0.001, rmsprop },
-    { "type: adadelta, rho: 0.95", 1, adadelta },
-    { "type: adam", 0.001, adam },
-    { "type: adam, singa_compat: true", 0.001, adam_singa },
-    { "type: adamax", 0.002, adamax },
+static const struct rule {
+    const char *block;
+    double rate;
+    oracle *f;
+} rules[] = {
+    {"type: sgd, momentum: 0.9", 0.01, sgd},
+    {"type: sgd", 0.01, sgd_plain},
+    {"type: nesterov, momentum: 0.95", 0.01, nesterov},
+    {"type: adagrad", 0.01, adagrad},
+    {"type: rmsprop, rho: 0.98", 0.001, rmsprop},
+    {"type: adadelta, rho: 0.95", 1, adadelta},
+    {"type: adam", 0.001, adam},
+    {"type: adam, singa_compat: true", 0.001, adam_singa},
+    {"type: adamax", 0.002, adamax},
 };
 
-typedef struct common { double scale, clip, l2, l1, lr_mult, decay_mult; } common;
+typedef struct common {
+    double scale, clip, l2, l1, lr_mult, decay_mult;
+} common;
 
 static double final_gradient(const common *c, double g, double w) {
     g *= c->scale;
@@ -83,14 +91,15 @@ static double final_gradient(const common *c, double g, double w) {
 
 static void compare(const struct rule *rule, const common *c) {
     char text[256];
-    snprintf(text, sizeof text, "{%s, rate: %g, decay: %.9g, l1: %.9g, clip_value: %.9g}", rule->block, rule->rate,
-             c->l2, c->l1, c->clip);
+    snprintf(text, sizeof text, "{%s, rate: %g, decay: %.9g, l1: %.9g, clip_value: %.9g}", rule->block,
+             rule->rate, c->l2, c->l1, c->clip);
     bound b;
     mu_updater *u = bound_get(&b, text);
-    mu_param p = { .shape = MU_SHAPE(N), .count = N, .lr_mult = (float)c->lr_mult, .decay_mult = (float)c->decay_mult };
-    float w[N], g[N], h[MU_MAX_SLOTS][N] = { { 0 } };
-    float *const slots[MU_MAX_SLOTS] = { h[0], h[1], h[2] };
-    weight x[N] = { { 0 } };
+    mu_param p = {
+        .shape = MU_SHAPE(N), .count = N, .lr_mult = (float)c->lr_mult, .decay_mult = (float)c->decay_mult};
+    float w[N], g[N], h[MU_MAX_SLOTS][N] = {{0}};
+    float *const slots[MU_MAX_SLOTS] = {h[0], h[1], h[2]};
+    weight x[N] = {{0}};
     fill(w, N, 1, 0.5f);
     w[0] = 0;
     for (int i = 0; i < N; i++) x[i].w = (double)w[i];
@@ -98,13 +107,14 @@ static void compare(const struct rule *rule, const common *c) {
         const double rate = rule->rate / (1 + 0.02 * (double)step);
         fill(g, N, 100 + (uint64_t)step, 2);
         g[3] = 0;
-        mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+        mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
         mu_updater_apply(u, &p, w, slots, &grad, (float)c->scale, rate, step);
         for (int i = 0; i < N; i++) {
             double final = final_gradient(c, (double)g[i], x[i].w);
             rule->f(&x[i], final, rate * c->lr_mult, step + 1);
             if (!(fabs((double)w[i] - x[i].w) <= 3e-6 * (1 + fabs(x[i].w))))
-                fail_msg("%s, step %d, weight %d: got %.9g, want %.9g", text, (int)step, i, (double)w[i], x[i].w);
+                fail_msg("%s, step %d, weight %d: got %.9g, want %.9g", text, (int)step, i, (double)w[i],
+                         x[i].w);
         }
     }
     bound_fini(&b);
@@ -112,21 +122,21 @@ static void compare(const struct rule *rule, const common *c) {
 
 static void test_plain(void **unused) {
     (void)unused;
-    for (size_t i = 0; i < MU_COUNT(rules); i++) compare(&rules[i], &(common){ 1, 0, 0, 0, 1, 1 });
+    for (size_t i = 0; i < MU_COUNT(rules); i++) compare(&rules[i], &(common){1, 0, 0, 0, 1, 1});
 }
 static void test_decay_and_multipliers(void **unused) {
     (void)unused;
     for (size_t i = 0; i < MU_COUNT(rules); i++) {
-        compare(&rules[i], &(common){ 1, 0, 0.0078125, 0, 2, 0.5 });
-        compare(&rules[i], &(common){ 1, 0, 0.0078125, 0, 0.5, 0 });
+        compare(&rules[i], &(common){1, 0, 0.0078125, 0, 2, 0.5});
+        compare(&rules[i], &(common){1, 0, 0.0078125, 0, 0.5, 0});
     }
 }
 static void test_scale_and_clip(void **unused) {
     (void)unused;
     for (size_t i = 0; i < MU_COUNT(rules); i++) {
-        compare(&rules[i], &(common){ 0.25, 0, 0, 0, 1, 1 });
-        compare(&rules[i], &(common){ 1, 0.75, 0, 0, 1, 1 });
-        compare(&rules[i], &(common){ 0.5, 0.25, 0.0078125, 0, 1, 2 });
+        compare(&rules[i], &(common){0.25, 0, 0, 0, 1, 1});
+        compare(&rules[i], &(common){1, 0.75, 0, 0, 1, 1});
+        compare(&rules[i], &(common){0.5, 0.25, 0.0078125, 0, 1, 2});
     }
 }
 
@@ -135,10 +145,10 @@ static void test_l1(void **unused) {
     (void)unused;
     bound b;
     mu_updater *u = bound_get(&b, "{type: sgd, rate: 0.1, l1: 0.25, decay: 0.5}");
-    mu_param p = { .shape = MU_SHAPE(3), .count = 3, .lr_mult = 1, .decay_mult = 2 };
-    float w[3] = { 1, -1, 0 }, g[3] = { 0.5f, 0.5f, 0.5f }, h[3] = { 0 };
-    float *const slots[MU_MAX_SLOTS] = { h };
-    mu_grad grad = { .form = MU_GRAD_DENSE, .dense = g };
+    mu_param p = {.shape = MU_SHAPE(3), .count = 3, .lr_mult = 1, .decay_mult = 2};
+    float w[3] = {1, -1, 0}, g[3] = {0.5f, 0.5f, 0.5f}, h[3] = {0};
+    float *const slots[MU_MAX_SLOTS] = {h};
+    mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
     mu_updater_apply(u, &p, w, slots, &grad, 1, 0.1, 0);
     assert_near(w[0], 1 - 0.1 * (0.5 + 1 + 0.5), 1e-7);
     assert_near(w[1], -1 - 0.1 * (0.5 - 1 - 0.5), 1e-7);
@@ -148,8 +158,10 @@ static void test_l1(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain), cmocka_unit_test(test_decay_and_multipliers),
-        cmocka_unit_test(test_scale_and_clip), cmocka_unit_test(test_l1),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_decay_and_multipliers),
+        cmocka_unit_test(test_scale_and_clip),
+        cmocka_unit_test(test_l1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,21 +9,22 @@ static double rate_at(const char *rate, double t, double end) {
     snprintf(text, sizeof text, "{type: sgd, rate: %s}", rate);
     bound b;
     mu_updater *u = bound_get(&b, text);
-    double r = mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end, u->per ? end : -1);
+    double r =
+        mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end, u->per ? end : -1);
     bound_fini(&b);
     return r;
 }
 
-#define assert_rate(rate, t, end, want)                                                            \
-    do {                                                                                           \
-        double g_ = rate_at(rate, t, end), w_ = (want);                                            \
-        if (!(fabs(g_ - w_) <= 1e-7 * fabs(w_) + 1e-18))                                           \
-            fail_msg("%s at %g: got %.12g, want %.12g", rate, (double)(t), g_, w_);                \
+#define assert_rate(rate, t, end, want)                                                                      \
+    do {                                                                                                     \
+        double g_ = rate_at(rate, t, end), w_ = (want);                                                      \
+        if (!(fabs(g_ - w_) <= 1e-7 * fabs(w_) + 1e-18))                                                     \
+            fail_msg("%s at %g: got %.12g, want %.12g", rate, (double)(t), g_, w_);                          \
     } while (0)
 
 static void test_smooth_schedules(void **unused) {
     (void)unused;
-    static const double times[] = { 0, 1, 10, 99, 100, 101, 5000, 1e6 };
+    static const double times[] = {0, 1, 10, 99, 100, 101, 5000, 1e6};
     for (size_t i = 0; i < MU_COUNT(times); i++) {
         const double t = times[i], p = fmin(t / 100, 1), q = fmin(t / 4000, 1);
         assert_rate("0.01", t, 0, 0.01);
@@ -37,8 +38,10 @@ static void test_smooth_schedules(void **unused) {
         assert_rate("{type: inverse_t, base: 0.1, scale: 50}", t, 0, 0.1 / (1 + t / 50));
         assert_rate("{type: poly, base: 0.1, power: 0.5, over: 100}", t, 9, 0.1 * pow(1 - p, 0.5));
         assert_rate("{type: poly, base: 0.1}", t, 4000, 0.1 * (1 - q));
-        assert_rate("{type: sigmoid, base: 0.1, gamma: 0.01, at: 100}", t, 0, 0.1 / (1 + exp(0.01 * (t - 100))));
-        assert_rate("{type: cosine, base: 0.1, final: 0.01, over: 100}", t, 0, 0.01 + 0.045 * (1 + cos(M_PI * p)));
+        assert_rate("{type: sigmoid, base: 0.1, gamma: 0.01, at: 100}", t, 0,
+                    0.1 / (1 + exp(0.01 * (t - 100))));
+        assert_rate("{type: cosine, base: 0.1, final: 0.01, over: 100}", t, 0,
+                    0.01 + 0.045 * (1 + cos(M_PI * p)));
         assert_rate("{type: cosine, base: 0.1}", t, 4000, 0.05 * (1 + cos(M_PI * q)));
         // Without a length and without a planned end there is nothing to fall towards.
         assert_rate("{type: linear, base: 0.1}", t, 0, 0.1);
@@ -49,13 +52,16 @@ static void test_smooth_schedules(void **unused) {
 
 static void test_stepped_schedules(void **unused) {
     (void)unused;
-    for (int64_t t = 0; t < 1000; t++) assert_rate("{type: step, base: 0.1, every: 60, gamma: 0.997}", (double)t, 0,
-                                                   0.1 * pow(0.997, (double)(t / 60)));
+    for (int64_t t = 0; t < 1000; t++)
+        assert_rate("{type: step, base: 0.1, every: 60, gamma: 0.997}", (double)t, 0,
+                    0.1 * pow(0.997, (double)(t / 60)));
     assert_rate("{type: step, base: 0.01, every: 100k}", 99999, 0, 0.01);
     assert_rate("{type: step, base: 0.01, every: 100k}", 100000, 0, 0.001);
-    static const struct { double t, gamma, rates; } want[] = {
-        { 0, 1e-3, 1e-3 },      { 59999, 1e-3, 1e-3 }, { 60000, 1e-4, 2e-4 },
-        { 64999, 1e-4, 2e-4 },  { 65000, 1e-5, 3e-5 }, { 1e6, 1e-5, 3e-5 },     // the last jumps past both
+    static const struct {
+        double t, gamma, rates;
+    } want[] = {
+        {0, 1e-3, 1e-3},     {59999, 1e-3, 1e-3}, {60000, 1e-4, 2e-4},
+        {64999, 1e-4, 2e-4}, {65000, 1e-5, 3e-5}, {1e6, 1e-5, 3e-5}, // the last jumps past both
     };
     for (size_t i = 0; i < MU_COUNT(want); i++) {
         assert_rate("{type: multi_step, base: 0.001, at: [60k, 65000]}", want[i].t, 0, want[i].gamma);
@@ -89,7 +95,8 @@ static void test_warmup(void **unused) {
 static void test_block(void **unused) {
     (void)unused;
     bound b;
-    mu_updater *u = bound_get(&b, "{type: adam, beta2: 0.99, decay: 0.5, l1: 0.25, clip_value: 2, clip_norm: 3, rate: 0.1}");
+    mu_updater *u = bound_get(
+        &b, "{type: adam, beta2: 0.99, decay: 0.5, l1: 0.25, clip_value: 2, clip_norm: 3, rate: 0.1}");
     assert_string_equal(u->class->name, "adam");
     assert_string_equal(u->schedule->name, "fixed");
     assert_near(u->l2, 0.5, 0);
@@ -104,27 +111,37 @@ static void test_block(void **unused) {
 // One mistake gives one problem at its place.
 static void test_mistakes(void **unused) {
     (void)unused;
-    static const struct { const char *text; int line, col; const char *says; } cases[] = {
-        { "type: sgd", 1, 1, "rate" },
-        { "type: sgd\nrate: -1", 2, 7, "rate" },
-        { "type: sdg\nrate: 1", 1, 7, "sdg" },
-        { "type: sgd\nmomentun: 0.9\nrate: 1", 2, 1, "momentun" },
-        { "type: sgd\nmomentum: 1.5\nrate: 1", 2, 11, "momentum" },
-        { "type: sgd\nbeta1: 0.9\nrate: 1", 2, 1, "beta1" },
-        { "type: sgd\ndecay: -1\nrate: 1", 2, 8, "decay" },
-        { "rate: 1", 1, 1, "type" },
-        { "type: sgd\nrate: fast", 2, 7, "fast" },
-        { "type: sgd\nrate: cosine", 2, 7, "base" },
-        { "type: sgd\nrate: {type: cosin, base: 1}", 2, 14, "cosin" },
-        { "type: sgd\nrate: {type: step, base: 1}", 2, 7, "every" },
-        { "type: sgd\nrate: {type: step, base: 1, every: 0}", 2, 36, "every" },
-        { "type: sgd\nrate: {base: 1, every: 10}", 2, 17, "every" },
-        { "type: sgd\nrate: {type: fixed, base: 1, per: day}", 2, 35, "day" },
-        { "type: sgd\nrate: {type: fixed, base: 1, warmup_from: 2}", 2, 43, "warmup_from" },
-        { "type: sgd\nrate: {type: multi_step, base: 1, at: []}", 2, 7, "empty" },
-        { "type: sgd\nrate: {type: multi_step, base: 1, at: [5, 5]}", 2, 7, "rise" },
-        { "type: sgd\nrate: {type: multi_step, base: 1, at: [5, 6], rates: [1]}", 2, 7, "lengths" },
-        { "type: sgd\nrate: [1, 2]", 2, 7, "list" },
+    static const struct {
+        const char *text;
+        int line, col;
+        const char *says;
+    } cases[] = {
+        {"type: sgd", 1, 1, "rate"},
+        {"type: sgd\nrate: -1", 2, 7, "rate"},
+        {"type: sdg\nrate: 1", 1, 7, "sdg"},
+        {"type: sgd\nmomentun: 0.9\nrate: 1", 2, 1, "momentun"},
+        {"type: sgd\nmomentum: 1.5\nrate: 1", 2, 11, "momentum"},
+        {"type: sgd\nbeta1: 0.9\nrate: 1", 2, 1, "beta1"},
+        {"type: sgd\ndecay: -1\nrate: 1", 2, 8, "decay"},
+        {"rate: 1", 1, 1, "type"},
+        {"type: sgd\nrate: fast", 2, 7, "fast"},
+        {"type: sgd\nrate: cosine", 2, 7, "base"},
+        {"type: sgd\nrate: {type: cosin, base: 1}", 2, 14, "cosin"},
+        {"type: sgd\nrate: {type: step, base: 1}", 2, 7, "every"},
+        {"type: sgd\nrate: {type: step, base: 1, every: 0}", 2, 36, "every"},
+        {"type: sgd\nrate: {base: 1, every: 10}", 2, 17, "every"},
+        {"type: sgd\nrate: {type: fixed, base: 1, per: day}", 2, 35, "day"},
+        {"type: sgd\nrate: {type: fixed, base: 1, warmup_from: 2}", 2, 43, "warmup_from"},
+        {"type: sgd\nrate: {type: multi_step, base: 1, at: []}", 2, 7, "empty"},
+        {"type: sgd\nrate: {type: multi_step, base: 1, at: [5, 5]}", 2, 7, "rise"},
+        {"type: sgd\nrate: {type: multi_step, base: 1, at: [5, 6], rates: [1]}", 2, 7, "lengths"},
+        {"type: sgd\nrate: [1, 2]", 2, 7, "list"},
+        {"type: sgd\nrte: 0.1", 2, 1, "rte"},
+        {"type: sgd\nrate:", 2, 1, "rate"},
+        {"type: sgd\nrate: {type: step, bas: 1, every: 5}", 2, 20, "bas"},
+        {"type: sgd\nrate: {type: step, base: 1, evry: 5}", 2, 29, "evry"},
+        {"type: sgd\nrate: {type: step, base: 1, every: 5, rate: 1}", 2, 39, "rate"},
+        {"type: adam\nbeta: 0.5\nrate: 1", 2, 1, "beta"},
     };
     for (size_t i = 0; i < MU_COUNT(cases); i++) {
         bound b;
@@ -132,10 +149,11 @@ static void test_mistakes(void **unused) {
         const mu_diag *d = &b.diags.list[0];
         if (b.u) fail_msg("`%s` was taken", cases[i].text);
         if (b.diags.n_errors != 1)
-            fail_msg("`%s`: %zu problems, the last: %s", cases[i].text, b.diags.n_errors, b.diags.list[b.diags.n - 1].msg);
+            fail_msg("`%s`: %zu problems, the last: %s", cases[i].text, b.diags.n_errors,
+                     b.diags.list[b.diags.n - 1].msg);
         if (d->pos.line != cases[i].line || d->pos.col != cases[i].col || !strstr(d->msg, cases[i].says))
-            fail_msg("`%s`: got %d:%d %s, want %d:%d and `%s`", cases[i].text, d->pos.line, d->pos.col, d->msg,
-                     cases[i].line, cases[i].col, cases[i].says);
+            fail_msg("`%s`: got %d:%d %s, want %d:%d and `%s`", cases[i].text, d->pos.line, d->pos.col,
+                     d->msg, cases[i].line, cases[i].col, cases[i].says);
         bound_fini(&b);
     }
 }
@@ -151,8 +169,9 @@ static void test_out_of_memory(void **unused) {
         mu_node *node = NULL;
         mu_arena_init(&tree, "test"), mu_arena_init(&arena, "test");
         mu_diags_init(&diags, &tree);
-        assert_int_equal(mu_yaml_parse(&tree, &diags, (mu_srcpos){ "t", 1, 1, 0 }, text, strlen(text), &node, &err), MU_OK);
-        mu_binder binder = { &arena, &diags, ".", NULL };
+        assert_int_equal(
+            mu_yaml_parse(&tree, &diags, (mu_srcpos){"t", 1, 1, 0}, text, strlen(text), &node, &err), MU_OK);
+        mu_binder binder = {&arena, &diags, ".", NULL};
         mu_alloc_fail_at(n);
         mu_updater *u = mu_updater_bind(&binder, node);
         mu_alloc_fail_at(0);
@@ -166,9 +185,13 @@ static void test_out_of_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smooth_schedules), cmocka_unit_test(test_stepped_schedules),
-        cmocka_unit_test(test_epochs), cmocka_unit_test(test_warmup), cmocka_unit_test(test_block),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_smooth_schedules),
+        cmocka_unit_test(test_stepped_schedules),
+        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_block),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

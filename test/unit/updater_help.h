@@ -18,22 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct bound {          // one bound `updater:` block and what it lives in
-    mu_arena    arena;
-    mu_diags    diags;
-    mu_updater *u;              // NULL after problems
+typedef struct bound { // one bound `updater:` block and what it lives in
+    mu_arena arena;
+    mu_diags diags;
+    mu_updater *u; // NULL after problems
 } bound;
 
 static inline void bound_init(bound *b, const char *text) {
-    static const mu_registry *const registries[] = { &mu_schedules, NULL };
+    static const mu_registry *const registries[] = {&mu_schedules, NULL};
     mu_err err = {0};
     mu_node *node = NULL;
     mu_arena_init(&b->arena, "test");
     mu_diags_init(&b->diags, &b->arena);
-    mu_srcpos origin = { "test.yaml", 1, 1, 0 };
+    mu_srcpos origin = {"test.yaml", 1, 1, 0};
     if (mu_yaml_parse(&b->arena, &b->diags, origin, text, strlen(text), &node, &err) != MU_OK)
         fail_msg("`%s`: %s", text, err.msg);
-    mu_binder binder = { &b->arena, &b->diags, ".", registries };
+    mu_binder binder = {&b->arena, &b->diags, ".", registries};
     b->u = mu_updater_bind(&binder, node);
 }
 
@@ -62,11 +62,12 @@ static inline float *floats(size_t n) {
     return p;
 }
 
-#define assert_near(got, want, tolerance)                                                          \
-    do {                                                                                           \
-        double g_ = (got), w_ = (want), t_ = (tolerance);                                          \
-        if (!(fabs(g_ - w_) <= t_))                                                                \
-            fail_msg("%s: got %.9g, want %.9g, off by %.3g, tolerance %.3g", #got, g_, w_, fabs(g_ - w_), t_); \
+#define assert_near(got, want, tolerance)                                                                    \
+    do {                                                                                                     \
+        double g_ = (got), w_ = (want), t_ = (tolerance);                                                    \
+        if (!(fabs(g_ - w_) <= t_))                                                                          \
+            fail_msg("%s: got %.9g, want %.9g, off by %.3g, tolerance %.3g", #got, g_, w_, fabs(g_ - w_),    \
+                     t_);                                                                                    \
     } while (0)
 
 #endif
