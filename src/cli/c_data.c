@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// c_data.c - `muster data`: pack any data into one record file, look into data, read it through.
+//
+// Data is named in one of three ways: a job file (its block --split), the words of a data block
+// (`reader=idx images=a.gz`), or a record file alone. All three become one bound block and one reader.
+#include "cli/cli.h"
+
+#include "base/log.h"
+#include "cli/term.h"
+#include "data/record.h"
+#include "data/source.h"
+#include "job/set.h"
+#include "run/json.h"
+
+#include <string.h>
+
+struct data { const char *split; };
+
+typedef struct opened {         // what stands behind a reader
+    mu_arena       arena;
+    mu_diags       diags;       // of words; a job has its own
+    mu_job        *job;         // NULL when the data was named by words
+    mu_source_spec spec;
+    mu_reader     *reader;
+} opened;
+
+// ---- naming data --------------------------------------------------------------------------------
+
+static bool is_job(const char *word) {
+    const char *dot = strrchr(word, '.');
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
+}
+
+// Problems of the job are shown here with their places; the caller then has nothing left to say.
+static mu_status show_problems(const mu_diags *d, mu_status s, mu_err *err) {
+    if (s != MU_EJOB || !d->n_errors) return s;
+    mu_diags_print(d, stderr, mu_term_colour(stderr));
+    mu_err_clear(err);
+    return s;
+}
+
+static mu_status bind(mu_binder *b, const mu_node *block, opened *o, mu_err *err) {
+    return show_problems(b->diags, mu_source_bind(b, block, &o->spec, err), err);
+}
+
+static mu_status bind_job(opened *o, const char *path, const mu_args *a, const char *split, mu_err *err) {
+    mu_status s = mu_job_load(path, a->set, a->n_sets, &o->job, err);
+    if (s) return o->job ? show_problems(&o->job->diags, s, err) : s;
+    const mu_node *block = mu_node_find(o->job->data, split);
+    if (!block) return MU_FAIL(err, MU_EUSAGE, "`%s` has no data block `%s`", path, split);
+    mu_binder b = {.arena = &o->arena, .diags = &o->job->diags, .folder = o->job->folder,
+                   .registries = (const mu_registry *const[]){NULL}};
+    return bind(&b, block, o, err);
+}
+
+// Words are edits of an empty block, so values may be lists: `files=[a.bin, b.bin]`.
+static mu_status bind_words(opened *o, const char *const *words, size_t n, mu_err *err) {
+    mu_node *root = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
+    if (!root) return MU_FAIL_NOMEM(err, "the data block");
+    mu_binder b = {.arena = &o->arena, .diags = &o->diags, .folder = ".",
+                   .registries = (const mu_registry *const[]){NULL}};
+    MU_TRY(mu_set_apply(&o->arena, &o->diags, root, words, n, err));
+    if (o->diags.n_errors) return show_problems(&o->diags, MU_FAIL(err, MU_EJOB, "bad words"), err);
+    return bind(&b, root, o, err);
+}
+
+static mu_status bind_record_file(opened *o, const char *path, mu_err *err) {
+    const char *file = mu_arena_printf(&o->arena, "file=%s", path);
+    if (!file) return MU_FAIL_NOMEM(err, "the data block");
+    return bind_words(o, (const char *const[]){"reader=record", file}, 2, err);
+}
+
+static mu_status open_data(opened *o, const mu_args *a, const char *const *words, int n, const char *split,
+                           mu_err *err) {
+    if (n == 1 && is_job(words[0])) MU_TRY(bind_job(o, words[0], a, split, err));
+    else if (n == 1 && !strchr(words[0], '=')) MU_TRY(bind_record_file(o, words[0], err));
+    else MU_TRY(bind_words(o, words, (size_t)n, err));
+    MU_TRY(mu_reader_open(o->spec.reader, o->spec.reader_state, o->spec.pos, &o->reader, err));
+    if (o->spec.limit && o->spec.limit < o->reader->n_records) o->reader->n_records = o->spec.limit;
+    return MU_OK;
+}
+
+static void close_data(opened *o) {
+    mu_reader_close(o->reader);
+    mu_job_destroy(o->job);
+    mu_arena_fini(&o->arena);
+}
+
+// ---- info ---------------------------------------------------------------------------------------
+
+static const char *const store_names[] = {[MU_STORE_U8] = "uint8", [MU_STORE_F32] = "float32", [MU_STORE_I32] = "int32"};
+
+static void info_json(const mu_reader *r) {
+    printf("{\"reader\":\"%s\",\"records\":%lld,\"fields\":[", r->class->name, (long long)r->n_records);
+    for (int i = 0; i < r->n_fields; i++) {
+        const mu_data_field *f = &r->field[i];
+        printf("%s{\"name\":\"%s\",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[", i ? "," : "", f->name,
+               store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
+        for (int k = 0; k < f->shape.n; k++) printf("%s%lld", k ? "," : "", (long long)f->shape.d[k]);
+        printf("]}");
+    }
+    printf("]}\n");
+}
+
+static mu_status info(const mu_args *a, opened *o, mu_err *err) {
+    (void)err;
+    const mu_reader *r = o->reader;
+    if (a->json) {
+        info_json(r);
+        return MU_OK;
+    }
+    char shape[96];
+    size_t bytes = 0;
+    for (int i = 0; i < r->n_fields; i++) bytes += mu_data_field_bytes(&r->field[i]);
+    printf("reader   %s\nrecords  %lld of %zu bytes\n", r->class->name, (long long)r->n_records, bytes);
+    for (int i = 0; i < r->n_fields; i++) {
+        const mu_data_field *f = &r->field[i];
+        printf("field    data.%s  %s %s", f->name, store_names[f->store], mu_shape_text(&f->shape, shape));
+        if (f->n_classes) printf(", %lld classes", (long long)f->n_classes);
+        printf("%s\n", f->is_image ? ", image" : "");
+    }
+    return MU_OK;
+}
+
+// ---- verify and pack ----------------------------------------------------------------------------
+
+static void show_progress(void *ctx, int64_t done, int64_t total) {
+    const char *what = ctx;
+    if (total > 0) fprintf(stderr, "\r%s %lld%%\033[K", what, (long long)(100 * done / total));
+}
+
+static void erase_progress(bool live) {
+    if (live) fputs("\r\033[K", stderr);
+}
+
+enum { NAMED_BAD = 10 };        // further bad records are only counted
+
+static mu_status verify(const mu_args *a, opened *o, mu_err *err) {
+    mu_reader *r = o->reader;
+    bool live = !a->quiet && mu_term_live(stderr);
+    int64_t n_bad = 0;
+    mu_record rec;
+    for (int64_t i = 0; i < r->n_records; i++) {
+        mu_err why = {0};
+        if (live && i % 1000 == 0) show_progress((void *)(uintptr_t) "verify", i, r->n_records);
+        mu_status s = mu_reader_read(r, i, &rec, &why);
+        if (s && s != MU_EDATA) {
+            *err = why;
+            return s;
+        }
+        if (!s) continue;
+        erase_progress(live);
+        if (n_bad++ < NAMED_BAD) mu_warn("%s", why.msg);
+    }
+    erase_progress(live);
+    if (a->json) printf("{\"records\":%lld,\"bad\":%lld}\n", (long long)r->n_records, (long long)n_bad);
+    else if (!n_bad) printf("%lld records, all good\n", (long long)r->n_records);
+    if (!n_bad) return MU_OK;
+    return MU_FAIL(err, MU_EDATA, "%lld of %lld records are bad", (long long)n_bad, (long long)r->n_records);
+}
+
+static int64_t allowed_bad(const opened *o) {
+    int64_t thousandth = o->reader->n_records / 1000;
+    if (o->spec.max_bad >= 0) return o->spec.max_bad;
+    return thousandth > 10 ? thousandth : 10;
+}
+
+static mu_status pack(const mu_args *a, opened *o, const char *path, mu_err *err) {
+    bool live = !a->quiet && mu_term_live(stderr);
+    mu_record_progress p = {.report = live ? show_progress : NULL, .ctx = (void *)(uintptr_t) "pack",
+                            .max_bad = allowed_bad(o)};
+    mu_status s = mu_record_write(o->reader, path, &p, err);
+    erase_progress(live);
+    if (s) return s;
+    if (p.n_bad) mu_warn("%lld bad records were left out", (long long)p.n_bad);
+    if (a->json) printf("{\"records\":%lld,\"bad\":%lld}\n", (long long)p.n_written, (long long)p.n_bad);
+    mu_info("wrote %s: %lld records\nin a job: {reader: record, file: %s}", path, (long long)p.n_written, path);
+    return MU_OK;
+}
+
+// ---- the verb -----------------------------------------------------------------------------------
+
+static mu_status run_opened(const mu_args *a, const struct data *d, opened *o, mu_err *err) {
+    const char *what = a->word[0], *split = d->split ? d->split : "train";
+    bool packs = !strcmp(what, "pack");
+    int n = a->n_words - 1 - packs;
+    if (n < 1) return MU_FAIL(err, MU_EUSAGE, packs ? "`data pack` needs data and a file to write" : "no data is named");
+    const char *const *words = a->word + 1;
+    const char *out = a->word[a->n_words - 1];
+    if (packs && strchr(out, '=')) return MU_FAIL(err, MU_EUSAGE, "the last word, `%s`, is no file to write", out);
+    MU_TRY(open_data(o, a, words, n, split, err));
+    if (packs) return pack(a, o, out, err);
+    return !strcmp(what, "info") ? info(a, o, err) : verify(a, o, err);
+}
+
+// The place of an error is printed after the job is gone: it may name the job's file only by the word
+// that the caller gave.
+static void keep_place(const opened *o, const mu_args *a, mu_err *err) {
+    if (o->job && err->pos.path == o->job->path) err->pos.path = a->word[1];
+    else err->pos = MU_NOPOS;
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    static const char *const known[] = {"pack", "info", "verify"};
+    bool found = false;
+    for (size_t i = 0; i < MU_COUNT(known); i++) found |= !strcmp(known[i], a->word[0]);
+    if (!found) {
+        const char *near = mu_nearest(a->word[0], known, MU_COUNT(known));
+        MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, info and verify, not `%s`", a->word[0]);
+        if (near) mu_err_hint(err, "Did you mean `muster data %s`?", near);
+        return MU_EUSAGE;
+    }
+    opened o = {0};
+    mu_arena_init(&o.arena, "data-verb");
+    mu_diags_init(&o.diags, &o.arena);
+    mu_status s = run_opened(a, values, &o, err);
+    keep_place(&o, a, err);
+    close_data(&o);
+    return s;
+}
+
+static const mu_opt options[] = {
+    MU_OPT_ONE_OF(struct data, split, "split", MU_PHASE_CHOICES, "block of the job's data; train when not given"),
+    {0},
+};
+
+const mu_verb_class mu_verb_data = {
+    .name = "data", .help = "pack data into one checked file, look into data, verify it",
+    .state_size = sizeof(struct data),
+    .usage = "pack DATA OUT.rec | info DATA | verify DATA",
+    .example = "muster data pack job.yaml train.rec --split train\n"
+               "muster data pack reader=image_folder root=photos out.rec\n"
+               "muster data info train.rec",
+    .about = "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a record file. "
+             "`pack` writes the records as they are read, before scale, mean, crop and mirror. `info` shows "
+             "number and fields of the records; `verify` reads every record and names the bad ones.",
+    .args = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = -1,
+             .words_are = "pack, info or verify"},
+    .run = run,
+};

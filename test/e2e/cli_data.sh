@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `muster data`: pack from words and from a job, look, verify, find damage.
+set -uo pipefail
+: "${MUSTER:?path of the program}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+expect() {
+    local want=$1 got
+    shift
+    "$@" >out 2>err
+    got=$?
+    [ $got = "$want" ] || bad "\`$*\` ended with $got, not $want: $(head -n 3 err)"
+}
+has() { grep -qF -- "$2" "$1" || bad "$1 has no \`$2\`: $(head -n 5 "$1")"; }
+
+words='reader=synthetic shape=[3,8,8] classes=4 records=500'
+expect 0 "$MUSTER" data pack $words a.rec
+has err 'wrote a.rec: 500 records'
+expect 0 "$MUSTER" data info a.rec
+has out 'records  500'
+has out '(3, 8, 8), image'
+expect 0 "$MUSTER" data verify a.rec
+has out '500 records, all good'
+expect 0 "$MUSTER" data info a.rec --json
+has out '"records":500'
+
+# The same block in a job gives the same file; a packed file packs to itself.
+cat >job.yaml <<'JOB'
+data:
+  train: {reader: synthetic, shape: [3, 8, 8], classes: 4, records: 500}
+  test: {reader: synthetic, shape: [3, 8, 8], classes: 4, records: 100}
+net:
+  - {name: ip, type: inner_product, src: data.image, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [ip, data.label]}
+train: {epochs: 1}
+updater: {type: sgd, rate: 0.1}
+JOB
+expect 0 "$MUSTER" data pack job.yaml b.rec
+cmp -s a.rec b.rec || bad "the job's block gives another file"
+expect 0 "$MUSTER" data pack reader=record file=a.rec c.rec
+cmp -s a.rec c.rec || bad "packing a packed file changes it"
+expect 0 "$MUSTER" data pack job.yaml t.rec --split test --set data.test.records=50 --json --quiet
+has out '"records":50'
+expect 0 "$MUSTER" data pack $words limit=7 l.rec
+has err '7 records'
+
+# Damage is found and named; a cut file is refused.
+printf '\377\376\375' | dd of=a.rec bs=1 seek=3000 conv=notrunc 2>/dev/null
+expect 3 "$MUSTER" data verify a.rec
+has err '1 of 500 records are bad'
+has err 'a.rec'
+head -c 4000 b.rec >cut.rec
+expect 3 "$MUSTER" data info cut.rec
+expect 2 "$MUSTER" data pak a.rec
+has err 'muster data pack'
+expect 2 "$MUSTER" data
+expect 2 "$MUSTER" data pack job.yaml
+expect 2 "$MUSTER" data info job.yaml --split validation
+expect 3 "$MUSTER" data info reader=idxx images=a
+has err 'did you mean `idx`?'
+expect 3 "$MUSTER" data pack reader=synthetic shpe=3 x.rec
+has err 'did you mean `shape`?'
+[ ! -e x.rec ] || bad "a failed pack left a file"
+
+[ $wrong = 0 ] && echo ok
+exit $((wrong > 0))
