@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Ctrl-C and SIGTERM: a valid checkpoint, exit 130 / 143 within 5 s; twice Ctrl-C: at once, checkpoints valid.
+# Also the exit codes of a diverging run (4), a bad job (3), bad usage (2), a run that is taken (2).
+set -uo pipefail
+: "${MUSTER:=build/muster}"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cat > "$dir/job.yaml" <<'JOB'
+name: signals
+data:
+  train: {reader: synthetic, shape: [3, 16, 16], classes: 5, records: 500, scale: 0.004}
+  test: {reader: synthetic, shape: [3, 16, 16], classes: 5, records: 100, scale: 0.004}
+net:
+  - {name: c1, type: convolution, src: data.image, filters: 16, kernel: 5, pad: 2}
+  - {name: r1, type: relu}
+  - {name: ip2, type: inner_product, outputs: 5}
+  - {name: loss, type: softmax_loss, src: [ip2, data.label]}
+train: {batch: 32, deadline: 60s}
+updater: {type: sgd, rate: 0.01}
+checkpoint: {every: 20 steps}
+JOB
+fail() { echo "$*" >&2; exit 1; }
+expect() { [ "$1" = "$2" ] || fail "$3: exit $1, expected $2"; }
+
+wait_for_checkpoint() {
+    for _ in $(seq 1000); do [ -e "$1/checkpoints/LATEST" ] && return; sleep 0.01; done
+    fail "no checkpoint appeared in $1"
+}
+
+for pair in INT:130 TERM:143; do
+    "$MUSTER" train "$dir/job.yaml" --out "$dir/${pair%:*}" --json > "$dir/out.json" 2> "$dir/log" & pid=$!
+    wait_for_checkpoint "$dir/${pair%:*}"
+    start=$(date +%s)
+    kill -s "${pair%:*}" $pid
+    wait $pid; expect $? "${pair#*:}" "SIG${pair%:*}"
+    [ $(($(date +%s) - start)) -le 5 ] || fail "SIG${pair%:*}: took longer than 5 s"
+    grep -q '"checkpoint":"[^"]*step-' "$dir/out.json" || fail "no checkpoint in the result"
+    grep -q -- '--resume' "$dir/log" || fail "the text does not say how to resume"
+    "$MUSTER" train "$dir/job.yaml" --resume "$dir/${pair%:*}" --deadline 0.2s --quiet; expect $? 0 "resume after SIG${pair%:*}"
+done
+
+"$MUSTER" train "$dir/job.yaml" --out "$dir/taken" --quiet & pid=$!
+wait_for_checkpoint "$dir/taken"
+"$MUSTER" train "$dir/job.yaml" --resume "$dir/taken" --quiet 2> "$dir/log"; expect $? 2 "a run that another process has"
+grep -q "$pid" "$dir/log" || fail "the holder's pid is not named"
+kill -INT $pid; kill -INT $pid; wait $pid; expect $? 130 "two Ctrl-C"
+
+"$MUSTER" train "$dir/job.yaml" --out "$dir/diverge" --set updater.rate=1e30 --quiet 2> "$dir/log"; expect $? 4 "divergence"
+grep -q 'not finite at step' "$dir/log" || fail "divergence is not explained"
+"$MUSTER" train "$dir/job.yaml" --set train.batch=none --quiet 2> /dev/null; expect $? 3 "a bad job"
+"$MUSTER" trian "$dir/job.yaml" 2> "$dir/log"; expect $? 2 "a bad verb"
+grep -q 'train' "$dir/log" || fail "no suggestion for trian"
+"$MUSTER" train "$dir/absent.yaml" 2> /dev/null; [ $? -ne 0 ] || fail "a missing job file"
+echo "signals and exit codes are right"
