@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // i_bilinear.c - each kernel (the last two axes) is a tent, for up-sampling by interpolation.
 //
-// Along an axis of k elements, with half width f = ceil(k/2) and centre (2f - 1 - f%2) / (2f):
-//   w[i] = 1 - |i/f - centre|;  the kernel is the product of both axes.
+// Along an axis of k elements, with half width f = ceil(k/2):
+//   w[i] = 1 - |i - (k-1)/2| / f;  the kernel is the product of both axes.
 #include "layer/draw.h"
 
 static double tent(int64_t i, int64_t k) {
-    double f = (double)((k + 1) / 2), odd = (double)(((k + 1) / 2) % 2);
-    return 1 - fabs((double)i / f - (2 * f - 1 - odd) / (2 * f));
+    return 1 - fabs((double)i - (double)(k - 1) / 2) / (double)((k + 1) / 2);
 }
 
 static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,

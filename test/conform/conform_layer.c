@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// conform_layer.c - what every layer of the registry must do, new plug-ins included.
+//
+// For each layer and each of its settings below, with the best op implementations and with the plain
+// ones:
+//   - forward writes exactly its declared outputs, the same ones again when repeated, allocates nothing
+//   - backward agrees with central differences for every source and parameter
+//   - backward reads only what the flags say: everything else is poisoned before it is called
+//   - source gradients are written (=), parameter gradients written first and added after
+//   - in place gives the same as apart
+//   - losses count only valid rows
+//   - teardown frees everything
+// A layer without settings in the table is tried with its defaults on 2-D and 4-D sources.
+#include "layer_rig.h"
+
+#include <unistd.h>
+
+typedef struct variant {
+    const char *layer, *settings, *sources;
+} variant;
+
+static const variant table[] = {
+    {"accuracy", "", "f4,5 i4<5"},
+    {"accuracy", "top: [1, 3], ignore_label: 1", "f4,5,1,1 i4<5"},
+    {"add", "", "f3,4 f3,4"},
+    {"add", "coefficients: [2, -1, 0.5]", "f2,3,4,4 f2,3,4,4 f2,3,4,4"},
+    {"argsort", "top: 3", "f4,5"},
+    {"argsort", "top: 2, path: conform_layer.out", "f4,5"},
+    {"batch_norm", "", "f3,4,3,3"},
+    {"batch_norm", "affine: false, momentum: 0.3", "f6,5"},
+    {"concat", "", "f3,4 f3,2"},
+    {"concat", "", "f2,3,4,4 f2,1,4,4 f2,2,4,4"},
+    {"concat", "axis: 2", "f2,3,4,5 f2,3,2,5"},
+    {"concat", "axis: 3", "f2,3,4,5 f2,3,4,1"},
+    {"concat", "axis: 1", "i3,4 i3,2"},
+    {"convolution", "filters: 4, kernel: 3", "f2,3,6,5"},
+    {"convolution", "filters: 4, kernel: 3, stride: 2, pad: 1, groups: 2", "f2,4,7,7"},
+    {"convolution", "filters: 3, kernel: [3, 2], dilation: 2, pad: [2, 1], bias_term: false", "f2,2,7,6"},
+    {"convolution", "filters: 5, kernel: 1, bias: {init: gaussian}", "f2,3,4,4"},
+    {"csv_output", "path: conform_layer.out", "f4,5 i4<3 f4,2,2,3"},
+    {"dropout", "", "f4,6"},
+    {"dropout", "ratio: 0.3", "f2,3,4,5"},
+    {"dropout", "ratio: 0", "f4,6"},
+    {"embedding", "vocab: 7, dim: 3", "i4<7"},
+    {"embedding", "vocab: 5, dim: 4", "i3,6<5"},
+    {"euclidean_loss", "", "f4,5 f4,5"},
+    {"euclidean_loss", "loss_weight: 0.5", "f2,3,4,4 f2,3,4,4"},
+    {"flatten", "", "f2,3,4,5"},
+    {"flatten", "", "f2,3,4"},
+    {"inner_product", "outputs: 5", "f4,7"},
+    {"inner_product", "outputs: 6, bias_term: false", "f3,4,3,2"},
+    {"inner_product", "outputs: 17, bias: {init: gaussian}", "f33,40"},
+    {"lrn", "size: 3, alpha: 0.8, beta: 0.75", "f2,7,3,3"},
+    {"lrn", "size: 5, alpha: 2, beta: 0.5, k: 2", "f2,8,2,2"},
+    {"lrn", "region: within, size: 3, alpha: 0.9", "f2,3,6,5"},
+    {"pooling", "kernel: 2", "f2,3,6,6"},
+    {"pooling", "kernel: 3, stride: 2", "f2,4,8,7"},
+    {"pooling", "kernel: 3, stride: 2, pad: 1", "f2,2,7,8"},
+    {"pooling", "method: average, kernel: 3, stride: 2, pad: 1", "f2,2,7,8"},
+    {"pooling", "method: average, kernel: [3, 2], stride: 2, pad: 1, count_pad: false, round: floor",
+     "f2,3,7,6"},
+    {"relu", "", "f4,9"},
+    {"relu", "slope: 0.1", "f2,3,4,5"},
+    {"reshape", "shape: [0, 4, 3, -1]", "f2,24"},
+    {"reshape", "shape: [0, 4, -1, 3]", "f2,3,4,4"},
+    {"reshape", "shape: [0, -1, 2]", "f2,3,4,4"},
+    {"sigmoid", "", "f4,9"},
+    {"sigmoid_loss", "", "f4,5 f4,5"},
+    {"sigmoid_loss", "loss_weight: 2", "f4,1 i4<2"},
+    {"slice", "", "f3,6"},
+    {"slice", "axis: 1, points: [1, 4]", "f2,5,3,3"},
+    {"slice", "axis: 3, outputs: 3", "f2,2,3,6"},
+    {"softmax", "", "f4,6"},
+    {"softmax", "", "f2,5,3,3"},
+    {"softmax_loss", "", "f4,5 i4<5"},
+    {"softmax_loss", "top: [1, 3], loss_weight: 0.5, ignore_label: 2", "f6,5,1,1 i6<5"},
+    {"split", "", "f3,5"},
+    {"split", "outputs: 3", "f2,3,4,4"},
+    {"stanh", "", "f4,9"},
+    {"tanh", "", "f2,3,4,5"},
+};
+static const char *const fallback[] = {"f4,6", "f2,4,6,6", "f4,6 f4,6", "f4,6 i4<6"};
+
+typedef struct where {
+    const char *settings, *sources, *ops;
+    uint64_t seed;
+} where;
+
+#define FAIL(r, w, fmt, ...)                                                                                 \
+    fail_msg("layer %s {%s} on %s, ops %s, seed %llu: " fmt, (r)->layer.class->name, (w)->settings,          \
+             (w)->sources, (w)->ops, (unsigned long long)(w)->seed, __VA_ARGS__)
+
+static size_t words(const mu_tensor *t) { return mu_tensor_count(t); }
+
+// ---- forward ----
+
+static void check_outputs(rig *r, const where *w) {
+    mu_layer *l = &r->layer;
+    mu_step s = rig_step(r);
+    bool alias = l->class->flags & MU_LAYER_ALIAS;
+    for (int k = 0; k < l->n_out && !alias; k++) rig_poison(l->out[k].value.data, words(&l->out[k].value));
+    rig_poison(l->scratch, l->scratch_bytes / 4);
+    uint64_t calls = mu_alloc_get_stats().n_calls;
+    rig_forward(r, &s);
+    if (mu_alloc_get_stats().n_calls != calls) FAIL(r, w, "%s", "forward allocates");
+    uint32_t *first[MU_MAX_OUT];
+    for (int k = 0; k < l->n_out; k++) {
+        size_t n = words(&l->out[k].value);
+        first[k] = mu_alloc(n * 4 + 4, "test");
+        memcpy(first[k], l->out[k].value.data, n * 4);
+        for (size_t i = 0; i < n; i++)
+            if (first[k][i] == 0x7fc00000u)
+                FAIL(r, w, "output %d, element %zu of %zu is not written", k, i, n);
+    }
+    rig_poison(l->scratch, l->scratch_bytes / 4);
+    rig_forward(r, &s);
+    for (int k = 0; k < l->n_out; k++) {
+        if (memcmp(first[k], l->out[k].value.data, words(&l->out[k].value) * 4))
+            FAIL(r, w, "output %d differs the second time", k);
+        mu_free(first[k]);
+    }
+}
+
+// ---- gradients ----
+
+static void poison_for_backward(rig *r) {
+    mu_layer *l = &r->layer;
+    unsigned flags = l->class->flags;
+    bool alias = flags & MU_LAYER_ALIAS;
+    if (!(flags & MU_BACK_NEEDS_SRC) && !(alias && (flags & MU_BACK_NEEDS_DST)))
+        for (int k = 0; k < l->n_src; k++) {
+            if (l->src[k]->value.dtype == MU_F32) rig_poison(l->src[k]->value.data, words(&l->src[k]->value));
+            else memset(l->src[k]->value.data, 0, words(&l->src[k]->value) * 4);
+        }
+    if (!(flags & MU_BACK_NEEDS_DST) && !alias)
+        for (int k = 0; k < l->n_out; k++) rig_poison(l->out[k].value.data, words(&l->out[k].value));
+    for (int k = 0; k < l->n_src; k++) rig_poison(l->src[k]->grad.data, words(&l->src[k]->value));
+    rig_poison(l->scratch, l->scratch_bytes / 4);
+    for (int k = 0; k < l->n_param; k++) {
+        l->param[k]->grad.form = MU_GRAD_NONE;
+        rig_poison(l->param[k]->grad.dense, l->param[k]->count);
+    }
+}
+
+// The slope of the objective in direction x[i]; NAN at a kink.
+static double slope(rig *r, const mu_step *s, float *x) {
+    float x0 = *x;
+    double d[2];
+    for (int j = 0; j < 2; j++) {
+        float eps = j ? 0.005f : 0.01f, up = x0 + eps, down = x0 - eps;
+        *x = up;
+        double above = rig_objective(r, s);
+        *x = down;
+        double below = rig_objective(r, s);
+        d[j] = (above - below) / ((double)up - (double)down);
+    }
+    *x = x0;
+    double size = fabs(d[0]) > fabs(d[1]) ? fabs(d[0]) : fabs(d[1]);
+    if (fabs(d[0] - d[1]) > 0.02 * size + 2e-4) return NAN;
+    return (4 * d[1] - d[0]) / 3;
+}
+
+static void compare_slopes(rig *r, const where *w, const mu_step *s, const char *name, float *x,
+                           const float *dx, size_t n) {
+    enum { TRIES = 40 };
+    double square = 0;
+    for (size_t i = 0; i < n; i++) square += (double)dx[i] * (double)dx[i];
+    if (isnan(square)) FAIL(r, w, "the gradient of %s is not written or not finite", name);
+    double rms = sqrt(square / (double)n);
+    size_t skipped = 0, tried = n < TRIES ? n : TRIES;
+    for (size_t t = 0; t < tried; t++) {
+        size_t i = n <= TRIES ? t : (t * 2654435761u + (size_t)w->seed) % n;
+        double want = slope(r, s, &x[i]), got = (double)dx[i], tol = 5e-3 * fabs(got) + 2e-3 * rms + 2e-4;
+        if (isnan(want)) skipped++;
+        else if (!(fabs(want - got) <= tol))
+            FAIL(r, w, "gradient of %s[%zu] is %.6g, central difference %.6g, tolerance %.2g", name, i, got,
+                 want, tol);
+    }
+    if (skipped > tried / 2) FAIL(r, w, "%s: %zu of %zu elements are at kinks", name, skipped, tried);
+}
+
+static float *copy_of(const float *x, size_t n) {
+    float *c = mu_alloc(n * sizeof *c + 4, "test");
+    memcpy(c, x, n * sizeof *c);
+    return c;
+}
+
+static void check_slopes(rig *r, const where *w, const mu_step *s) {
+    mu_layer *l = &r->layer;
+    float *dsrc[MU_MAX_SRC] = {0}, *dparam[MU_MAX_PARAM] = {0};
+    for (int k = 0; k < l->n_src; k++)
+        if (l->src[k]->grad.data) dsrc[k] = copy_of(l->src[k]->grad.f, words(&l->src[k]->value));
+    for (int k = 0; k < l->n_param; k++)
+        if (!l->param[k]->is_stat) dparam[k] = copy_of(l->param[k]->grad.dense, l->param[k]->count);
+    rig_fill_sources(r);
+    for (int k = 0; k < l->n_src; k++)
+        if (dsrc[k])
+            compare_slopes(r, w, s, l->src[k]->name, l->src[k]->value.f, dsrc[k], words(&l->src[k]->value));
+    for (int k = 0; k < l->n_param; k++)
+        if (dparam[k])
+            compare_slopes(r, w, s, l->param[k]->name, l->param[k]->value, dparam[k], l->param[k]->count);
+    for (int k = 0; k < l->n_src; k++) mu_free(dsrc[k]);
+    for (int k = 0; k < l->n_param; k++) mu_free(dparam[k]);
+}
+
+static void check_gradients(rig *r, const where *w) {
+    mu_layer *l = &r->layer;
+    mu_step s = rig_step(r);
+    rig_fill_sources(r);
+    rig_forward(r, &s);
+    poison_for_backward(r);
+    uint64_t calls = mu_alloc_get_stats().n_calls;
+    rig_backward(r, &s);
+    if (mu_alloc_get_stats().n_calls != calls) FAIL(r, w, "%s", "backward allocates");
+    for (int k = 0; k < l->n_param; k++) {
+        const mu_param *p = l->param[k];
+        if (!p->is_stat && p->grad.form != MU_GRAD_DENSE)
+            FAIL(r, w, "the gradient of %s has form %d, not dense, though factors are not allowed", p->name,
+                 (int)p->grad.form);
+    }
+    check_slopes(r, w, &s);
+}
+
+// A second backward in the same step: parameters shared by two layers add up.
+static void check_accumulation(rig *r, const where *w) {
+    mu_layer *l = &r->layer;
+    mu_step s = rig_step(r);
+    rig_fill_sources(r);
+    for (int k = 0; k < l->n_param; k++) l->param[k]->grad.form = MU_GRAD_NONE;
+    rig_forward(r, &s);
+    rig_backward(r, &s);
+    float *once[MU_MAX_PARAM];
+    for (int k = 0; k < l->n_param; k++) once[k] = copy_of(l->param[k]->grad.dense, l->param[k]->count);
+    rig_forward(r, &s);
+    if (l->n_param > 1) l->param[1]->grad.form = MU_GRAD_NONE; // only the first one is shared
+    rig_backward(r, &s);
+    for (int k = 0; k < l->n_param; k++) {
+        const mu_param *p = l->param[k];
+        for (size_t i = 0; i < p->count && !p->is_stat; i++) {
+            double want = (k == 1 ? 1 : 2) * (double)once[k][i], got = (double)p->grad.dense[i];
+            if (!(fabs(want - got) <= 1e-5 + 1e-4 * fabs(want)))
+                FAIL(r, w, "%s[%zu] after a second producer is %.7g, want %.7g", p->name, i, got, want);
+        }
+        mu_free(once[k]);
+    }
+}
+
+static void check_in_place(rig *r, const where *w) {
+    mu_layer *l = &r->layer;
+    if (!(l->class->flags & MU_LAYER_IN_PLACE)) return;
+    mu_step s = rig_step(r);
+    mu_blob *x = l->src[0], *y = &l->out[0];
+    size_t n = words(&y->value);
+    if (n != words(&x->value)) FAIL(r, w, "in place, but %zu values become %zu", words(&x->value), n);
+    rig_fill_sources(r);
+    rig_forward(r, &s);
+    rig_backward(r, &s);
+    float *apart = copy_of(y->value.f, n), *dy = copy_of(y->grad.f, n), *dapart[MU_MAX_SRC];
+    for (int k = 0; k < l->n_src; k++) dapart[k] = copy_of(l->src[k]->grad.f, words(&l->src[k]->value));
+    void *value = y->value.data, *grad = y->grad.data;
+    y->value.data = x->value.data;
+    y->grad.data = x->grad.data;
+    rig_fill_sources(r);
+    rig_forward(r, &s);
+    if (memcmp(apart, y->value.f, n * 4)) FAIL(r, w, "%s", "forward in place differs");
+    memcpy(y->grad.f, dy, n * 4);
+    rig_backward(r, &s);
+    for (int k = 0; k < l->n_src; k++) {
+        if (memcmp(dapart[k], l->src[k]->grad.f, words(&l->src[k]->value) * 4))
+            FAIL(r, w, "backward in place gives source %d another gradient", k);
+        mu_free(dapart[k]);
+    }
+    y->value.data = value;
+    y->grad.data = grad;
+    mu_free(apart);
+    mu_free(dy);
+}
+
+// ---- short batches ----
+
+static void check_short_batch(rig *r, const where *w) {
+    mu_layer *l = &r->layer;
+    mu_step s = rig_step(r);
+    if (!(l->class->flags & (MU_LAYER_LOSS | MU_LAYER_OUTPUT))) return;
+    int64_t all = s.rows;
+    s.rows = all - 1;
+    s.global_rows = 2 * all; // another learner has as many
+    rig_fill_sources(r);
+    for (int k = 0; k < l->n_src; k++) { // what lies in the rows beyond must not matter
+        mu_tensor *t = &l->src[k]->value;
+        size_t row = words(t) / (size_t)all;
+        if (t->dtype == MU_I32)
+            for (size_t i = words(t) - row; i < words(t); i++) t->i[i] = 1 << 30;
+    }
+    rig_forward(r, &s);
+    for (int k = 0; k < l->n_metric; k++)
+        if (l->metric[k].weight > (double)s.rows)
+            FAIL(r, w, "metric %s counts %g of %d rows", l->metric[k].name, l->metric[k].weight, (int)s.rows);
+    if (!l->class->backward) return;
+    for (int k = 0; k < l->n_src; k++) rig_poison(l->src[k]->grad.data, words(&l->src[k]->value));
+    rig_backward(r, &s);
+    for (int k = 0; k < l->n_src; k++) {
+        size_t n = words(&l->src[k]->value), row = n / (size_t)all;
+        for (size_t i = n - row; l->src[k]->grad.data && i < n; i++)
+            if (l->src[k]->grad.f[i] != 0)
+                FAIL(r, w, "an invalid row has gradient %g", (double)l->src[k]->grad.f[i]);
+    }
+    check_slopes(r, w, &s);
+}
+
+// ---- the loop ----
+
+static bool check_one(const mu_layer_class *c, const where *w, mu_phase phase) {
+    uint64_t live = mu_alloc_get_stats().n_live;
+    rig *r = calloc(1, sizeof *r);
+    mu_err err;
+    mu_status st = rig_infer(r, c, w->settings, w->sources, phase, w->seed, &err);
+    if (st == MU_OK) {
+        rig_setup(r);
+        check_outputs(r, w);
+        if (c->backward && phase == MU_TRAIN) {
+            check_gradients(r, w);
+            check_accumulation(r, w);
+            check_in_place(r, w);
+        }
+        check_short_batch(r, w);
+        if (!rig_guards_hold(r)) FAIL(r, w, "%s", "something is written behind a buffer");
+    } else if (phase == MU_TRAIN) {
+        print_message("layer %s {%s} on %s: %s\n", c->name, w->settings, w->sources, err.msg);
+    }
+    rig_fini(r);
+    free(r);
+    if (mu_alloc_get_stats().n_live != live)
+        fail_msg("layer %s {%s}: %lld blocks leak", c->name, w->settings,
+                 (long long)(mu_alloc_get_stats().n_live - live));
+    return st == MU_OK;
+}
+
+static bool check_variant(const mu_layer_class *c, const char *settings, const char *sources) {
+    bool ok = true;
+    static const char *const ops[] = {"", "ref"};
+    for (size_t o = 0; o < MU_COUNT(ops); o++) {
+        if (*ops[o]) setenv("MUSTER_OPS", ops[o], 1);
+        else unsetenv("MUSTER_OPS");
+        for (uint64_t seed = 1; seed <= 2; seed++) {
+            where w = {settings, sources, *ops[o] ? ops[o] : "all", seed};
+            ok = check_one(c, &w, MU_TRAIN) && check_one(c, &w, MU_TEST) && ok;
+        }
+    }
+    unsetenv("MUSTER_OPS");
+    return ok;
+}
+
+static void every_layer_conforms(void **state) {
+    (void)state;
+    for (size_t i = 0; i < mu_layers.n; i++) {
+        const mu_layer_class *c = (const mu_layer_class *)mu_layers.list[i];
+        int known = 0, accepted = 0;
+        for (size_t k = 0; k < MU_COUNT(table); k++)
+            if (!strcmp(table[k].layer, c->name)) {
+                known++;
+                if (!check_variant(c, table[k].settings, table[k].sources))
+                    fail_msg("layer %s refuses {%s} on %s", c->name, table[k].settings, table[k].sources);
+            }
+        for (size_t k = 0; !known && k < MU_COUNT(fallback); k++)
+            accepted += check_variant(c, "", fallback[k]);
+        if (!known && !accepted)
+            print_message("NOT TESTED: layer %s accepts none of the usual sources\n", c->name);
+    }
+    unlink("conform_layer.out");
+}
+
+static void every_class_is_complete(void **state) {
+    (void)state;
+    for (size_t i = 0; i < mu_layers.n; i++) {
+        const mu_layer_class *c = (const mu_layer_class *)mu_layers.list[i];
+        assert_non_null(c->name);
+        if (!c->help || !*c->help) fail_msg("layer %s has no help", c->name);
+        if (!c->infer || !c->forward) fail_msg("layer %s lacks infer or forward", c->name);
+        if (c->n_src_min < 1 || c->n_src_max < c->n_src_min || c->n_src_max > MU_MAX_SRC)
+            fail_msg("layer %s takes %d to %d sources", c->name, c->n_src_min, c->n_src_max);
+        if ((c->flags & MU_LAYER_LOSS) && !c->backward) fail_msg("loss layer %s has no backward", c->name);
+        for (const mu_field *f = c->fields; f && f->key; f++) {
+            if (!f->help || !*f->help) fail_msg("layer %s: field %s has no help", c->name, f->key);
+            if (f->offset >= c->state_size)
+                fail_msg("layer %s: field %s lies outside its state", c->name, f->key);
+        }
+        assert_ptr_equal(mu_registry_find(&mu_layers, c->name), &c->plugin);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_class_is_complete),
+                                       cmocka_unit_test(every_layer_conforms)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

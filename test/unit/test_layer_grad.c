@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_layer_grad.c - the forms of a weight gradient: whatever form a layer leaves, it multiplies out
+// to the dense one; when each form is taken.
+#include "layer_rig.h"
+
+static rig *make(const char *type, const char *settings, const char *sources) {
+    rig *r = calloc(1, sizeof *r);
+    mu_err err;
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, type);
+    if (rig_infer(r, c, settings, sources, MU_TRAIN, 9, &err) != MU_OK) fail_msg("%s: %s", type, err.msg);
+    rig_setup(r);
+    return r;
+}
+
+static void drop(rig *r) {
+    rig_fini(r);
+    free(r);
+}
+
+static void run(rig *r, const mu_grad_sink *sink) {
+    mu_step s = rig_step(r);
+    s.sink = sink;
+    for (int k = 0; k < r->layer.n_param; k++) r->layer.param[k]->grad.form = MU_GRAD_NONE;
+    rig_forward(r, &s);
+    rig_backward(r, &s);
+}
+
+static float *dense_copy(rig *r, int k) {
+    const mu_param *p = r->layer.param[k];
+    assert_int_equal(p->grad.form, MU_GRAD_DENSE);
+    float *c = mu_alloc(p->count * sizeof *c, "test");
+    memcpy(c, p->grad.dense, p->count * sizeof *c);
+    return c;
+}
+
+static void expect_equal(const char *what, const float *got, const float *want, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= 1e-5 + 1e-5 * fabs((double)want[i])))
+            fail_msg("%s[%zu] is %.8g, want %.8g", what, i, (double)got[i], (double)want[i]);
+}
+
+// ---- inner product ----
+
+static void factors_multiply_out(const char *sources) {
+    rig *r = make("inner_product", "outputs: 30", sources);
+    mu_param *w = r->layer.param[0], *bias = r->layer.param[1];
+    run(r, NULL);
+    float *dense = dense_copy(r, 0), *dbias = dense_copy(r, 1),
+          *dsrc = mu_alloc(mu_tensor_count(&r->layer.src[0]->value) * 4, "t");
+    memcpy(dsrc, r->layer.src[0]->grad.f, mu_tensor_count(&r->layer.src[0]->value) * 4);
+    w->allow_factors = bias->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(w->grad.form, MU_GRAD_FACTORS);
+    int64_t o = w->shape.d[0], i = w->shape.d[1];
+    float *product = mu_alloc(w->count * sizeof *product, "test");
+    for (int64_t b = 0; b < w->grad.batch; b++)
+        for (int64_t k = 0; k < o * i; k++)
+            product[k] += w->grad.dy[b * o + k / i] * w->grad.x[b * i + k % i];
+    expect_equal("weight", product, dense, w->count);
+    assert_int_equal(bias->grad.form, MU_GRAD_DENSE);
+    expect_equal("bias", bias->grad.dense, dbias, bias->count);
+    expect_equal("source", r->layer.src[0]->grad.f, dsrc, mu_tensor_count(&r->layer.src[0]->value));
+    mu_free(product);
+    mu_free(dense);
+    mu_free(dbias);
+    mu_free(dsrc);
+    drop(r);
+}
+
+static void inner_product_leaves_factors(void **state) {
+    (void)state;
+    factors_multiply_out("f3,40");
+    factors_multiply_out("f2,4,3,4"); // transposed source: x is the flat copy
+}
+
+static void factors_are_for_small_batches(void **state) {
+    (void)state;
+    rig *r = make("inner_product", "outputs: 30", "f16,40"); // 16 * 70 > 30 * 40 / 2
+    r->layer.param[0]->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(r->layer.param[0]->grad.form, MU_GRAD_DENSE);
+    drop(r);
+    r = make("inner_product", "outputs: 30", "f3,40");
+    r->layer.param[0]->allow_factors = true;
+    r->layer.param[0]->n_users = 2; // shared: somebody adds to it
+    run(r, NULL);
+    assert_int_equal(r->layer.param[0]->grad.form, MU_GRAD_DENSE);
+    drop(r);
+}
+
+typedef struct caught {
+    float *grad;
+    int64_t next;
+    const mu_param *want;
+} caught;
+
+static bool takes(void *ctx, const mu_param *p) { return ((caught *)ctx)->want == p; }
+
+static void take_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
+    caught *c = ctx;
+    int64_t cols = p->shape.d[1];
+    assert_int_equal(row0, c->next); // every row once, in order
+    c->next += n_rows;
+    memcpy(c->grad + row0 * cols, grad, (size_t)(n_rows * cols) * sizeof *grad);
+    for (int64_t i = row0 * cols; i < c->next * cols; i++)
+        p->value[i] = NAN; // the receiver may change these weights
+}
+
+static void sink_gets_every_row(const char *sources, const char *ops) {
+    setenv("MUSTER_OPS", ops, 1);
+    rig *r = make("inner_product", "outputs: 30", sources);
+    mu_param *w = r->layer.param[0];
+    size_t n_src = mu_tensor_count(&r->layer.src[0]->value);
+    run(r, NULL);
+    float *dense = dense_copy(r, 0), *dbias = dense_copy(r, 1), *dsrc = mu_alloc(n_src * 4, "test");
+    memcpy(dsrc, r->layer.src[0]->grad.f, n_src * 4);
+    caught c = {mu_alloc(w->count * sizeof(float), "test"), 0, w};
+    run(r, &(mu_grad_sink){&c, takes, take_rows});
+    assert_int_equal(c.next, 30);
+    assert_int_equal(w->grad.form, MU_GRAD_NONE);
+    expect_equal("weight", c.grad, dense, w->count);
+    expect_equal("bias", r->layer.param[1]->grad.dense, dbias, 30);
+    expect_equal("source", r->layer.src[0]->grad.f, dsrc, n_src); // from the old weights
+    mu_free(c.grad);
+    mu_free(dense);
+    mu_free(dbias);
+    mu_free(dsrc);
+    drop(r);
+    unsetenv("MUSTER_OPS");
+}
+
+static void inner_product_feeds_the_sink(void **state) {
+    (void)state;
+    static const char *const ops[] = {"ref", "gemm,ref", "vec,ref", "vec,gemm,onednn,ref"};
+    for (size_t i = 0; i < MU_COUNT(ops); i++) {
+        sink_gets_every_row("f3,40", ops[i]);
+        sink_gets_every_row("f1,40", ops[i]);
+        sink_gets_every_row("f33,4,3,4", ops[i]);
+    }
+}
+
+// ---- embedding ----
+
+static void embedding_leaves_rows(void **state) {
+    (void)state;
+    rig *r = make("embedding", "vocab: 20, dim: 3", "i4,3<6"); // words repeat
+    mu_param *w = r->layer.param[0];
+    run(r, NULL);
+    float *dense = dense_copy(r, 0), *sum = mu_alloc(w->count * sizeof *sum, "test");
+    w->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(w->grad.form, MU_GRAD_ROWS);
+    assert_int_equal(w->grad.n_rows, 12);
+    for (int64_t k = 0; k < 12; k++)
+        for (int64_t i = 0; i < 3; i++) sum[w->grad.row[k] * 3 + i] += w->grad.row_value[k * 3 + i];
+    expect_equal("weight", sum, dense, w->count);
+    mu_free(sum);
+    mu_free(dense);
+    drop(r);
+    r = make("embedding", "vocab: 5, dim: 3", "i4,3<5"); // more words than rows: dense is smaller
+    r->layer.param[0]->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(r->layer.param[0]->grad.form, MU_GRAD_DENSE);
+    drop(r);
+}
+
+static void embedding_names_the_bad_word(void **state) {
+    (void)state;
+    rig *r = make("embedding", "vocab: 5, dim: 3", "i4,3<5");
+    mu_step s = rig_step(r);
+    r->layer.src[0]->value.i[4] = 5;
+    mu_err err = {0};
+    assert_int_equal(r->layer.class->forward(&r->layer, &s, &err), MU_EDATA);
+    if (!strstr(err.msg, "word 5 of sample 41 is not in 0..4")) fail_msg("%s", err.msg);
+    s.rows = 1; // the bad word lies beyond the valid rows
+    mu_err_clear(&err);
+    assert_int_equal(r->layer.class->forward(&r->layer, &s, &err), MU_OK);
+    drop(r);
+}
+
+// ---- dropout ----
+
+static void dropout_keeps_the_mean_and_forgets_batching(void **state) {
+    (void)state;
+    rig *r = make("dropout", "ratio: 0.25", "f8,2000");
+    for (int i = 0; i < 16000; i++) r->layer.src[0]->value.f[i] = 1;
+    mu_step s = rig_step(r);
+    rig_forward(r, &s);
+    double kept = 0;
+    for (int i = 0; i < 16000; i++) kept += (double)(r->layer.out[0].value.f[i] != 0);
+    if (fabs(kept / 16000 - 0.75) > 0.02) fail_msg("%g of the values are kept, want 0.75", kept / 16000);
+    float *row3 = mu_alloc(2000 * sizeof *row3, "test"); // sample 43, here row 3
+    memcpy(row3, r->layer.out[0].value.f + 3 * 2000, 2000 * sizeof *row3);
+    s.first_sample = 43;
+    rig_forward(r, &s);
+    assert_memory_equal(row3, r->layer.out[0].value.f, 2000 * sizeof *row3);
+    mu_free(row3);
+    drop(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inner_product_leaves_factors),
+        cmocka_unit_test(factors_are_for_small_batches),
+        cmocka_unit_test(inner_product_feeds_the_sink),
+        cmocka_unit_test(embedding_leaves_rows),
+        cmocka_unit_test(embedding_names_the_bad_word),
+        cmocka_unit_test(dropout_keeps_the_mean_and_forgets_batching),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
