@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// c_check.c - `muster check`: everything short of training, all problems at once.
+#include "cli/cli.h"
+#include "cli/jobs.h"
+
+#include <inttypes.h>
+
+static void print_net(const mu_session *s) {
+    const mu_net *net = s->train.net ? s->train.net : s->test.net ? s->test.net : s->predict.net;
+    if (!net) return;
+    fprintf(stderr, "%-16s %-16s %-24s %12s\n", "layer", "type", "output", "parameters");
+    for (int i = 0; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        char shape[96] = "";
+        int64_t n = 0;
+        for (int k = 0; k < l->n_param; k++) n += l->param[k]->is_stat ? 0 : (int64_t)l->param[k]->count;
+        if (l->n_out) mu_shape_text(&l->out[0].value.shape, shape);
+        fprintf(stderr, "%-16s %-16s %-24s %12" PRId64 "\n", l->name, l->class->name, shape, n);
+    }
+    fprintf(stderr, "%" PRId64 " parameters in all\n", mu_params_n_trained(net->params));
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    (void)values;
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST | MU_PREDICT, .check_only = true};
+    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
+    if (st == MU_OK) {
+        if (!a->quiet) print_net(s);
+        fprintf(stderr, "%s: no problems\n", a->word[0]);
+        if (a->json && !job->diags.n_warnings) puts("[]");
+    }
+    mu_session_close(s);
+    mu_job_destroy(job);
+    return st;
+}
+
+const mu_verb_class mu_verb_check = {
+    .name = "check", .help = "check a job file completely, without training",
+    .usage = "JOB [options]", .example = "muster check lenet.yaml",
+    .about = "Parses the file, opens the data, builds the net for every phase and reports every problem\n"
+             "with its line, column and the nearest valid word. Exit code 3 when there are any.",
+    .args = {.common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = 1, .words_are = "a job file"},
+    .run = run,
+};

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// c_predict.c - `muster predict`: a line of CSV per sample: number, class, probability, or all values.
+//
+// Takes `data.predict` (labels are not needed there), else `data.test`. Losses are not part of the
+// predict phase; the values shown are those of the last layer with an output, or of --layer.
+#include "cli/cli.h"
+#include "cli/jobs.h"
+
+#include "run/evaluate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+struct predict { const char *model, *layer, *out; bool raw; };
+
+static const mu_opt options[] = {
+    MU_OPT(struct predict, model, "model", MU_OPT_FILE, "FILE", "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT(struct predict, layer, "layer", MU_OPT_TEXT, "NAME", "whose output; the last one when not given"),
+    MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
+    MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL, "all values of the layer instead of class and probability"),
+    {0},
+};
+
+typedef struct writer { FILE *out; const mu_layer *layer; bool raw, softmax_done; } writer;
+
+static void write_row(const writer *w, int64_t sample, const float *v, int64_t n) {
+    int64_t best = 0;
+    double sum = 0;
+    fprintf(w->out, "%" PRId64, sample);
+    for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", (double)v[k]);
+    if (!w->raw) {
+        for (int64_t k = 1; k < n; k++) best = v[k] > v[best] ? k : best;
+        for (int64_t k = 0; k < n; k++) sum += exp((double)v[k] - (double)v[best]);
+        fprintf(w->out, ",%" PRId64 ",%.6f", best, w->softmax_done ? (double)v[best] : 1 / sum);
+    }
+    fputc('\n', w->out);
+}
+
+static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+    const writer *w = ctx;
+    (void)net;
+    const mu_tensor *t = &w->layer->out[0].value;
+    int64_t n = mu_shape_inner(&t->shape, 1);
+    for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, t->f + i * n, n);
+    return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
+}
+
+static mu_status find_layer(const mu_net *net, const char *name, const mu_layer **out, mu_err *err) {
+    const mu_layer *found = NULL;
+    const char *names[256];
+    size_t n = 0;
+    for (int i = 1; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        if (!l->n_out || l->out[0].value.dtype != MU_F32 || (l->class->flags & MU_LAYER_OUTPUT)) continue;
+        if (n < MU_COUNT(names)) names[n++] = l->name;
+        if (!name || !strcmp(name, l->name)) found = l;
+    }
+    if (found && !found->out[0].n_uses) { *out = found; return MU_OK; }
+    if (found) { // its memory may be used again before the pass ends
+        MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name);
+        mu_err_hint(err, "Add a layer that is excluded from training and takes `%s`, such as `flatten`.", found->name);
+        return MU_EUSAGE;
+    }
+    MU_FAIL(err, MU_EUSAGE, name ? "no layer `%s` in phase predict" : "no layer with an output in phase predict%s", name ? name : "");
+    const char *near = name ? mu_nearest(name, names, n) : NULL;
+    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
+    return MU_EUSAGE;
+}
+
+static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
+    mu_session_phase *p = &s->predict;
+    if (!p->net) return MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`");
+    writer w = {.out = stdout, .raw = v->raw};
+    MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
+    w.softmax_done = !strcmp(w.layer->class->name, "softmax");
+    if (v->out && !(w.out = fopen(v->out, "w"))) return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    if (!v->raw) fputs("sample,class,probability\n", w.out);
+    mu_scores sc;
+    mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
+    if (v->out && fclose(w.out) && st == MU_OK) st = MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    return st;
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_session_opts o = {.phases = MU_PREDICT};
+    struct predict *v = values;
+    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
+    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, err);
+    if (st == MU_OK) st = predict(s, v, err);
+    mu_session_close(s);
+    mu_job_destroy(job);
+    return st;
+}
+
+const mu_verb_class mu_verb_predict = {
+    .name = "predict", .help = "class and probability for each sample, as CSV", .state_size = sizeof(struct predict),
+    .usage = "RUN|JOB [options]", .example = "muster predict runs/lenet-0abc12 > answers.csv",
+    .args = {.options = options, .common = MU_COMMON_SET, .min_words = 1, .max_words = 1, .words_are = "a run folder or a job file"},
+    .run = run,
+};

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// c_test.c - `muster test`: scores of a trained net on its test data, every sample once.
+#include "cli/cli.h"
+#include "cli/jobs.h"
+
+#include "run/evaluate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct test { const char *model, *on; };
+
+static const mu_opt options[] = {
+    MU_OPT(struct test, model, "model", MU_OPT_FILE, "FILE", "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT_ONE_OF(struct test, on, "on", "test|validation", "which data of the job; test when not given"),
+    MU_OPT_KEY("batch-size", "N", "test.batch", "samples per forward pass"),
+    {0},
+};
+
+static void print(const mu_args *a, const mu_scores *sc) {
+    fprintf(stderr, "%" PRId64 " samples in %.2f s (%.0f samples/s)\n", sc->samples, sc->seconds, (double)sc->samples / sc->seconds);
+    if (!a->json) {
+        for (int i = 0; i < sc->n; i++) printf("%s %.6g\n", sc->name[i], sc->value[i]);
+        return;
+    }
+    json_t *o = json_object();
+    json_object_set_new(o, "samples", json_integer(sc->samples));
+    json_object_set_new(o, "test_loss", mu_json_number(sc->loss));
+    json_object_set_new(o, "test_accuracy", mu_json_number(sc->accuracy));
+    for (int i = 0; i < sc->n; i++) json_object_set_new(o, sc->name[i], mu_json_number(sc->value[i]));
+    mu_cli_print_json(o);
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    struct test *v = values;
+    mu_phase phase = v->on && !strcmp(v->on, "validation") ? MU_VALIDATION : MU_TEST;
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_scores sc;
+    mu_session_opts o = {.phases = (unsigned)phase};
+    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
+    mu_session_phase *p = st != MU_OK ? NULL : phase == MU_TEST ? &s->test : &s->validation;
+    if (p && !p->net) {
+        st = MU_FAIL_AT(err, MU_EJOB, job->data ? job->data->pos : MU_NOPOS, "the job has no `data.%s`", mu_phase_name(phase));
+        mu_err_hint(err, "Add it, or choose other data with `--on`.");
+    }
+    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, err);
+    if (st == MU_OK) st = mu_evaluate(p, phase, NULL, NULL, &sc, err);
+    if (st == MU_OK) print(a, &sc);
+    mu_session_close(s);
+    mu_job_destroy(job);
+    return st;
+}
+
+const mu_verb_class mu_verb_test = {
+    .name = "test", .help = "evaluate a trained net on its test data", .state_size = sizeof(struct test),
+    .usage = "RUN|JOB [options]", .example = "muster test runs/lenet-0abc12\nmuster test lenet.yaml --model lenet.safetensors",
+    .args = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = 1, .words_are = "a run folder or a job file"},
+    .run = run,
+};

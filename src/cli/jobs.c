@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// jobs.c - see jobs.h.
+#include "cli/jobs.h"
+
+#include "run/rundir.h"
+#include "run/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool mu_cli_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool mu_cli_colour(FILE *out) {
+    const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+    return isatty(fileno(out)) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+static void show(const mu_args *a, const mu_job *job) {
+    if (!job->diags.n_errors && !job->diags.n_warnings) return;
+    mu_diags_print(&job->diags, stderr, mu_cli_colour(stderr));
+    if (a->json) mu_diags_print_json(&job->diags, stdout);
+}
+
+mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job, mu_session **out, mu_err *err) {
+    char path[MU_FS_PATH];
+    if (mu_cli_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
+    else snprintf(path, sizeof path, "%s", word);
+    mu_err own;
+    mu_err_clear(&own);
+    *job = NULL;
+    mu_status st = mu_job_load(path, a->set, a->n_sets, job, &own);
+    if (st != MU_OK && st != MU_EJOB) {
+        *err = own;
+        return st;
+    }
+    if (!*job || !(*job)->root) { // unreadable: nothing more can be found out
+        if (*job && (*job)->diags.n_errors) show(a, *job);
+        else *err = own;
+        return st;
+    }
+    bool outline_ok = st == MU_OK;
+    mu_session_opts all = *o;
+    if (!outline_ok) all.check_only = true; // go on only to find the other problems
+    mu_err_clear(&own);
+    st = mu_session_open(*job, &all, out, &own);
+    show(a, *job);
+    if (st == MU_OK && !outline_ok) {
+        mu_session_close(*out);
+        *out = NULL;
+        return MU_EJOB;
+    }
+    if (st != MU_OK && st != MU_EJOB) *err = own;
+    return st;
+}
+
+mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, mu_err *err) {
+    if (!model && !mu_cli_is_folder(word)) {
+        MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word);
+        mu_err_hint(err, "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
+        return MU_EUSAGE;
+    }
+    int n;
+    return mu_state_load_params(model ? model : word, s->params, true, &n, err);
+}
+
+json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+void mu_cli_print_json(json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (text) puts(text);
+    free(text);
+    json_decref(object);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// jobs.h - what the verbs that run a job have in common: find it, load it, show its problems.
+#ifndef MU_CLI_JOBS_H
+#define MU_CLI_JOBS_H
+
+#include "cli/args.h"
+#include "run/session.h"
+
+#include <jansson.h>
+
+// `word` is a job file, or a run folder (then its job.yaml). Loads it with the --set edits, opens the
+// session, prints all problems. MU_EJOB comes back with err->msg empty when they were printed.
+// *job is set whenever it could be read; the caller destroys it after closing the session.
+mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job, mu_session **out, mu_err *err);
+
+// Parameters for test and predict: --model if given, else the run folder's best or newest checkpoint.
+mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, mu_err *err);
+
+bool mu_cli_is_folder(const char *path);
+bool mu_cli_colour(FILE *out);                  // a terminal, no NO_COLOR, TERM is not dumb
+void mu_cli_print_json(json_t *object);         // one line on stdout; takes the reference
+json_t *mu_json_number(double x);               // null when not finite
+
+#endif
