@@ -63,13 +63,14 @@ static mu_status check_finite(const mu_st_tensor *tensors, size_t n, const char 
     return MU_OK;
 }
 
-// Removing is renaming first, so that no half-empty folder is ever seen under a complete name.
+// Removing is renaming first, and that name on disk before the first file goes, so that no half-empty
+// folder is ever seen under a complete name.
 static void remove_checkpoint(const char *dir, const char *name) {
     char path[MU_FS_PATH], tmp[MU_FS_PATH], with[MU_CKPT_NAME + 8];
     snprintf(with, sizeof with, "%s.tmp", name);
     if (mu_fs_join(path, dir, name, NULL) != MU_OK || mu_fs_join(tmp, dir, with, NULL) != MU_OK) return;
     mu_err why = {0};
-    if (mu_fs_rename(path, tmp, &why) != MU_OK) mu_warn("%s", why.msg);
+    if (mu_fs_rename(path, tmp, &why) != MU_OK || mu_fs_sync_dir(dir, &why) != MU_OK) mu_warn("%s", why.msg);
     else mu_fs_remove_dir(tmp);
 }
 

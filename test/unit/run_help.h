@@ -5,11 +5,11 @@
 #define MU_TEST_RUN_HELP_H
 
 // cmocka wants these before itself.
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -25,23 +25,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        mu_err e_ = {0};                                                                           \
-        mu_err *err = &e_;                                                                         \
-        mu_status s_ = (call);                                                                     \
-        if (s_ != MU_OK) fail_msg("%s: %s: %s (%s)", #call, mu_status_name(s_), e_.msg, e_.note);      \
+#define assert_ok(call)                                                                                      \
+    do {                                                                                                     \
+        mu_err e_ = {0};                                                                                     \
+        mu_err *err = &e_;                                                                                   \
+        mu_status s_ = (call);                                                                               \
+        if (s_ != MU_OK) fail_msg("%s: %s: %s (%s)", #call, mu_status_name(s_), e_.msg, e_.note);            \
     } while (0)
 
 // The call (with `err`) must give this status and a message that contains `text`.
-#define assert_fails(call, status, text)                                                           \
-    do {                                                                                           \
-        mu_err e_ = {0};                                                                           \
-        mu_err *err = &e_;                                                                         \
-        mu_status s_ = (call);                                                                     \
-        if (s_ != (status) || !strstr(e_.msg, (text)))                                             \
-            fail_msg("%s: got %s: `%s`, expected %s: `%s`", #call, mu_status_name(s_), e_.msg,        \
-                     mu_status_name(status), (text));                                              \
+#define assert_fails(call, status, text)                                                                     \
+    do {                                                                                                     \
+        mu_err e_ = {0};                                                                                     \
+        mu_err *err = &e_;                                                                                   \
+        mu_status s_ = (call);                                                                               \
+        if (s_ != (status) || !strstr(e_.msg, (text)))                                                       \
+            fail_msg("%s: got %s: `%s`, expected %s: `%s`", #call, mu_status_name(s_), e_.msg,               \
+                     mu_status_name(status), (text));                                                        \
     } while (0)
 
 MU_UNUSED static int rm_one(const char *path, const struct stat *st, int kind, struct FTW *ftw) {
@@ -82,7 +82,12 @@ MU_UNUSED static uint64_t seed_from_env(void) {
 
 // ---- a training state: every array holds `value`, so that a mixture of two states shows ----
 
-typedef struct toy { float w[6 * 5], b[6], v[6 * 5]; mu_st_tensor params[2], slots[1]; mu_ckpt_number n[1]; mu_ckpt ckpt; } toy;
+typedef struct toy {
+    float w[6 * 5], b[6], v[6 * 5];
+    mu_st_tensor params[2], slots[1];
+    mu_ckpt_number n[1];
+    mu_ckpt ckpt;
+} toy;
 
 MU_UNUSED static void toy_fill(toy *t, int64_t step, float value) {
     for (size_t i = 0; i < 30; i++) t->w[i] = value, t->v[i] = -value;
@@ -91,15 +96,23 @@ MU_UNUSED static void toy_fill(toy *t, int64_t step, float value) {
     t->params[1] = mu_st_f32("fc.bias", MU_SHAPE(6), t->b);
     t->slots[0] = mu_st_f32("fc.weight/velocity", MU_SHAPE(6, 5), t->v);
     t->n[0] = (mu_ckpt_number){"value", (double)value};
-    t->ckpt = (mu_ckpt){ .meta = { .step = step, .seed = 7, .job_hash = 0xfedcba9876543210u, .job_name = "toy",
-                                   .numbers = t->n, .n_numbers = 1 },
-                         .params = t->params, .n_params = 2, .slots = t->slots, .n_slots = 1 };
+    t->ckpt = (mu_ckpt){.meta = {.step = step,
+                                 .seed = 7,
+                                 .job_hash = 0xfedcba9876543210u,
+                                 .job_name = "toy",
+                                 .numbers = t->n,
+                                 .n_numbers = 1},
+                        .params = t->params,
+                        .n_params = 2,
+                        .slots = t->slots,
+                        .n_slots = 1};
 }
 
-MU_UNUSED static mu_status toy_save(const char *dir, int64_t step, float value, int64_t keep, bool best, mu_err *err) {
+MU_UNUSED static mu_status toy_save(const char *dir, int64_t step, float value, int64_t keep, bool best,
+                                    mu_err *err) {
     toy t;
     toy_fill(&t, step, value);
-    return mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){ .keep = keep, .best = best }, NULL, err);
+    return mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){.keep = keep, .best = best}, NULL, err);
 }
 
 // The value of a loaded state; fails when its parts do not belong together.

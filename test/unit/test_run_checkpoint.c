@@ -15,7 +15,8 @@ static void assert_newest(const char *dir, int64_t step, float value) {
     mu_ckpt_loaded *c = load(dir);
     assert_int_equal(c->manifest->meta.step, step);
     float got = toy_value(c);
-    if (got != value) fail_msg("step %lld holds %g, expected %g", (long long)step, (double)got, (double)value);
+    if (got != value)
+        fail_msg("step %lld holds %g, expected %g", (long long)step, (double)got, (double)value);
     mu_ckpt_unload(c);
 }
 
@@ -25,7 +26,8 @@ static void assert_steps(const char *dir, const char *expected) {
     char text[400] = "";
     assert_ok(mu_ckpt_list(dir, &list, &n, err));
     for (size_t i = 0; i < n; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s ", list[i].name, list[i].best ? "*" : "");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s ", list[i].name,
+                 list[i].best ? "*" : "");
     mu_free(list);
     assert_string_equal(text, expected);
 }
@@ -49,7 +51,7 @@ static void test_save_and_load(void **state) {
     toy_fill(&t, 10, 1.5f);
     t.ckpt.meta.epoch = 2;
     t.ckpt.meta.sample = 77;
-    assert_ok(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){ .keep = 3 }, saved, err));
+    assert_ok(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){.keep = 3}, saved, err));
     assert_string_equal(saved, "step-10");
     c = load(sub);
     assert_int_equal(c->manifest->meta.epoch, 2);
@@ -63,12 +65,12 @@ static void test_save_and_load(void **state) {
     mu_ckpt_unload(c);
     t.ckpt.n_slots = 0;
     t.ckpt.meta.step = 11;
-    assert_ok(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){ .keep = 3 }, NULL, err));
+    assert_ok(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){.keep = 3}, NULL, err));
     c = load(sub);
     assert_null(c->slots);
     mu_ckpt_unload(c);
     assert_fails(mu_ckpt_load(sub, MU_CKPT_BEST, &c, err), MU_ENOTFOUND, "marked as the best");
-    assert_fails(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){ .keep = 0 }, NULL, err), MU_EUSAGE, "keep 0");
+    assert_fails(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){.keep = 0}, NULL, err), MU_EUSAGE, "keep 0");
     remove_tree(dir);
 }
 
@@ -131,10 +133,12 @@ static void test_not_finite(void **state) {
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         toy_fill(&t, 2, 2);
         t.b[5] = bad[i];
-        assert_fails(mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){ .keep = 1 }, NULL, err), MU_EDIVERGED, "parameter `fc.bias`");
+        assert_fails(mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){.keep = 1}, NULL, err), MU_EDIVERGED,
+                     "parameter `fc.bias`");
         toy_fill(&t, 2, 2);
         t.v[17] = bad[i];
-        assert_fails(mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){ .keep = 1 }, NULL, err), MU_EDIVERGED, "element 17");
+        assert_fails(mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){.keep = 1}, NULL, err), MU_EDIVERGED,
+                     "element 17");
     }
     assert_steps(dir, "step-1 ");
     remove_tree(dir);
@@ -178,15 +182,16 @@ static void test_damage_is_located(void **state) {
     size_t n = (MU_DIGEST_CHUNK * 2 + 4096) / sizeof(float);
     float *big = calloc(n, sizeof *big);
     mu_st_tensor t = mu_st_f32("big", MU_SHAPE((int64_t)n), big);
-    mu_ckpt c = { .meta = { .step = 1, .job_name = "x" }, .params = &t, .n_params = 1 };
+    mu_ckpt c = {.meta = {.step = 1, .job_name = "x"}, .params = &t, .n_params = 1};
     temp_dir(dir);
-    assert_ok(mu_ckpt_save(dir, &c, &(mu_ckpt_opts){ .keep = 1 }, NULL, err));
+    assert_ok(mu_ckpt_save(dir, &c, &(mu_ckpt_opts){.keep = 1}, NULL, err));
     snprintf(path, sizeof path, "%s/step-1/" MU_CKPT_MODEL, dir);
     int fd = open(path, O_RDWR);
     assert_int_equal(pwrite(fd, "x", 1, (off_t)MU_DIGEST_CHUNK + 5), 1);
     mu_ckpt_loaded *l;
     snprintf(path, sizeof path, "%s/step-1", dir);
-    assert_fails(mu_ckpt_load(path, MU_CKPT_NEWEST, &l, err), MU_EMODEL, "damaged between byte 4194304 and 8388608");
+    assert_fails(mu_ckpt_load(path, MU_CKPT_NEWEST, &l, err), MU_EMODEL,
+                 "damaged between byte 4194304 and 8388608");
     assert_int_equal(ftruncate(fd, 100), 0);
     assert_fails(mu_ckpt_load(path, MU_CKPT_NEWEST, &l, err), MU_EMODEL, "has 100 bytes, but");
     assert_fails(mu_ckpt_load(dir, MU_CKPT_NEWEST, &l, err), MU_EMODEL, "none of the 1 checkpoints");
@@ -211,7 +216,8 @@ static void test_allocation_failures(void **state) {
         mu_status s = toy_save(dir, 3, (float)(n + 3), 2, true, &e);
         mu_alloc_fail_at(0);
         assert_int_equal(mu_alloc_get_stats().n_live, live);
-        if (s != MU_OK && s != MU_ENOMEM) fail_msg("allocation %lld: %s: %s", (long long)n, mu_status_name(s), e.msg);
+        if (s != MU_OK && s != MU_ENOMEM)
+            fail_msg("allocation %lld: %s: %s", (long long)n, mu_status_name(s), e.msg);
         mu_ckpt_unload(load(dir));
     }
     calls = mu_alloc_get_stats().n_calls;
@@ -235,9 +241,12 @@ static void test_allocation_failures(void **state) {
 int main(void) {
     mu_log_set_level(MU_LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_save_and_load),     cmocka_unit_test(test_keep_and_best),
-        cmocka_unit_test(test_leftovers),         cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_bit_rot),           cmocka_unit_test(test_damage_is_located),
+        cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_keep_and_best),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_bit_rot),
+        cmocka_unit_test(test_damage_is_located),
         cmocka_unit_test(test_allocation_failures),
     };
     return cmocka_run_group_tests_name("run/checkpoint", tests, NULL, NULL);

@@ -9,6 +9,7 @@
 // random moments.
 #include "run_help.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -17,30 +18,30 @@
 enum { MAX_PENDING = 256, MAX_FDS = 256 };
 enum kind { UNSYNCED_DATA, UNSYNCED_ENTRY, UNSYNCED_RENAME };
 
-typedef struct pending {        // something a power cut may take back
+typedef struct pending { // something a power cut may take back
     enum kind kind;
-    char      path[300];        // data: the file; entry: file or folder; rename: where it went
-    char      from[300];        // rename: where it came from
-    char      old[64];          // rename over a small file: what was there
-    int       old_size;         // -1 = nothing was there
+    char path[300]; // data: the file; entry: file or folder; rename: where it went
+    char from[300]; // rename: where it came from
+    char old[64];   // rename over a small file: what was there
+    int old_size;   // -1 = nothing was there
 } pending;
 
 static struct disk {
-    int      countdown;         // calls until the crash; 0 = never
-    bool     dead;
-    int      fail_errno;        // != 0: the call fails once instead of crashing
-    bool     power_cut;         // un-synced things may be lost
-    int      n_calls;
+    int countdown; // calls until the crash; 0 = never
+    bool dead;
+    int fail_errno; // != 0: the call fails once instead of crashing
+    bool power_cut; // un-synced things may be lost
+    int n_calls;
     uint64_t seed;
-    char     fd_path[MAX_FDS][300];
-    pending  list[MAX_PENDING];
-    int      n;
+    char fd_path[MAX_FDS][300];
+    pending list[MAX_PENDING];
+    int n;
 } disk;
 
 static void add_pending(enum kind kind, const char *path, const char *from) {
     if (disk.n == MAX_PENDING) fail_msg("more than %d pending operations", MAX_PENDING);
     pending *p = &disk.list[disk.n++];
-    *p = (pending){ .kind = kind, .old_size = -1 };
+    *p = (pending){.kind = kind, .old_size = -1};
     snprintf(p->path, sizeof p->path, "%s", path);
     snprintf(p->from, sizeof p->from, "%s", from);
 }
@@ -94,7 +95,8 @@ static int sim_fsync(int fd) {
     if (refuse()) return -1;
     for (int i = disk.n - 1; i >= 0; i--) {
         const pending *p = &disk.list[i];
-        bool done = p->kind == UNSYNCED_DATA ? !strcmp(p->path, disk.fd_path[fd]) : parent_is(p->path, disk.fd_path[fd]);
+        bool done = p->kind == UNSYNCED_DATA ? !strcmp(p->path, disk.fd_path[fd])
+                                             : parent_is(p->path, disk.fd_path[fd]);
         if (done) drop_pending(i);
     }
     return 0;
@@ -147,8 +149,14 @@ static int sim_mkdir(const char *path, mode_t mode) {
 static int sim_unlink(const char *path) { return refuse() ? -1 : unlink(path); }
 static int sim_rmdir(const char *path) { return refuse() ? -1 : rmdir(path); }
 
-static const mu_fs_ops sim = { .open = sim_open, .write = sim_write, .fsync = sim_fsync, .close = sim_close,
-                               .rename = sim_rename, .mkdir = sim_mkdir, .unlink = sim_unlink, .rmdir = sim_rmdir };
+static const mu_fs_ops sim = {.open = sim_open,
+                              .write = sim_write,
+                              .fsync = sim_fsync,
+                              .close = sim_close,
+                              .rename = sim_rename,
+                              .mkdir = sim_mkdir,
+                              .unlink = sim_unlink,
+                              .rmdir = sim_rmdir};
 
 static void arm(int countdown, int fail_errno, bool power_cut, uint64_t seed) {
     disk.countdown = countdown;
@@ -167,7 +175,8 @@ static void come_back(void) {
         if (p->kind == UNSYNCED_DATA) {
             struct stat st;
             if (stat(p->path, &st) == 0 && st.st_size)
-                assert_int_equal(truncate(p->path, (off_t)(next_random(&disk.seed) % (uint64_t)st.st_size)), 0);
+                assert_int_equal(truncate(p->path, (off_t)(next_random(&disk.seed) % (uint64_t)st.st_size)),
+                                 0);
         } else if (p->kind == UNSYNCED_ENTRY) {
             remove_tree(p->path);
         } else {
@@ -184,18 +193,42 @@ static float newest_value(const char *dir, int n, uint64_t seed) {
     mu_ckpt_loaded *c;
     mu_err e = {0};
     mu_status s = mu_ckpt_load(dir, MU_CKPT_NEWEST, &c, &e);
-    if (s != MU_OK) fail_msg("stopped at call %d, seed %llu: %s: %s", n, (unsigned long long)seed, mu_status_name(s), e.msg);
+    if (s != MU_OK)
+        fail_msg("stopped at call %d, seed %llu: %s: %s", n, (unsigned long long)seed, mu_status_name(s),
+                 e.msg);
     float value = toy_value(c);
     mu_ckpt_unload(c);
     return value;
 }
 
+// After an undisturbed save nothing half-made or half-removed is left.
+static void assert_clean(const char *dir, const char *what, int call) {
+    mu_ckpt_entry *list;
+    size_t n;
+    assert_ok(mu_ckpt_list(dir, &list, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (list[i].serial < 0 || strstr(list[i].name, ".old"))
+            fail_msg("%s, call %d: %s is left", what, call, list[i].name);
+    mu_free(list);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strstr(e->d_name, "step-") && strstr(e->d_name, ".tmp"))
+            fail_msg("%s, call %d: %s is left", what, call, e->d_name);
+    closedir(d);
+}
+
 // ---- scenarios: a prepared folder, and the save that is disturbed ----
 
-typedef struct scenario { const char *name; int64_t steps_before, step, keep; bool best; } scenario;
+typedef struct scenario {
+    const char *name;
+    int64_t steps_before, step, keep;
+    bool best;
+} scenario;
 static const scenario scenarios[] = {
-    {"first save", 0, 1, 3, false},      {"second save, keep one", 1, 2, 1, false},
-    {"save and prune", 3, 4, 2, true},   {"same step again", 2, 2, 2, false},
+    {"first save", 0, 1, 3, false},
+    {"second save, keep one", 1, 2, 1, false},
+    {"save and prune", 3, 4, 2, true},
+    {"same step again", 2, 2, 2, false},
     {"only step again, keep one", 1, 1, 1, true},
 };
 
@@ -206,7 +239,8 @@ static void prepare(const char *dir, const scenario *sc) {
 }
 
 // Disturbs the save at its n-th call. Returns false when there was no n-th call.
-static bool disturb(const char *dir, const scenario *sc, int n, int fail_errno, bool power_cut, uint64_t seed) {
+static bool disturb(const char *dir, const scenario *sc, int n, int fail_errno, bool power_cut,
+                    uint64_t seed) {
     mu_err e = {0};
     prepare(dir, sc);
     arm(n, fail_errno, power_cut, seed);
@@ -220,10 +254,12 @@ static bool disturb(const char *dir, const scenario *sc, int n, int fail_errno, 
         float value = newest_value(dir, n, seed);
         if (value != 100 && value != (float)sc->steps_before)
             fail_msg("%s, call %d: loaded %g", sc->name, n, (double)value);
-        if (s == MU_OK && value != 100) fail_msg("%s, call %d: saved, but %g loaded", sc->name, n, (double)value);
+        if (s == MU_OK && value != 100)
+            fail_msg("%s, call %d: saved, but %g loaded", sc->name, n, (double)value);
     }
     assert_ok(toy_save(dir, 9, 200, sc->keep, false, err)); // and life goes on
     assert_true(newest_value(dir, n, seed) == 200);
+    assert_clean(dir, sc->name, n);
     return reached;
 }
 
@@ -233,7 +269,8 @@ static int for_all_calls(int fail_errno, bool power_cut, uint64_t seed) {
     snprintf(sub, sizeof sub, "%s/c", temp_dir(dir));
     mu_fs_set_ops(&sim);
     for (size_t i = 0; i < MU_COUNT(scenarios); i++)
-        for (int n = 1; disturb(sub, &scenarios[i], n, fail_errno, power_cut, seed + (uint64_t)n); n++) points++;
+        for (int n = 1; disturb(sub, &scenarios[i], n, fail_errno, power_cut, seed + (uint64_t)n); n++)
+            points++;
     mu_fs_set_ops(NULL);
     remove_tree(dir);
     return points;
@@ -259,7 +296,8 @@ static void test_power_cut_at_every_call(void **state) {
 static void test_every_call_fails_once(void **state) {
     (void)state;
     static const int codes[] = {ENOSPC, EIO, EROFS};
-    for (size_t i = 0; i < MU_COUNT(codes); i++) assert_in_range(for_all_calls(codes[i], false, 1), 150, 10000);
+    for (size_t i = 0; i < MU_COUNT(codes); i++)
+        assert_in_range(for_all_calls(codes[i], false, 1), 150, 10000);
     char dir[64];
     mu_err e = {0};
     temp_dir(dir);
@@ -340,8 +378,9 @@ static void test_kill_9(void **state) {
         float value = toy_value(c);
         int64_t step = c->manifest->meta.step;
         mu_ckpt_unload(c);
-        if (value != (float)step || step < last) fail_msg("kill %d: step %lld holds %g, before was %lld", i,
-                                                           (long long)step, (double)value, (long long)last);
+        if (value != (float)step || step < last)
+            fail_msg("kill %d: step %lld holds %g, before was %lld", i, (long long)step, (double)value,
+                     (long long)last);
         last = step;
     }
     print_message("%d kills over %lld saves\n", kills, (long long)(last - first));
@@ -352,8 +391,10 @@ static void test_kill_9(void **state) {
 int main(void) {
     mu_log_set_level((mu_log_level)-1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_at_every_call),    cmocka_unit_test(test_power_cut_at_every_call),
-        cmocka_unit_test(test_every_call_fails_once), cmocka_unit_test(test_short_and_interrupted_writes),
+        cmocka_unit_test(test_stop_at_every_call),
+        cmocka_unit_test(test_power_cut_at_every_call),
+        cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_short_and_interrupted_writes),
         cmocka_unit_test(test_kill_9),
     };
     return cmocka_run_group_tests_name("run/crash", tests, NULL, NULL);

@@ -5,18 +5,34 @@
 #include <math.h>
 
 static uint64_t chunks[] = {UINT64_MAX, 1};
-static const mu_ckpt_number numbers[] = {
-    {"best", 0.1}, {"inf", INFINITY}, {"-inf", -INFINITY}, {"nan", NAN}, {"zero", -0.0}, {"tiny", 5e-324},
-    {"large", 1.7976931348623157e308}, {"whole", 12345678901234567.0}, {"q\"\\\n", -3} };
+static const mu_ckpt_number numbers[] = {{"best", 0.1},
+                                         {"inf", INFINITY},
+                                         {"-inf", -INFINITY},
+                                         {"nan", NAN},
+                                         {"zero", -0.0},
+                                         {"tiny", 5e-324},
+                                         {"large", 1.7976931348623157e308},
+                                         {"whole", 12345678901234567.0},
+                                         {"q\"\\\n", -3}};
 static mu_manifest_file files[] = {
-    { .name = "model.safetensors", .digest = { .size_bytes = MU_DIGEST_CHUNK + 1, .xxh3 = {1, UINT64_MAX}, .chunks = chunks, .n_chunks = 2 } },
-    { .name = "updater.safetensors", .digest = { .size_bytes = 0, .xxh3 = {0, 2} } } };
+    {.name = "model.safetensors",
+     .digest = {.size_bytes = MU_DIGEST_CHUNK + 1, .xxh3 = {1, UINT64_MAX}, .chunks = chunks, .n_chunks = 2}},
+    {.name = "updater.safetensors", .digest = {.size_bytes = 0, .xxh3 = {0, 2}}}};
 
 static mu_manifest sample(void) {
-    return (mu_manifest){ .meta = { .step = 500, .epoch = 3, .sample = 1234, .seed = INT64_MIN, .job_hash = UINT64_MAX - 1,
-                                    .job_name = "l\xC3\xA9net \"x\"", .wall_s = 12.25, .numbers = numbers,
-                                    .n_numbers = MU_COUNT(numbers) },
-                          .serial = 9, .saved_at = "2026-01-05T10:11:12Z", .files = files, .n_files = 2 };
+    return (mu_manifest){.meta = {.step = 500,
+                                  .epoch = 3,
+                                  .sample = 1234,
+                                  .seed = INT64_MIN,
+                                  .job_hash = UINT64_MAX - 1,
+                                  .job_name = "l\xC3\xA9net \"x\"",
+                                  .wall_s = 12.25,
+                                  .numbers = numbers,
+                                  .n_numbers = MU_COUNT(numbers)},
+                         .serial = 9,
+                         .saved_at = "2026-01-05T10:11:12Z",
+                         .files = files,
+                         .n_files = 2};
 }
 
 static void test_round_trip(void **state) {
@@ -89,7 +105,9 @@ static mu_status parse_signed(const char *body, mu_err *err) {
 static void test_refuses(void **state) {
     (void)state;
     assert_ok(parse_signed(HEAD JOB "\"numbers\": {}, \"files\": {}, ", err));
-    static const struct { const char *body, *text; } table[] = {
+    static const struct {
+        const char *body, *text;
+    } table[] = {
         {"{\"format\": 2, ", "has format 2, this version reads up to 1"},
         {"{\"format\": \"1\", ", "`format` is missing or wrong"},
         {HEAD "", "`name` is missing or wrong"},
@@ -97,12 +115,17 @@ static void test_refuses(void **state) {
         {HEAD JOB "\"numbers\": {\"a\": \"b\"}, \"files\": {}, ", "`a` is missing or wrong"},
         {HEAD JOB "\"numbers\": {}, \"files\": {\"../../etc/passwd\": {}}, ", "`files` is missing or wrong"},
         {HEAD JOB "\"numbers\": {}, \"files\": {\".hidden\": {}}, ", "`files` is missing or wrong"},
-        {HEAD JOB "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 1, \"xxh64_4mib\": \"\", " SUM "}}, ", "`xxh64_4mib`"},
-        {HEAD JOB "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 9223372036854775807, \"xxh64_4mib\": \"\"}}, ",
+        {HEAD JOB "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 1, \"xxh64_4mib\": \"\", " SUM "}}, ",
          "`xxh64_4mib`"},
-        {HEAD JOB "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 0, \"xxh64_4mib\": \"\", \"xxh3_128\": \"0\"}}, ",
+        {HEAD JOB
+         "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 9223372036854775807, \"xxh64_4mib\": \"\"}}, ",
+         "`xxh64_4mib`"},
+        {HEAD JOB
+         "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 0, \"xxh64_4mib\": \"\", \"xxh3_128\": \"0\"}}, ",
          "`xxh3_128`"},
-        {HEAD JOB "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 1, \"xxh64_4mib\": \"0123456789ABCDEF\", " SUM "}}, ",
+        {HEAD JOB
+         "\"numbers\": {}, \"files\": {\"a\": {\"bytes\": 1, \"xxh64_4mib\": \"0123456789ABCDEF\", " SUM
+         "}}, ",
          "`xxh64_4mib`"},
         {HEAD JOB "\"numbers\": {\"a\": 1, \"a\": 1}, \"files\": {}, ", "duplicate"},
     };
@@ -110,7 +133,8 @@ static void test_refuses(void **state) {
         mu_err e = {0};
         mu_status s = parse_signed(table[i].body, &e);
         if (s != MU_EMODEL || !strstr(e.msg, table[i].text))
-            fail_msg("%s: got %s `%s`, expected `%s`", table[i].body, mu_status_name(s), e.msg, table[i].text);
+            fail_msg("%s: got %s `%s`, expected `%s`", table[i].body, mu_status_name(s), e.msg,
+                     table[i].text);
     }
     mu_manifest m = sample();
     char *text;

@@ -35,11 +35,12 @@ static void test_round_trip(void **state) {
     int64_t big[2] = {INT64_MIN, 5};
     int32_t small[3] = {-1, 0, 1};
     const mu_st_tensor list[] = {
-        mu_st_f32("b\"\\\n\xC3\xA9", MU_SHAPE(2, 3), w), mu_st_f32("a.scalar", (mu_shape){0}, &scalar),
-        { .name = "z.big", .dtype = MU_ST_I64, .shape = MU_SHAPE(2), .data = big },
-        { .name = "m.small", .dtype = MU_ST_I32, .shape = MU_SHAPE(3), .data = small },
-        { .name = "empty", .dtype = MU_ST_F32, .shape = MU_SHAPE(0, 4) },
-        { .name = "empty2", .dtype = MU_ST_F32, .shape = MU_SHAPE(0) },
+        mu_st_f32("b\"\\\n\xC3\xA9", MU_SHAPE(2, 3), w),
+        mu_st_f32("a.scalar", (mu_shape){0}, &scalar),
+        {.name = "z.big", .dtype = MU_ST_I64, .shape = MU_SHAPE(2), .data = big},
+        {.name = "m.small", .dtype = MU_ST_I32, .shape = MU_SHAPE(3), .data = small},
+        {.name = "empty", .dtype = MU_ST_F32, .shape = MU_SHAPE(0, 4)},
+        {.name = "empty2", .dtype = MU_ST_F32, .shape = MU_SHAPE(0)},
     };
     const mu_st_meta meta[] = {{"format", "pt"}, {"quote\"", "line\nbreak"}};
     temp_dir(dir);
@@ -64,7 +65,8 @@ static void test_round_trip(void **state) {
     assert_null(mu_st_find(f, "none"));
     float out[6];
     const mu_st_tensor *t = mu_st_find(f, list[0].name);
-    assert_fails(mu_st_copy_f32(t, &MU_SHAPE(3, 2), out, err), MU_EMODEL, "has shape (2, 3), expected (3, 2)");
+    assert_fails(mu_st_copy_f32(t, &MU_SHAPE(3, 2), out, err), MU_EMODEL,
+                 "has shape (2, 3), expected (3, 2)");
     assert_fails(mu_st_copy_f32(mu_st_find(f, "z.big"), &MU_SHAPE(2), out, err), MU_EMODEL, "stored as I64");
     mu_st_close(f);
     remove_tree(dir);
@@ -75,26 +77,31 @@ static void test_writer_refuses(void **state) {
     char dir[64], leaf[128];
     float x[4] = {0};
     temp_dir(dir);
-#define REFUSED(text, ...)                                                                         \
-    do {                                                                                           \
-        const mu_st_tensor list[] = {__VA_ARGS__};                                                 \
-        assert_fails(mu_st_save(dir, "x", list, MU_COUNT(list), NULL, 0, err), MU_EUSAGE, text);   \
+#define REFUSED(text, ...)                                                                                   \
+    do {                                                                                                     \
+        const mu_st_tensor list[] = {__VA_ARGS__};                                                           \
+        assert_fails(mu_st_save(dir, "x", list, MU_COUNT(list), NULL, 0, err), MU_EUSAGE, text);             \
     } while (0)
     REFUSED("two tensors are called `a`", mu_st_f32("a", MU_SHAPE(2), x),
-            { .name = "a", .dtype = MU_ST_I32, .shape = MU_SHAPE(2), .data = x });
+            {.name = "a", .dtype = MU_ST_I32, .shape = MU_SHAPE(2), .data = x});
     REFUSED("cannot be the name", mu_st_f32("__metadata__", MU_SHAPE(2), x));
     REFUSED("cannot be the name", mu_st_f32("", MU_SHAPE(2), x));
     REFUSED("not UTF-8", mu_st_f32("\xC0\x80", MU_SHAPE(2), x));
     REFUSED("does not fit", mu_st_f32("a", MU_SHAPE(INT64_MAX, 3), x));
     REFUSED("does not fit", mu_st_f32("a", MU_SHAPE(-1), x));
-    REFUSED("its shape needs 8", { .name = "a", .dtype = MU_ST_F32, .shape = MU_SHAPE(2), .data = x, .size_bytes = 12 });
+    REFUSED("its shape needs 8",
+            {.name = "a", .dtype = MU_ST_F32, .shape = MU_SHAPE(2), .data = x, .size_bytes = 12});
 #undef REFUSED
     snprintf(leaf, sizeof leaf, "%s/x.tmp", dir);
     assert_int_equal(access(leaf, F_OK), -1); // nothing is left behind
     remove_tree(dir);
 }
 
-typedef struct bad { const char *header; uint64_t data_bytes; const char *text; } bad;
+typedef struct bad {
+    const char *header;
+    uint64_t data_bytes;
+    const char *text;
+} bad;
 
 static mu_status parse_text(const char *header, uint64_t data_bytes, mu_err *err) {
     size_t n = strlen(header), size = 8 + n + data_bytes;
@@ -124,44 +131,53 @@ static void test_loader_refuses(void **state) {
         {"{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "unknown `dtype`"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "`shape` is not a list"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "something else than sizes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "something else than sizes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "too many dimensions"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
+         "something else than sizes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+         "too many dimensions"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "not a pair"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "not a pair"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "not a pair"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "go backwards"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "go backwards"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "ends at byte 8 of 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "has 4 bytes, but its shape needs 8"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+         "has 4 bytes, but its shape needs 8"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "cover 4 of 5"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "starts at 4, the one before ends at 0"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
+         "starts at 4, the one before ends at 0"},
         // wraps to 4 elements where products are not checked
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4194305,4194305,211106198978564],\"data_offsets\":[0,16]}}", 16,
-         "larger than any file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4194305,4194305,211106198978564],\"data_offsets\":[0,16]}}",
+         16, "larger than any file"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "starts at 0, the one before ends at 4"},
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+         4, "starts at 0, the one before ends at 4"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate"},
+         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         8, "duplicate"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "duplicate"},
         {"{\"__metadata__\":[]}", 0, "is not an object"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "is not a text"},
         {"{\"__metadata__\":{\"a\":{\"b\":{\"c\":\"d\"}}}}", 0, "nested deeper than 3"},
         {"{\"\xFF\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
         {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4,
+         "not valid JSON"},
     };
     for (size_t i = 0; i < MU_COUNT(table); i++) {
         mu_err e = {0};
         mu_status s = parse_text(table[i].header, table[i].data_bytes, &e);
         if (s != MU_EMODEL || !strstr(e.msg, table[i].text))
-            fail_msg("header %s: got %s `%s`, expected `%s`", table[i].header, mu_status_name(s), e.msg, table[i].text);
+            fail_msg("header %s: got %s `%s`, expected `%s`", table[i].header, mu_status_name(s), e.msg,
+                     table[i].text);
     }
     // What may look odd and is allowed: spaces after the object, unknown keys, empty arrays at one offset.
     assert_ok(parse_text("{}      ", 0, err));
     assert_ok(parse_text("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, err));
     assert_ok(parse_text("{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
                          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-                         "\"c\":{\"dtype\":\"I64\",\"shape\":[7,0],\"data_offsets\":[2,2]}}", 2, err));
+                         "\"c\":{\"dtype\":\"I64\",\"shape\":[7,0],\"data_offsets\":[2,2]}}",
+                         2, err));
 }
 
 static void test_header_limits(void **state) {
@@ -213,9 +229,9 @@ static void test_python_agrees(void **state) {
     float x[24];
     int64_t steps[3] = {0, 1, 2};
     for (int i = 0; i < 24; i++) x[i] = (float)i;
-    const mu_st_tensor list[] = {
-        mu_st_f32("fc.bias", MU_SHAPE(5), x), mu_st_f32("conv.weight", MU_SHAPE(2, 3, 2, 2), x),
-        { .name = "steps", .dtype = MU_ST_I64, .shape = MU_SHAPE(3), .data = steps } };
+    const mu_st_tensor list[] = {mu_st_f32("fc.bias", MU_SHAPE(5), x),
+                                 mu_st_f32("conv.weight", MU_SHAPE(2, 3, 2, 2), x),
+                                 {.name = "steps", .dtype = MU_ST_I64, .shape = MU_SHAPE(3), .data = steps}};
     temp_dir(dir);
     assert_ok(mu_st_save(dir, "m.safetensors", list, 3, &(mu_st_meta){"format", "pt"}, 1, err));
     snprintf(path, sizeof path, "%s/m.safetensors", dir);
@@ -266,9 +282,9 @@ static void test_allocation_failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_bytes),   cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_writer_refuses), cmocka_unit_test(test_loader_refuses),
-        cmocka_unit_test(test_header_limits),  cmocka_unit_test(test_python_agrees),
+        cmocka_unit_test(test_golden_bytes),        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_writer_refuses),      cmocka_unit_test(test_loader_refuses),
+        cmocka_unit_test(test_header_limits),       cmocka_unit_test(test_python_agrees),
         cmocka_unit_test(test_allocation_failures),
     };
     return cmocka_run_group_tests_name("run/safetensors", tests, NULL, NULL);
