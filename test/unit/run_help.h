@@ -5,11 +5,12 @@
 #define MU_TEST_RUN_HELP_H
 
 // cmocka wants these before itself.
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
