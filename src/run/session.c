@@ -25,6 +25,11 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
     mu_source_opts o = {.batch = batch, .seed = (uint64_t)s->job->seed, .phase = p,
                         .shuffle = p == MU_TRAIN && s->job->train.shuffle};
+    const char *mean = mu_node_text(mu_node_find(block, "mean"));
+    if (p != MU_TRAIN && mean && !strcmp(mean, "auto")) { // the mean of the training data, also when only testing
+        if (!s->train.source && mu_node_find(s->job->data, "train")) MU_TRY(open_source(s, MU_TRAIN, so, err));
+        o.mean_of = s->train.source;
+    }
     mu_err own;
     mu_err_clear(&own);
     mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
