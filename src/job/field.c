@@ -65,8 +65,14 @@ static mu_diag *fail_expected(const place *p, const mu_node *n) {
 static const char *plain_text(const place *p, const mu_node *n) {
     if (n->kind == MU_SCALAR && !n->quoted && !mu_node_is_null(n)) return n->text;
     mu_diag *g = fail_expected(p, n);
+    bool one_item = n->kind == MU_LIST && n->n == 1 && n->item[0]->kind == MU_SCALAR;
     if (n->kind == MU_SCALAR && n->quoted) mu_diag_label(p->b->diags, g, "leave the quotes out");
+    else if (one_item) mu_diag_label(p->b->diags, g, "leave the brackets out");
     return NULL;
+}
+
+static void fail_number(const place *p, const mu_node *n, const char *example) {
+    mu_diag_label(p->b->diags, fail_expected(p, n), "write digits, such as %s", example);
 }
 
 static const char *any_text(const place *p, const mu_node *n) {
@@ -96,7 +102,7 @@ static bool read_int(const place *p, const mu_node *n, int64_t *out) {
     int64_t v;
     if (!text) return false;
     if (!mu_parse_int(text, &v)) {
-        fail_expected(p, n);
+        fail_number(p, n, "64 or 10k");
         return false;
     }
     if (!in_range(p, n, (double)v)) return false;
@@ -109,7 +115,7 @@ static bool read_double(const place *p, const mu_node *n, double most, double *o
     double v;
     if (!text) return false;
     if (!mu_parse_double(text, &v)) {
-        fail_expected(p, n);
+        fail_number(p, n, "10 or 0.01");
         return false;
     }
     if (!in_range(p, n, v)) return false;
@@ -172,8 +178,10 @@ static void set_pair(const place *p, const mu_node *n, int64_t *out) {
     int64_t v[2];
     if (n->kind == MU_LIST) {
         if (n->n != 2) {
-            mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, found %zu numbers",
-                         p->f->key, p->what, mu_field_expects(MU_PAIR), n->n);
+            mu_diag *g = mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos,
+                                      "`%s` in %s must be %s, found %zu number%s", p->f->key, p->what,
+                                      mu_field_expects(MU_PAIR), n->n, n->n == 1 ? "" : "s");
+            mu_diag_label(p->b->diags, g, "write one number or two");
             return;
         }
         bool first = read_int(p, n->item[0], &v[0]);
@@ -221,23 +229,28 @@ static void set_list(const place *p, const mu_node *n, void *out) {
     else *(mu_strings *)out = (mu_strings){count, strings};
 }
 
+// "5 epoks": the number stays, the unit is replaced by the nearest one.
+static void suggest_unit(const place *p, mu_diag *g, const char *text, const char *const *units,
+                         size_t n_units) {
+    const char *word = text + strspn(text, "0123456789.kM ");
+    const char *near = *word ? mu_nearest(word, units, n_units) : NULL;
+    if (near) mu_diag_label(p->b->diags, g, "did you mean `%.*s%s`?", (int)(word - text), text, near);
+}
+
 static void set_duration(const place *p, const mu_node *n, double *out) {
+    static const char *const units[] = {"seconds", "minutes", "hours", "days", "hour", "day", "min"};
     const char *text = any_text(p, n);
     double v;
     if (!text) return;
-    if (!mu_parse_duration(text, &v)) fail_expected(p, n);
+    if (!mu_parse_duration(text, &v)) suggest_unit(p, fail_expected(p, n), text, units, MU_COUNT(units));
     else if (in_range(p, n, v)) *out = v;
 }
 
 static void set_interval(const place *p, const mu_node *n, mu_interval *out) {
+    static const char *const units[] = {"epoch", "epochs", "step", "steps", "never", "minutes", "hours"};
     const char *text = any_text(p, n);
     if (!text || mu_parse_interval(text, out)) return;
-    mu_diag *g = fail_expected(p, n);
-    static const char *const units[] = {"epoch", "epochs", "step", "steps", "never"};
-    const char *word = text + strspn(text, "0123456789.kM ");
-    const char *near = *word ? mu_nearest(word, units, MU_COUNT(units)) : NULL;
-    if (near && word == text) mu_diag_label(p->b->diags, g, "did you mean `%s`?", near);
-    else if (near) mu_diag_label(p->b->diags, g, "did you mean `%.*s%s`?", (int)(word - text), text, near);
+    suggest_unit(p, fail_expected(p, n), text, units, MU_COUNT(units));
 }
 
 static void set_class(const place *p, const mu_node *n, mu_class_ref *out) {
@@ -280,7 +293,7 @@ void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char 
     }
 }
 
-// What "" as default leaves: no text, no items, no plug-in. False for types that need a value.
+// What "" or "[]" as default leaves: no text, no items, no plug-in. False for types that need a value.
 static bool set_nothing(const mu_field *f, void *slot) {
     switch (f->type) {
     case MU_STRING:
@@ -296,7 +309,8 @@ static bool set_nothing(const mu_field *f, void *slot) {
 
 bool mu_field_set_default(mu_binder *b, const mu_field *f, const char *what, void *out) {
     if (!f->def) return false;
-    if (!*f->def && set_nothing(f, (char *)out + f->offset)) return true;
+    bool empty = !*f->def || !strcmp(f->def, "[]");
+    if (empty && set_nothing(f, (char *)out + f->offset)) return true;
     size_t before = b->diags->n_errors;
     mu_node scalar = {.kind = MU_SCALAR, .text = f->def}, *node = &scalar;
     if (strchr("[{", f->def[0])) {

@@ -72,7 +72,8 @@ typedef struct mu_job {
 
 // Loads, applies the --set edits ("train.batch=32", "net.conv1.filters=64", "data.train.scale=1"),
 // checks the outline. MU_EJOB when the file cannot be read or parsed at all, or has errors;
-// *out is set also then (so that the caller can add to and print diags), unless memory ran out.
+// *out is set also then (so that the caller can add to and print diags), unless memory ran out;
+// err repeats the first problem. A misspelt section goes on under the name it was taken for.
 mu_status mu_job_load(const char *path, const char *const *sets, size_t n_sets, mu_job **out, mu_err *err);
 // The same from text in memory (tests, fuzzing, the service). `path` names it in messages.
 mu_status mu_job_parse(const char *path, const char *text, size_t size, const char *const *sets,
@@ -82,7 +83,8 @@ void mu_job_destroy(mu_job *job);
 mu_status mu_job_write(const mu_job *job, FILE *out, mu_err *err);      // the resolved tree as YAML, reloads equal
 uint64_t mu_job_hash(const mu_job *job);        // of the tree (keys, texts, order), not of white space or comments
 
-// The outline as field tables, for help and the reference: one row per top-level section.
+// The outline as field tables, for help and the reference: one row per top-level section; the first
+// row (key "") holds the keys at the top of the file. fields NULL: the section belongs to plug-ins.
 typedef struct mu_job_section { const char *key, *help; const mu_field *fields; } mu_job_section;
 const mu_job_section *mu_job_sections(size_t *n);
 

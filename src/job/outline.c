@@ -100,35 +100,31 @@ static bool is_top_key(const char *key) {
     return false;
 }
 
-// Sections that a misspelt one stands for are not reported as missing.
-static void check_top_keys(mu_job *job, mu_words *meant) {
+// Reports an unknown key. A key that is near a valid one goes on under the valid name, if that is
+// free, so that what is in it is checked all the same; with errors, nobody runs or writes the job.
+static void unknown_name(mu_job *job, const mu_node *map, mu_node *n, mu_diag *g, const mu_words *valid,
+                         const char *plural) {
+    const char *near = mu_diag_suggest(&job->diags, g, n->key, valid, plural);
+    if (near && !mu_node_find(map, near)) n->key = near;
+}
+
+static void check_top_keys(mu_job *job) {
     mu_words valid = {0};
     for (size_t i = 1; i < MU_COUNT(sections); i++) mu_words_add(&job->diags, &valid, sections[i].key);
     for (const mu_field *f = top_fields; f->key; f++) mu_words_add(&job->diags, &valid, f->key);
     for (size_t i = 0; i < job->root->n; i++) {
-        const mu_node *n = job->root->item[i];
+        mu_node *n = job->root->item[i];
         if (is_top_key(n->key)) continue;
         mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos, "unknown section `%s`", n->key);
         const mu_job_section *home = section_of(n->key);
-        if (home) {
-            mu_diag_label(&job->diags, g, "belongs in `%s`", home->key);
-            continue;
-        }
-        const char *near = mu_diag_suggest(&job->diags, g, n->key, &valid, "sections");
-        if (near) mu_words_add(&job->diags, meant, near);
+        if (home) mu_diag_label(&job->diags, g, "belongs in `%s`", home->key);
+        else unknown_name(job, job->root, n, g, &valid, "sections");
     }
 }
 
-static bool is_meant(const mu_words *meant, const char *key) {
-    for (size_t i = 0; i < meant->n; i++)
-        if (!strcmp(meant->v[i], key)) return true;
-    return false;
-}
-
-static mu_node *need_section(mu_job *job, const mu_words *meant, const char *key, const char *hint) {
+static mu_node *need_section(mu_job *job, const char *key, const char *hint) {
     mu_node *n = mu_node_find(job->root, key);
     if (!mu_node_is_null(n)) return n;
-    if (is_meant(meant, key)) return NULL;
     mu_srcpos pos = n ? n->key_pos : (mu_srcpos){.path = job->path};
     mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos,
                               n ? "section `%s` is empty" : "missing section `%s`", key);
@@ -136,9 +132,9 @@ static mu_node *need_section(mu_job *job, const mu_words *meant, const char *key
     return NULL;
 }
 
-static void check_data(mu_job *job, const mu_words *meant) {
+static void check_data(mu_job *job) {
     mu_node *data =
-        need_section(job, meant, "data", "Add `data:` with a block such as `train: {reader: idx, ...}`.");
+        need_section(job, "data", "Add `data:` with a block such as `train: {reader: idx, ...}`.");
     if (!data) return;
     if (data->kind != MU_MAP) {
         mu_diag *g = error_at(job, data->pos, "`data` must be a block of `key: value` lines");
@@ -149,13 +145,13 @@ static void check_data(mu_job *job, const mu_words *meant) {
     mu_words valid = {0};
     mu_words_add_choices(&job->diags, &valid, MU_PHASE_CHOICES);
     for (size_t i = 0; i < data->n; i++) {
-        const mu_node *n = data->item[i];
+        mu_node *n = data->item[i];
         if (mu_choice_find(MU_PHASE_CHOICES, n->key) < 0) {
             mu_diag *g =
                 mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos, "unknown key `%s` in `data`", n->key);
             if (!strcmp(n->key, "reader"))
                 mu_diag_label(&job->diags, g, "belongs in `data.train` or another phase");
-            else mu_diag_suggest(&job->diags, g, n->key, &valid, "keys");
+            else unknown_name(job, data, n, g, &valid, "keys");
         } else if (n->kind != MU_MAP) {
             mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, n->key_pos,
                                       "`data.%s` must be a block with `reader`", n->key);
@@ -166,9 +162,9 @@ static void check_data(mu_job *job, const mu_words *meant) {
     job->data = data;
 }
 
-static void check_net(mu_job *job, const mu_words *meant) {
+static void check_net(mu_job *job) {
     mu_node *net =
-        need_section(job, meant, "net", "Add `net:` with a list of layers, each `- {name: ..., type: ...}`.");
+        need_section(job, "net", "Add `net:` with a list of layers, each `- {name: ..., type: ...}`.");
     if (!net) return;
     if (net->kind != MU_LIST) {
         mu_diag *g = error_at(job, net->pos, "`net` must be a list of layers");
@@ -189,12 +185,36 @@ static void check_net(mu_job *job, const mu_words *meant) {
 
 // ---- options --------------------------------------------------------------------------------------
 
-static void bind_section(mu_job *job, mu_binder *b, const char *key, const mu_field *fields, void *out) {
+static void bind_section(mu_binder *b, const mu_node *n, const char *key, const mu_field *fields, void *out) {
     char what[40];
     snprintf(what, sizeof what, "`%s`", key);
-    const mu_node *n = mu_node_find(job->root, key);
     mu_bind_part part = {fields, out};
-    mu_bind(b, n, n ? n->key_pos : job->root->pos, what, &part, 1, NULL, 0);
+    mu_bind(b, n, n ? n->key_pos : MU_NOPOS, what, &part, 1, NULL, 0);
+}
+
+static void check_train(mu_job *job, const mu_node *train) {
+    const mu_train_opts *t = &job->train;
+    if (!mu_node_find(job->data, "train")) return;      // a job that only evaluates
+    if (t->epochs > 0 || t->steps > 0 || t->deadline > 0) return;
+    mu_srcpos pos = train ? train->key_pos : mu_node_find(job->data, "train")->key_pos;
+    mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos, "the training has no end");
+    mu_diag_label(&job->diags, g, "give `epochs`, `steps` or `deadline` in `train`");
+}
+
+static void bind_sections(mu_job *job, mu_binder *b) {
+    const struct { const char *key; const mu_field *fields; void *out; } rows[] = {
+        {"train", train_fields, &job->train},
+        {"test", test_fields, &job->test},
+        {"cluster", cluster_fields, &job->cluster},
+        {"checkpoint", checkpoint_fields, &job->checkpoint},
+        {"log", log_fields, &job->log},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        const mu_node *n = mu_node_find(job->root, rows[i].key);
+        size_t before = job->diags.n_errors;
+        bind_section(b, n, rows[i].key, rows[i].fields, rows[i].out);
+        if (rows[i].out == &job->train && job->diags.n_errors == before) check_train(job, n);
+    }
 }
 
 // The name becomes a folder.
@@ -216,16 +236,6 @@ static void check_name(mu_job *job) {
     for (char *p = name; p && *p; p++)
         if (!strchr(allowed, *p)) *p = '-';
     job->name = name && *name && *name != '.' ? name : "job";
-}
-
-static void check_train(mu_job *job) {
-    const mu_node *train = mu_node_find(job->root, "train");
-    const mu_train_opts *t = &job->train;
-    if (!mu_node_find(job->data, "train")) return;      // a job that only evaluates
-    if (t->epochs > 0 || t->steps > 0 || t->deadline > 0) return;
-    mu_srcpos pos = train ? train->key_pos : mu_node_find(job->data, "train")->key_pos;
-    mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, pos, "the training has no end");
-    mu_diag_label(&job->diags, g, "give `epochs`, `steps` or `deadline` in `train`");
 }
 
 static void check_cluster(mu_job *job) {
@@ -268,10 +278,9 @@ void mu_outline_bind(mu_job *job) {
         mu_diag_hint(&job->diags, g, "`muster init` writes an example job.");
         return;
     }
-    mu_words meant = {0};
-    check_top_keys(job, &meant);
-    check_data(job, &meant);
-    check_net(job, &meant);
+    check_top_keys(job);
+    check_data(job);
+    check_net(job);
     job->updater = mu_node_find(job->root, "updater");
 
     mu_binder b = {.arena = &job->arena, .diags = &job->diags, .folder = job->folder};
@@ -279,13 +288,7 @@ void mu_outline_bind(mu_job *job) {
     for (size_t i = 0; i < job->root->n; i++) mu_words_add(&job->diags, &keys, job->root->item[i]->key);
     mu_bind_part top = {top_fields, job};
     mu_bind(&b, job->root, whole, "the job", &top, 1, keys.v, keys.n);
-    size_t before = job->diags.n_errors;
-    bind_section(job, &b, "train", train_fields, &job->train);
-    if (job->diags.n_errors == before && !is_meant(&meant, "train")) check_train(job);
-    bind_section(job, &b, "test", test_fields, &job->test);
-    bind_section(job, &b, "cluster", cluster_fields, &job->cluster);
-    bind_section(job, &b, "checkpoint", checkpoint_fields, &job->checkpoint);
-    bind_section(job, &b, "log", log_fields, &job->log);
+    bind_sections(job, &b);
     check_name(job);
     check_cluster(job);
 }

@@ -137,6 +137,7 @@ static void test_one_mistake_one_message(void **unused) {
         DATA NET "train: {epochs: -3}\n",
         DATA NET "train: {epoch: 3}\n",
         DATA NET "train: 3\n",
+        "data: {trian: {reader: idx}}\n" NET TRAIN,
     };
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
         mu_job *job = parse(texts[i], MU_EJOB);
@@ -146,6 +147,17 @@ static void test_one_mistake_one_message(void **unused) {
         }
         mu_job_destroy(job);
     }
+}
+
+// What stands under a misspelt key is checked in the same run.
+static void test_misspelt_sections(void **unused) {
+    (void)unused;
+    expect_problem(DATA NET "trian: {epochs: 1, batch: -1}\n", 3, 27, "out of range: -1", NULL);
+    mu_job *job = parse("dta: {tset: {reader: idx}}\n" NET "optimizer: sgd\n", MU_EJOB);
+    assert_int_equal(job->diags.n_errors, 3);
+    assert_non_null(mu_node_find(job->data, "test"));
+    assert_string_equal(mu_node_text(job->updater), "sgd");
+    mu_job_destroy(job);
 }
 
 static void test_evaluation_only(void **unused) {
@@ -395,6 +407,7 @@ int main(void) {
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_outline_problems),
         cmocka_unit_test(test_one_mistake_one_message),
+        cmocka_unit_test(test_misspelt_sections),
         cmocka_unit_test(test_evaluation_only),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_set_problems),
