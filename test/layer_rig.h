@@ -114,9 +114,9 @@ static inline void rig_bind(rig *r, const mu_layer_class *c, const char *setting
             6 + n_params);
 }
 
-// Binds and infers. MU_EJOB: the settings or the sources do not suit the layer, err says why.
-static inline mu_status rig_infer(rig *r, const mu_layer_class *c, const char *settings, const char *sources,
-                                  mu_phase phase, uint64_t seed, mu_err *err) {
+// Binds. MU_EJOB: the settings do not suit the layer, err says why.
+static inline mu_status rig_prepare(rig *r, const mu_layer_class *c, const char *settings,
+                                    const char *sources, mu_phase phase, uint64_t seed, mu_err *err) {
     memset(r, 0, sizeof *r);
     mu_err_clear(err);
     r->seed = seed;
@@ -134,7 +134,14 @@ static inline mu_status rig_infer(rig *r, const mu_layer_class *c, const char *s
     assert_int_equal(mu_params_create(r->net.device, &r->net.params, err), MU_OK);
     rig_add_sources(r, sources);
     for (int i = 0; i < MU_MAX_OUT; i++) l->out[i].needs_grad = true;
-    return c->infer(l, err);
+    return MU_OK;
+}
+
+// Binds and infers. MU_EJOB: the settings or the sources do not suit the layer, err says why.
+static inline mu_status rig_infer(rig *r, const mu_layer_class *c, const char *settings, const char *sources,
+                                  mu_phase phase, uint64_t seed, mu_err *err) {
+    MU_TRY(rig_prepare(r, c, settings, sources, phase, seed, err));
+    return c->infer(&r->layer, err);
 }
 
 static inline void rig_fill_sources(rig *r) {

@@ -9,7 +9,7 @@
 //   - source gradients are written (=), parameter gradients written first and added after
 //   - in place gives the same as apart
 //   - losses count only valid rows
-//   - teardown frees everything
+//   - teardown frees everything, also after an allocation has failed
 // A layer without settings in the table is tried with its defaults on 2-D and 4-D sources.
 #include "layer_rig.h"
 
@@ -308,6 +308,30 @@ static void check_short_batch(rig *r, const where *w) {
     check_slopes(r, w, &s);
 }
 
+// ---- out of memory ----
+
+// Every allocation of infer and setup fails once: an error comes back, and nothing is lost.
+static void check_no_memory(const mu_layer_class *c, const char *settings, const char *sources) {
+    mu_status st = MU_ENOMEM;
+    for (int n = 1; st != MU_OK; n++) {
+        uint64_t live = mu_alloc_get_stats().n_live;
+        rig *r = calloc(1, sizeof *r);
+        mu_err err;
+        assert_int_equal(rig_prepare(r, c, settings, sources, MU_TRAIN, 1, &err), MU_OK);
+        mu_alloc_fail_at(n);
+        st = c->infer(&r->layer, &err);
+        if (st == MU_OK && c->setup) st = c->setup(&r->layer, &err);
+        mu_alloc_fail_at(0);
+        if (st != MU_OK && err.status != st)
+            fail_msg("layer %s, allocation %d fails: %d without a report", c->name, n, (int)st);
+        rig_fini(r);
+        free(r);
+        if (mu_alloc_get_stats().n_live != live)
+            fail_msg("layer %s leaks when allocation %d fails", c->name, n);
+        assert_true(n < 1000);
+    }
+}
+
 // ---- the loop ----
 
 static bool check_one(const mu_layer_class *c, const where *w, mu_phase phase) {
@@ -348,6 +372,7 @@ static bool check_variant(const mu_layer_class *c, const char *settings, const c
         }
     }
     unsetenv("MUSTER_OPS");
+    if (ok) check_no_memory(c, settings, sources);
     return ok;
 }
 
