@@ -72,8 +72,6 @@ mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, 
 json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 void mu_cli_print_json(json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) puts(text);
-    free(text);
+    if (object && json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0) putchar('\n');
     json_decref(object);
 }

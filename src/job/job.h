@@ -57,7 +57,8 @@ typedef struct mu_log_opts {            // `log:`
 typedef struct mu_job {
     mu_arena            arena;          // owns everything below
     const char         *path;           // as given
-    const char         *folder;         // of the path; "." for none
+    const char         *folder;         // relative paths begin here: `base`, else the folder of the path ("." for none)
+    const char         *base;           // key `folder`; NULL = not given. Run folders' copies of jobs have it
     mu_node            *root;
     mu_diags            diags;
     const char         *name;           // run folders are named after it

@@ -8,6 +8,8 @@
 
 static const mu_field top_fields[] = {
     MU_FIELD(mu_job, name, MU_STRING, "", NULL, "name of the run folder; the file's name when left out"),
+    {"folder", MU_PATH, offsetof(mu_job, base), "", NULL, NULL,
+     "relative paths in this job begin here; the job file's own folder when left out"},
     MU_FIELD(mu_job, seed, MU_INT, "1", "[0,)", "start of all random numbers; same seed, same result"),
     {0},
 };
@@ -288,6 +290,7 @@ void mu_outline_bind(mu_job *job) {
     for (size_t i = 0; i < job->root->n; i++) mu_words_add(&job->diags, &keys, job->root->item[i]->key);
     mu_bind_part top = {top_fields, job};
     mu_bind(&b, job->root, whole, "the job", &top, 1, keys.v, keys.n);
+    if (job->base) b.folder = job->folder = job->base;
     bind_sections(job, &b);
     check_name(job);
     check_cluster(job);

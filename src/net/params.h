@@ -13,6 +13,8 @@
 #include "layer/param.h"
 
 
+#define MU_PARAM_BLOCKS 6       // value, gradient, up to four histories
+
 typedef struct mu_params {
     mu_arena    arena;          // names and the list
     mu_device  *device;
@@ -22,6 +24,8 @@ typedef struct mu_params {
     float      *value, *grad;   // blocks; NULL before mu_params_alloc
     int         n_slots;
     float      *slot[4];
+    int         n_raw;          // blocks as the device gave them; the pointers above begin a little later
+    void       *raw[MU_PARAM_BLOCKS];
 } mu_params;
 
 mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err);

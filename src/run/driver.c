@@ -277,11 +277,25 @@ static mu_status open_dir(run *r, mu_err *err) {
     return mu_rundir_path(&r->dir, MU_RUN_CHECKPOINTS, r->ckpt_dir, err);
 }
 
+// The resolved job, usable where it lies: its relative paths still begin where the job file was.
+static void write_folder(const mu_job *job, FILE *f) {
+    char *path = job->base ? NULL : realpath(job->folder, NULL);
+    if (!path) return;
+    fputs("folder: \"", f);
+    for (const char *p = path; *p; p++) {
+        if (*p == '"' || *p == '\\') fputc('\\', f);
+        fputc(*p, f);
+    }
+    fputs("\"\n", f);
+    free(path);
+}
+
 static mu_status write_job(const run *r, mu_err *err) {
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     if (!f) return MU_FAIL_NOMEM(err, "the resolved job");
+    write_folder(r->s->job, f);
     mu_status st = mu_job_write(r->s->job, f, err);
     fclose(f);
     if (st == MU_OK) st = mu_fs_replace(r->dir.path, MU_RUN_JOB, text, size, err);
