@@ -9,7 +9,7 @@
 #include <strings.h>
 
 static const struct { const char *theirs, *ours; } synonyms[] = {
-    {"activation", "type"},        {"avg", "average"},             {"ave", "average"},
+    {"average_pooling", "pooling"}, {"avg", "average"},             {"ave", "average"},
     {"batch_size", "batch"},       {"batchsize", "batch"},         {"mini_batch", "batch"},
     {"base_lr", "base"},           {"bottom", "src"},              {"input", "src"},
     {"inputs", "src"},             {"source", "src"},              {"from", "src"},
@@ -27,7 +27,7 @@ static const struct { const char *theirs, *ours; } synonyms[] = {
     {"maxpool", "pooling"},        {"avgpool", "pooling"},         {"max_pool", "pooling"},
     {"mnist", "idx"},              {"model", "net"},               {"network", "net"},
     {"optimizer", "updater"},      {"optimiser", "updater"},       {"solver", "updater"},
-    {"padding", "pad"},            {"padding", "pad_with"},        {"patch", "kernel"},
+    {"padding", "pad"},            {"pads", "pad"},               {"patch", "kernel"},
     {"random_seed", "seed"},       {"snapshot", "checkpoint"},     {"save", "checkpoint"},
     {"softmax_with_loss", "softmax_loss"}, {"strides", "stride"},  {"top", "name"},
     {"training", "train"},         {"val", "validation"},          {"valid", "validation"},
@@ -36,7 +36,7 @@ static const struct { const char *theirs, *ours; } synonyms[] = {
     {"he", "msra"},                {"glorot", "xavier"},           {"normal", "gaussian"},
     {"p", "ratio"},                {"rate", "ratio"},              {"dropout_ratio", "ratio"},
     {"bn", "batch_norm"},          {"batchnorm", "batch_norm"},    {"momentum_sgd", "sgd"},
-    {"constant", "fixed"},         {"multistep", "multi_step"},    {"steps", "every"},
+    {"constant", "fixed"},         {"multistep", "multi_step"},    {"milestones", "at"},
     {"interval", "every"},
 };
 

@@ -83,8 +83,8 @@ static mu_status copy_tree(builder *b, const mu_node *from, size_t depth, mu_src
     return MU_OK;
 }
 
-// `<<: base`: the keys of base that the map does not have. Keys written after it win as well, because
-// they are dropped here when they come (see take_key).
+// `<<: base`: the keys of base that the map does not have. A key written after it wins as well: it
+// takes the place of the merged one (attach_to_map).
 static mu_status merge(builder *b, frame *f, const mu_node *base) {
     if (base->kind == MU_LIST) {
         for (size_t i = 0; i < base->n; i++) {
