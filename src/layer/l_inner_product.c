@@ -111,6 +111,22 @@ static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o)
         for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
 }
 
+// Rows handed to the sink are applied at once and cannot be taken back, so their factors are looked at
+// first: |x|, |dy| < 1e15 keep every product and sum finite. Costs batch*(i+o) against batch*i*o.
+static bool tame(const float *v, int64_t n) {
+    int wild = 0;
+    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
+    return !wild;
+}
+
+static mu_status check_factors(const mu_layer *l, const mu_op_args *a, const mu_step *step, mu_err *err) {
+    const mu_inner_desc *d = &((const struct inner_product *)l->state)->d;
+    const char *what = !tame(a->src, d->n * d->i) ? "input" : !tame(a->ddst, d->n * d->o) ? "output gradient" : NULL;
+    if (!what) return MU_OK;
+    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what, l->name,
+                      (long long)step->step);
+}
+
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const struct inner_product *s = l->state;
     mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
@@ -120,6 +136,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     float *dsrc = l->src[0]->grad.f;
     a.dsrc = dsrc && s->reorder ? (float *)(void *)((char *)l->scratch + s->op_scratch) : dsrc;
     if (step->sink && step->sink->takes(step->sink->ctx, weight)) {
+        MU_TRY(check_factors(l, &a, step, err));
         mu_grad_begin(NULL, bias, &a);
         a.rows_ready = hand_over;
         a.rows_ctx = &to;

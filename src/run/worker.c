@@ -92,12 +92,6 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
     return MU_FAIL(err, MU_EDIVERGED, "the loss is not finite at step %lld", (long long)s->step);
 }
 
-static mu_status diverged(mu_worker *w, const mu_step *s, mu_err *err) {
-    mu_status st = name_bad_layer(w, s, err);
-    mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
-    return st;
-}
-
 // ---- applying what backward left ----
 
 // Scale for norm clipping, and the proof that every gradient is finite.
@@ -136,11 +130,17 @@ static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
     s->first_sample = batch->first;
     s->rows = s->global_rows = batch->n;
     w->loss_known = w->bad = false;
-    MU_TRY(w->session->algo->step(w->session->algo_state, w->net, s, err));
+    mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
+    if (st != MU_OK && st != MU_EDIVERGED) return st;
     if (!w->loss_known) w->loss = read_loss(w->net);
     w->loss_known = true;
-    if (!isfinite(w->loss)) return diverged(w, s, err);
-    return MU_OK;
+    if (!isfinite(w->loss)) { // the forward pass tells more than where backward noticed it
+        mu_err_clear(err);
+        st = name_bad_layer(w, s, err);
+    }
+    if (st != MU_OK)
+        mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
+    return st;
 }
 
 mu_status mu_worker_step(mu_worker *w, mu_err *err) {
