@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // o_dropout_vec.c - dropout (rule of the mask: o_dropout_ref.c), random words made a block at a time.
 #include "ops/op.h"
+#include "ops/vec.h"
 
 #define BLOCK 512       // words made at once; a multiple of 4 as mu_rng_fill_u32 asks
 
@@ -17,10 +18,19 @@ static uint32_t limit_of(float ratio) {
     return (double)floor < limit && floor < UINT32_MAX ? floor + 1 : floor;
 }
 
+// dst may be src: explicit vectors, because the compiler would have to give up on that.
+static void scale_kept(const uint8_t *kept, float scale, int64_t n, const float *src, float *dst) {
+    for (int64_t i = 0; i < n; i += MU_LANES) {
+        mu_vmask dropped = mu_veci_eq(mu_veci_load_u8(kept + i, n - i), mu_veci_set(0));
+        mu_vec v = mu_vec_load(src + i, n - i) * scale;
+        mu_vec_store(dst + i, mu_vec_select(dropped, (mu_vec){0}, v), n - i);
+    }
+}
+
 static void mask_block(const uint32_t *restrict word, uint32_t limit, float scale, int64_t n,
                        const float *src, float *dst, uint8_t *restrict kept) {
-    for (int64_t i = 0; i < n; i++) dst[i] = word[i] >= limit ? src[i] * scale : 0.0f;
     for (int64_t i = 0; i < n; i++) kept[i] = word[i] >= limit;
+    scale_kept(kept, scale, n, src, dst);
 }
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
@@ -40,10 +50,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const mu_dropout_desc *d = &op->desc.dropout;
-    const uint8_t *kept = a->keep;
-    float scale = 1.0f / (1.0f - d->ratio);
-    if (!a->dsrc) return MU_OK;
-    for (int64_t i = 0; i < d->n * d->per_sample; i++) a->dsrc[i] = kept[i] ? a->ddst[i] * scale : 0.0f;
+    if (a->dsrc) scale_kept(a->keep, 1.0f / (1.0f - d->ratio), d->n * d->per_sample, a->ddst, a->dsrc);
     return MU_OK;
 }
 

@@ -2,27 +2,35 @@
 // o_lrn_vec.c - local response normalisation (formulas: o_lrn_ref.c), vectorised.
 //
 // Both kinds are a box sum of one array: of x^2 forward, of t = dy x s^(-beta-1) backward.
-//   across channels: the values of a pixel are put into a row with zero margins; the sum of `size`
-//     shifted loads of that row is the window sum of each channel.
-//   within channel: the box is separable. The shift is by C floats along a row of W*C values, so it is
-//     the same loop, whatever C is; the last `size` row sums are kept in a ring and added.
+//   across channels: the values of a pixel are put into a line with zero margins; the sum of `size` shifted
+//     loads of that line is the window sum of each channel. Several pixels are put before the first is
+//     summed, because loads that straddle stores still under way are slow.
+//   within channel: the box is separable. Along a row of W*C values the neighbours lie C apart, so it is the
+//     same sum whatever C is; the last `size` row sums are kept in a ring and added.
 // Sums are direct, never a running sum with subtraction: windows are small and rounding stays local.
 //
 // s^-beta comes from reciprocal square roots for beta 0.75 and 0.5, and from exp(-beta ln s) otherwise.
-// `keep` holds s. Backward reads src, ddst and keep. s is normal because k > 0.
+// `keep` holds s. Backward reads src, ddst and keep. s is a normal number because k is.
 #include "ops/op.h"
 #include "ops/vec.h"
 
 #include <float.h>
 
+#define GROUP_FLOATS 1024       // across: about so many values are put before the first is summed
+#define MAX_PARTS 5
+
 typedef enum power { POWER_075, POWER_050, POWER_ANY } power;
 
 typedef struct lrn {
     power   power;
-    int64_t half;       // window reaches this far to either side
+    float   beta, k;
+    float   share;      // alpha / number of values in a window
+    float   twice;      // 2 share beta
+    int64_t size, half; // the window reaches `half` to either side
     int64_t run;        // values that are contiguous: C of a pixel, W*C of a row
     int64_t step;       // distance of neighbours in such a run: 1, or C
-    float   share;      // alpha / number of values in a window
+    int64_t line;       // run with its margins
+    int64_t group;      // across: pixels put at once
 } lrn;
 
 static bool accepts(const mu_op_desc *d) {
@@ -33,16 +41,20 @@ static mu_status create(mu_op *op, mu_err *err) {
     (void)err;
     const mu_lrn_desc *d = &op->desc.lrn;
     lrn *l = op->state;
-    l->power = d->beta == 0.75f ? POWER_075 : d->beta == 0.5f ? POWER_050 : POWER_ANY;
-    l->half = d->size / 2;
-    l->run = d->within ? d->w * d->c : d->c;
-    l->step = d->within ? d->c : 1;
-    l->share = d->alpha / (float)(d->within ? d->size * d->size : d->size);
+    *l = (lrn){ .power = d->beta == 0.75f ? POWER_075 : d->beta == 0.5f ? POWER_050 : POWER_ANY,
+                .beta = d->beta, .k = d->k, .size = d->size, .half = d->size / 2,
+                .share = d->alpha / (float)(d->within ? d->size * d->size : d->size),
+                .run = d->within ? d->w * d->c : d->c, .step = d->within ? d->c : 1 };
+    l->twice = 2.0f * l->share * l->beta;
+    l->line = l->run + 2 * l->half * l->step;
+    l->group = d->within ? 1 : 1 + GROUP_FLOATS / l->run;
     op->keep_bytes = (size_t)(d->n * d->h * d->w * d->c) * sizeof(float);
-    int64_t rows = d->within ? d->size + 1 : 1; // the ring and the sum, or the sum
-    op->scratch_bytes = (size_t)(l->run + 2 * l->half * l->step + rows * l->run) * sizeof(float);
+    int64_t runs = d->within ? d->size + 1 : 1; // the ring and one more, or just that
+    op->scratch_bytes = (size_t)(l->group * l->line + runs * l->run) * sizeof(float);
     return MU_OK;
 }
+
+// ---- one run ----
 
 // s^-beta, and 1/s for the gradient.
 MU_INLINE mu_vec power_of(power kind, float beta, mu_vec s, mu_vec *inverse) {
@@ -55,144 +67,161 @@ MU_INLINE mu_vec power_of(power kind, float beta, mu_vec s, mu_vec *inverse) {
     return kind == POWER_050 ? r : r * (r * mu_vec_rsqrt(r));   // r sqrt(r) = s^-3/4
 }
 
-static void clear_margins(const lrn *l, float *row) {
-    int64_t margin = l->half * l->step;
-    memset(row, 0, (size_t)margin * sizeof *row);
-    memset(row + margin + l->run, 0, (size_t)margin * sizeof *row);
+static void put_squares(const lrn *l, const float *restrict x, float *restrict line) {
+    line += l->half * l->step;
+    for (int64_t i = 0; i < l->run; i++) line[i] = x[i] * x[i];
 }
 
-static void put_squares(const lrn *l, const float *restrict x, float *restrict row) {
-    int64_t margin = l->half * l->step;
-    for (int64_t i = 0; i < l->run; i++) row[margin + i] = x[i] * x[i];
+// Puts t, and leaves the first part of the gradient, dy s^-beta, in dx.
+MU_INLINE void put_lanes(power kind, float beta, const mu_op_args *a, int64_t at, int64_t left, float *line) {
+    mu_vec inverse, factor = power_of(kind, beta, mu_vec_load((const float *)a->keep + at, left), &inverse);
+    mu_vec own = mu_vec_load(a->ddst + at, left) * factor;
+    mu_vec_store(a->dsrc + at, own, left);
+    mu_vec_store(line, own * mu_vec_load(a->src + at, left) * inverse, left);
 }
 
-// Also leaves the first part of the gradient, dy s^-beta, in dx.
-MU_INLINE void put_returned(const lrn *l, power kind, float beta, const float *x, const float *dy, const float *s,
-                            float *dx, float *row) {
-    int64_t margin = l->half * l->step;
-    for (int64_t i = 0; i < l->run; i += MU_LANES) {
-        int64_t left = l->run - i;
-        mu_vec inverse, own = mu_vec_load(dy + i, left) * power_of(kind, beta, mu_vec_load(s + i, left), &inverse);
-        mu_vec_store(dx + i, own, left);
-        mu_vec_store(row + margin + i, own * mu_vec_load(x + i, left) * inverse, left);
-    }
+MU_INLINE void put_returned(const lrn *l, power kind, const mu_op_args *args, int64_t at, float *line) {
+    const mu_op_args a = *args; // a copy, which stores cannot change
+    const float beta = l->beta;
+    const int64_t n = l->run;
+    int64_t i = 0;
+    line += l->half * l->step;
+    for (; i + MU_LANES <= n; i += MU_LANES) put_lanes(kind, beta, &a, at + i, MU_LANES, line + i);
+    if (i < n) put_lanes(kind, beta, &a, at + i, n - i, line + i);
 }
 
-static void returned(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, int64_t at, float *row) {
-    const float *x = a->src + at, *dy = a->ddst + at, *s = (const float *)a->keep + at;
-    float *dx = a->dsrc + at;
-    switch (l->power) {
-    case POWER_075: put_returned(l, POWER_075, d->beta, x, dy, s, dx, row); break;
-    case POWER_050: put_returned(l, POWER_050, d->beta, x, dy, s, dx, row); break;
-    case POWER_ANY: put_returned(l, POWER_ANY, d->beta, x, dy, s, dx, row); break;
-    }
+static void put(const lrn *l, const mu_op_args *a, bool back, int64_t at, float *line) {
+    if (!back) put_squares(l, a->src + at, line);
+    else if (l->power == POWER_075) put_returned(l, POWER_075, a, at, line);
+    else if (l->power == POWER_050) put_returned(l, POWER_050, a, at, line);
+    else put_returned(l, POWER_ANY, a, at, line);
 }
 
-static void sum_neighbours(const lrn *l, const float *restrict row, float *restrict out) {
-    int64_t step = l->step;
+static void sum_neighbours(const lrn *l, const float *restrict line, float *restrict out) {
+    const int64_t step = l->step;
     if (l->half == 1) {
-        for (int64_t i = 0; i < l->run; i++) out[i] = row[i] + row[i + step] + row[i + 2 * step];
-    } else if (l->half == 2) {
-        for (int64_t i = 0; i < l->run; i++)
-            out[i] = row[i] + row[i + step] + row[i + 2 * step] + row[i + 3 * step] + row[i + 4 * step];
-    } else {
-        memcpy(out, row, (size_t)l->run * sizeof *out);
-        for (int64_t j = 1; j <= 2 * l->half; j++)
-            for (int64_t i = 0; i < l->run; i++) out[i] += row[i + j * step];
-    }
-}
-
-MU_INLINE void finish_forward(const lrn *l, power kind, const mu_lrn_desc *d, const float *x, const float *sum,
-                              float *s, float *y) {
-    for (int64_t i = 0; i < l->run; i += MU_LANES) {
-        int64_t left = l->run - i;
-        mu_vec inverse, v = mu_vec_load(sum + i, left) * l->share + d->k;
-        mu_vec_store(s + i, v, left);
-        mu_vec_store(y + i, mu_vec_load(x + i, left) * power_of(kind, d->beta, v, &inverse), left);
-    }
-}
-
-static void forward_run(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, int64_t at, const float *sum) {
-    const float *x = a->src + at;
-    float *s = (float *)a->keep + at, *y = a->dst + at;
-    switch (l->power) {
-    case POWER_075: finish_forward(l, POWER_075, d, x, sum, s, y); break;
-    case POWER_050: finish_forward(l, POWER_050, d, x, sum, s, y); break;
-    case POWER_ANY: finish_forward(l, POWER_ANY, d, x, sum, s, y); break;
-    }
-}
-
-static void backward_run(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, int64_t at, const float *restrict sum) {
-    const float *restrict x = a->src + at;
-    float *restrict dx = a->dsrc + at, twice = 2.0f * l->share * d->beta;
-    for (int64_t i = 0; i < l->run; i++) dx[i] -= twice * x[i] * sum[i];
-}
-
-// ---- walking ----
-
-static void across(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, bool back) {
-    float *row = a->scratch, *sum = row + l->run + 2 * l->half * l->step;
-    clear_margins(l, row);
-    for (int64_t at = 0; at < d->n * d->h * d->w * d->c; at += l->run) {
-        if (back) returned(d, l, a, at, row);
-        else put_squares(l, a->src + at, row);
-        sum_neighbours(l, row, sum);
-        if (back) backward_run(d, l, a, at, sum);
-        else forward_run(d, l, a, at, sum);
-    }
-}
-
-// Adds the rows of the ring that lie in the image around row y into slot `size` behind the ring.
-static void sum_ring(const mu_lrn_desc *d, const lrn *l, float *ring, int64_t y) {
-    int64_t lo = y - l->half < 0 ? 0 : y - l->half, hi = y + l->half >= d->h ? d->h - 1 : y + l->half;
-    float *restrict out = ring + d->size * l->run;
-    if (hi - lo == 2) { // size 3 inside the image: one pass
-        const float *p = ring + lo % d->size * l->run, *q = ring + (lo + 1) % d->size * l->run;
-        const float *r = ring + hi % d->size * l->run;
-        for (int64_t i = 0; i < l->run; i++) out[i] = p[i] + q[i] + r[i];
+        for (int64_t i = 0; i < l->run; i++) out[i] = line[i] + line[i + step] + line[i + 2 * step];
         return;
     }
-    memcpy(out, ring + lo % d->size * l->run, (size_t)l->run * sizeof *out);
-    for (int64_t v = lo + 1; v <= hi; v++) {
-        const float *p = ring + v % d->size * l->run;
-        for (int64_t i = 0; i < l->run; i++) out[i] += p[i];
+    memcpy(out, line, (size_t)l->run * sizeof *out);
+    for (int64_t j = 1; j < l->size; j++)
+        for (int64_t i = 0; i < l->run; i++) out[i] += line[i + j * step];
+}
+
+typedef struct sums { const float *part[MAX_PARTS]; } sums;     // a window sum is the sum of its parts
+
+MU_INLINE mu_vec sum_parts(const sums *s, int n, int64_t i, int64_t left) { // n is a constant
+    mu_vec sum = mu_vec_load(s->part[0] + i, left);
+    for (int j = 1; j < n; j++) sum += mu_vec_load(s->part[j] + i, left);
+    return sum;
+}
+
+MU_INLINE void use_lanes(const lrn *l, power kind, bool back, const mu_op_args *a, int64_t at, mu_vec sum,
+                         int64_t left) {
+    mu_vec x = mu_vec_load(a->src + at, left), inverse;
+    if (back) {
+        mu_vec_store(a->dsrc + at, mu_vec_load(a->dsrc + at, left) - x * sum * l->twice, left);
+    } else {
+        mu_vec s = sum * l->share + l->k;
+        mu_vec_store((float *)a->keep + at, s, left);
+        mu_vec_store(a->dst + at, x * power_of(kind, l->beta, s, &inverse), left);
     }
+}
+
+MU_INLINE void use_n(const lrn *lp, power kind, bool back, const mu_op_args *args, int64_t at, const sums *sp, int n) {
+    const mu_op_args a = *args; // copies, which stores cannot change
+    const lrn l = *lp;
+    const sums s = *sp;
+    int64_t i = 0;
+    for (; i + MU_LANES <= l.run; i += MU_LANES)
+        use_lanes(&l, kind, back, &a, at + i, sum_parts(&s, n, i, MU_LANES), MU_LANES);
+    if (i < l.run) use_lanes(&l, kind, back, &a, at + i, sum_parts(&s, n, i, l.run - i), l.run - i);
+}
+
+MU_INLINE void use_kind(const lrn *l, bool back, const mu_op_args *a, int64_t at, const sums *s, int n) {
+    if (back) use_n(l, POWER_ANY, true, a, at, s, n);
+    else if (l->power == POWER_075) use_n(l, POWER_075, false, a, at, s, n);
+    else if (l->power == POWER_050) use_n(l, POWER_050, false, a, at, s, n);
+    else use_n(l, POWER_ANY, false, a, at, s, n);
+}
+
+static void use(const lrn *l, const mu_op_args *a, bool back, int64_t at, const sums *s, int n) {
+    if (n == 5) use_kind(l, back, a, at, s, 5);
+    else if (n == 3) use_kind(l, back, a, at, s, 3);
+    else use_kind(l, back, a, at, s, 1);
+}
+
+// ---- walking over the images ----
+
+static void clear_margins(const lrn *l, float *line) {
+    int64_t margin = l->half * l->step;
+    memset(line, 0, (size_t)margin * sizeof *line);
+    memset(line + margin + l->run, 0, (size_t)margin * sizeof *line);
+}
+
+static void across(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, bool back) {
+    float *lines = a->scratch, *sum = lines + l->group * l->line;
+    const int64_t pixels = d->n * d->h * d->w;
+    const bool direct = l->size == 3 || l->size == MAX_PARTS; // the shifted lines are the parts
+    for (int64_t g = 0; g < l->group; g++) clear_margins(l, lines + g * l->line);
+    for (int64_t p = 0; p < pixels; p += l->group) {
+        int64_t n = pixels - p < l->group ? pixels - p : l->group;
+        for (int64_t g = 0; g < n; g++) put(l, a, back, (p + g) * l->run, lines + g * l->line);
+        for (int64_t g = 0; g < n; g++) {
+            const float *line = lines + g * l->line;
+            sums s = {{sum}};
+            if (!direct) sum_neighbours(l, line, sum);
+            for (int64_t j = 0; direct && j < l->size; j++) s.part[j] = line + j;
+            use(l, a, back, (p + g) * l->run, &s, direct ? (int)l->size : 1);
+        }
+    }
+}
+
+// The sum of the rows of the ring around row y as parts: the three rows themselves for size 3, with zeros
+// for one outside the image; otherwise one row, summed into the place behind the ring.
+static int parts_of(const mu_lrn_desc *d, const lrn *l, float *ring, int64_t y, sums *s) {
+    float *restrict last = ring + l->size * l->run;
+    s->part[0] = last;
+    if (l->size != 3) memset(last, 0, (size_t)l->run * sizeof *last);
+    for (int64_t v = y - l->half; v <= y + l->half; v++) {
+        const float *r = v >= 0 && v < d->h ? ring + v % l->size * l->run : NULL;
+        if (l->size == 3) s->part[v - y + 1] = r ? r : last;
+        else
+            for (int64_t i = 0; r && i < l->run; i++) last[i] += r[i];
+    }
+    return l->size == 3 ? 3 : 1;
 }
 
 static void within(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, bool back) {
-    float *row = a->scratch, *ring = row + l->run + 2 * l->half * l->step;
-    clear_margins(l, row);
+    float *line = a->scratch, *ring = line + l->line;
+    clear_margins(l, line);
+    memset(ring + l->size * l->run, 0, (size_t)l->run * sizeof *ring);
     for (int64_t n = 0; n < d->n; n++)
         for (int64_t y = -l->half; y < d->h; y++) {
             int64_t ahead = y + l->half; // this row enters the ring, row y can then be finished
             if (ahead < d->h) {
-                int64_t at = (n * d->h + ahead) * l->run;
-                if (back) returned(d, l, a, at, row);
-                else put_squares(l, a->src + at, row);
-                sum_neighbours(l, row, ring + ahead % d->size * l->run);
+                put(l, a, back, (n * d->h + ahead) * l->run, line);
+                sum_neighbours(l, line, ring + ahead % l->size * l->run);
             }
             if (y < 0) continue;
-            sum_ring(d, l, ring, y);
-            int64_t at = (n * d->h + y) * l->run;
-            if (back) backward_run(d, l, a, at, ring + d->size * l->run);
-            else forward_run(d, l, a, at, ring + d->size * l->run);
+            sums s;
+            int n_parts = parts_of(d, l, ring, y, &s);
+            use(l, a, back, (n * d->h + y) * l->run, &s, n_parts);
         }
 }
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_lrn_desc *d = &op->desc.lrn;
-    if (d->within) within(d, op->state, a, false);
-    else across(d, op->state, a, false);
+    if (op->desc.lrn.within) within(&op->desc.lrn, op->state, a, false);
+    else across(&op->desc.lrn, op->state, a, false);
     return MU_OK;
 }
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_lrn_desc *d = &op->desc.lrn;
     if (!a->dsrc) return MU_OK;
-    if (d->within) within(d, op->state, a, true);
-    else across(d, op->state, a, true);
+    if (op->desc.lrn.within) within(&op->desc.lrn, op->state, a, true);
+    else across(&op->desc.lrn, op->state, a, true);
     return MU_OK;
 }
 

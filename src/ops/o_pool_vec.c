@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // o_pool_vec.c - pooling over contiguous channels.
 //
-// Forward: all channels of one output pixel read the same few source pixels ("taps"). Their offsets are
-// listed once and listed anew only when the window is clipped differently, that is at the edges. Max
-// keeps, for each output value, the number of the winning tap within the window in one byte.
+// Forward: all channels of one output pixel read the same few source pixels ("taps"). Runs of whole windows
+// take a path with a constant number of taps; windows clipped at the edges take the general one. Max keeps,
+// for each output value, the number of the winning tap within the window in one byte. A source beyond the
+// second cache is prefetched: the processor does not follow three rows at once by itself.
 //
-// Backward gathers instead of scattering: each source pixel visits the windows that cover it (one for
-// 2x2/2, at most four for 3x3/2) and takes their gradient if the kept byte names it. So every dsrc value
-// is written once, nothing is zeroed first, and no read-modify-write is needed where windows overlap.
+// Backward runs along each source row for one vector of channels and holds the gradient of the KW columns
+// under the current window in registers: a window adds to them, then the columns that no later window
+// reaches are written. So every dsrc value is written once, nothing is zeroed first, and windows may
+// overlap (3x3/2), touch (2x2/2) or leave gaps.
 #include "base/alloc.h"
 #include "ops/op.h"
 #include "ops/vec.h"
 
 #define MAX_TAPS 255    // tap numbers fit a byte ...
 #define NO_TAP 255      // ... with one left for a window that lies outside the image
+#define FAR_BYTES (2 << 20)     // sources larger than this come from beyond the second cache
 
 typedef struct span {           // a window along one axis
     int32_t start;              // may be negative: padding
@@ -21,35 +24,27 @@ typedef struct span {           // a window along one axis
     int32_t count;              // what an average divides by
 } span;
 
-typedef struct cover { int32_t first, last; } cover;    // windows over one source position, first > last: none
+typedef struct cover { int32_t first, last; } cover;    // windows over a source position; first > last: none
 
-typedef struct axis { span *out; cover *in; } axis;     // by output position, by source position
+typedef struct pool {
+    span   *y, *x;              // (oh), (ow)
+    cover  *rows;               // (h)
+    int64_t taps[MAX_TAPS];     // of a whole window: floats from its first tap
+    int     n_taps;
+} pool;
 
-typedef struct taps {           // of a window clipped in one way
-    int64_t at[MAX_TAPS + 1];   // offset in floats from the window's start
-    int32_t id[MAX_TAPS + 1];   // number within the whole window
-    int     n;
-    int32_t y0, y1, x0, x1;     // the clipping it was made for
-} taps;
+// ---- set-up ----
 
-typedef struct pool { axis y, x; taps taps; } pool;
-
-static mu_status make_axis(axis *a, int64_t in, int64_t out, int64_t k, int64_t stride, int64_t pad,
-                           bool count_pad, mu_err *err) {
-    a->out = mu_alloc_array((size_t)out, sizeof *a->out, "op");
-    a->in = mu_alloc_array((size_t)in, sizeof *a->in, "op");
-    if (!a->out || !a->in) return MU_FAIL_NOMEM(err, "pooling windows");
-    for (int64_t i = 0; i < in; i++) a->in[i] = (cover){0, -1};
-    for (int64_t o = 0; o < out; o++) {
+static mu_status make_spans(span **out, int64_t n_out, int64_t n_in, int64_t k, int64_t stride, int64_t pad,
+                            bool count_pad, mu_err *err) {
+    span *s = *out = mu_alloc_array((size_t)n_out, sizeof *s, "op");
+    if (!s) return MU_FAIL_NOMEM(err, "pooling windows");
+    for (int64_t o = 0; o < n_out; o++) {
         int64_t start = o * stride - pad, lo = start < 0 ? -start : 0;
-        int64_t hi = start + k > in ? in - start : k, padded = start + k > in + pad ? in + pad - start : k;
+        int64_t hi = start + k > n_in ? n_in - start : k, padded = start + k > n_in + pad ? n_in + pad - start : k;
         if (lo > k) lo = k;
         if (hi < lo) hi = lo;
-        a->out[o] = (span){(int32_t)start, (int32_t)lo, (int32_t)hi, (int32_t)(count_pad ? padded : hi - lo)};
-        for (int64_t i = start + lo; i < start + hi; i++) {
-            if (a->in[i].last < 0) a->in[i].first = (int32_t)o;
-            a->in[i].last = (int32_t)o;
-        }
+        s[o] = (span){(int32_t)start, (int32_t)lo, (int32_t)hi, (int32_t)(count_pad ? padded : hi - lo)};
     }
     return MU_OK;
 }
@@ -59,136 +54,240 @@ static bool accepts(const mu_op_desc *d) { return d->pool.kh * d->pool.kw <= MAX
 static mu_status create(mu_op *op, mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     pool *p = op->state;
-    p->taps.y0 = -1; // no list yet
-    MU_TRY(make_axis(&p->y, d->h, d->oh, d->kh, d->stride_h, d->pad_h, d->count_pad, err));
-    MU_TRY(make_axis(&p->x, d->w, d->ow, d->kw, d->stride_w, d->pad_w, d->count_pad, err));
+    for (int64_t i = 0; i < d->kh; i++)
+        for (int64_t j = 0; j < d->kw; j++) p->taps[p->n_taps++] = (i * d->w + j) * d->c;
+    MU_TRY(make_spans(&p->y, d->oh, d->h, d->kh, d->stride_h, d->pad_h, d->count_pad, err));
+    MU_TRY(make_spans(&p->x, d->ow, d->w, d->kw, d->stride_w, d->pad_w, d->count_pad, err));
+    p->rows = mu_alloc_array((size_t)d->h, sizeof *p->rows, "op");
+    if (!p->rows) return MU_FAIL_NOMEM(err, "pooling windows");
+    for (int64_t y = 0; y < d->h; y++) p->rows[y] = (cover){0, -1};
+    for (int32_t o = 0; o < d->oh; o++)
+        for (int64_t y = p->y[o].start + p->y[o].lo; y < p->y[o].start + p->y[o].hi; y++)
+            p->rows[y] = (cover){p->rows[y].last < 0 ? o : p->rows[y].first, o};
     if (d->kind == MU_POOL_MAX) op->keep_bytes = (size_t)(d->n * d->oh * d->ow * d->c);
     return MU_OK;
 }
 
 static void destroy(mu_op *op) {
     pool *p = op->state;
-    mu_free(p->y.out);
-    mu_free(p->y.in);
-    mu_free(p->x.out);
-    mu_free(p->x.in);
+    mu_free(p->y);
+    mu_free(p->x);
+    mu_free(p->rows);
 }
 
-static void list_taps(taps *t, const mu_pool_desc *d, const span *y, const span *x) {
-    if (t->y0 == y->lo && t->y1 == y->hi && t->x0 == x->lo && t->x1 == x->hi) return;
-    t->y0 = y->lo, t->y1 = y->hi, t->x0 = x->lo, t->x1 = x->hi;
-    t->n = 0;
-    for (int32_t i = y->lo; i < y->hi; i++)
-        for (int32_t j = x->lo; j < x->hi; j++, t->n++) {
-            t->at[t->n] = (i * d->w + j) * d->c;
-            t->id[t->n] = (int32_t)(i * d->kw + j);
+// ---- forward ----
+
+typedef struct run {            // neighbouring output pixels whose windows are clipped alike
+    const pool  *p;
+    const mu_pool_desc *d;
+    const span  *y, *x;         // of the first
+    const float *src;           // its first tap inside the image
+    int64_t      n;             // pixels
+    float       *dst;
+    uint8_t     *at;            // max only
+    float        share;         // average only
+    const float *ahead;         // what the next row will need and this part of the row fetches; NULL = near
+} run;
+
+// One vector of channels of a window with any clipping and any values: the first of the largest wins, and
+// a NaN counts as larger than anything.
+static void max_any(const run *r, const float *src, int64_t left, float *dst, uint8_t *at) {
+    mu_vec best = mu_vec_load(src, left);
+    mu_veci id = mu_veci_set((int32_t)(r->y->lo * r->d->kw + r->x->lo));
+    for (int64_t i = r->y->lo; i < r->y->hi; i++)
+        for (int64_t j = r->x->lo; j < r->x->hi; j++) {
+            mu_vec v = mu_vec_load(src + ((i - r->y->lo) * r->d->w + j - r->x->lo) * r->d->c, left);
+            mu_veci me = mu_veci_set((int32_t)(i * r->d->kw + j));
+            id = mu_veci_select(mu_vec_gt(v, best), me, id);
+            best = mu_vec_select(mu_vec_gt(v, best), v, best);
+            id = mu_veci_select(mu_vec_isnan(v), me, id);
+            best = mu_vec_select(mu_vec_isnan(v), v, best);
         }
+    mu_vec_store(dst, best, left);
+    mu_veci_store_u8(at, id, left);
 }
 
-// `n` is a constant at the frequent sizes, so that the tap loop unrolls.
-MU_INLINE void max_pixel(const taps *t, int n, const float *image, int64_t base, int64_t c_all, float *dst,
-                         uint8_t *at) {
-    for (int64_t c = 0; c < c_all; c += MU_LANES) {
-        int64_t left = c_all - c;
-        mu_vec best = mu_vec_load(image + (base + t->at[0] + c), left);
-        mu_veci id = mu_veci_set(t->id[0]);
-        for (int i = 1; i < n; i++) {
-            mu_vec v = mu_vec_load(image + (base + t->at[i] + c), left);
-            mu_vmask take = mu_vmask_or(mu_vec_gt(v, best), mu_vec_isnan(v)); // first of equals; NaN stays
-            best = mu_vec_select(take, v, best);
-            id = mu_veci_select(take, mu_veci_set(t->id[i]), id);
-        }
-        mu_vec_store(dst + c, best, left);
-        mu_veci_store_u8(at + c, id, left);
+// The same for a whole window: the maximum first, then its number by comparing backwards, so that the first
+// of equals stays. These chains are shorter than those of carrying both along. The sum is there to notice
+// a NaN. n is a constant.
+MU_INLINE void max_whole(const run *r, int n, const float *src, int64_t left, float *dst, uint8_t *at) {
+    mu_vec v[MAX_TAPS], best = v[0] = mu_vec_load(src, left), sum = best;
+    for (int i = 1; i < n; i++) {
+        v[i] = mu_vec_load(src + r->p->taps[i], left);
+        best = mu_vec_max(best, v[i]);
+        sum += v[i];
+    }
+    mu_veci id = mu_veci_set(n - 1);
+    for (int i = n - 2; i >= 0; i--) id = mu_veci_select(mu_vec_eq(v[i], best), mu_veci_set(i), id);
+    if (MU_UNLIKELY(mu_vmask_any(mu_vec_isnan(sum)))) {
+        max_any(r, src, left, dst, at);
+        return;
+    }
+    mu_vec_store(dst, best, left);
+    mu_veci_store_u8(at, id, left);
+}
+
+static void avg_any(const run *r, const float *src, int64_t left, float *dst) {
+    mu_vec sum = {0};
+    for (int64_t i = 0; i < r->y->hi - r->y->lo; i++)
+        for (int64_t j = 0; j < r->x->hi - r->x->lo; j++) sum += mu_vec_load(src + (i * r->d->w + j) * r->d->c, left);
+    mu_vec_store(dst, sum * r->share, left);
+}
+
+MU_INLINE void avg_whole(const run *r, int n, const float *src, int64_t left, float *dst) {
+    mu_vec sum = mu_vec_load(src, left);
+    for (int i = 1; i < n; i++) sum += mu_vec_load(src + r->p->taps[i], left);
+    mu_vec_store(dst, sum * r->share, left);
+}
+
+// n: number of taps when it is that of a whole window, and a constant; 0 = any window
+MU_INLINE void lanes(const run *r, int n, bool is_max, const float *src, int64_t left, float *dst, uint8_t *at) {
+    if (is_max && n) max_whole(r, n, src, left, dst, at);
+    else if (is_max) max_any(r, src, left, dst, at);
+    else if (n) avg_whole(r, n, src, left, dst);
+    else avg_any(r, src, left, dst);
+}
+
+MU_INLINE void pixels(const run *r, int n, bool is_max) {
+    const int64_t all = r->d->c, step = r->d->stride_w * all, slice = r->d->stride_h * step;
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t j = 0; r->ahead && j < slice; j += MU_CACHE_LINE / 4)
+            __builtin_prefetch(r->ahead + i * slice + j, 0, 2);
+        const float *src = r->src + i * step;
+        float *dst = r->dst + i * all;
+        uint8_t *at = is_max ? r->at + i * all : NULL;
+        int64_t c = 0;
+        for (; c + MU_LANES <= all; c += MU_LANES)
+            lanes(r, n, is_max, src + c, MU_LANES, dst + c, is_max ? at + c : NULL);
+        if (c < all) lanes(r, n, is_max, src + c, all - c, dst + c, is_max ? at + c : NULL);
     }
 }
 
-MU_INLINE void avg_pixel(const taps *t, int n, const float *image, int64_t base, int64_t c_all, float *dst,
-                         float share) {
-    for (int64_t c = 0; c < c_all; c += MU_LANES) {
-        mu_vec sum = mu_vec_load(image + (base + t->at[0] + c), c_all - c);
-        for (int i = 1; i < n; i++) sum += mu_vec_load(image + (base + t->at[i] + c), c_all - c);
-        mu_vec_store(dst + c, sum * share, c_all - c);
+static void pool_run(const run *r) {
+    int inside = (r->y->hi - r->y->lo) * (r->x->hi - r->x->lo), n = inside == r->p->n_taps ? inside : 0;
+    if (inside == 0) {
+        memset(r->dst, 0, (size_t)(r->n * r->d->c) * sizeof *r->dst);
+        if (r->at) memset(r->at, NO_TAP, (size_t)(r->n * r->d->c));
+    } else if (r->at) {
+        if (n == 9) pixels(r, 9, true);
+        else if (n == 4) pixels(r, 4, true);
+        else pixels(r, 0, true);
+    } else {
+        if (n == 9) pixels(r, 9, false);
+        else if (n == 4) pixels(r, 4, false);
+        else pixels(r, 0, false);
     }
 }
 
-static void empty_window(const mu_pool_desc *d, float *dst, uint8_t *at) {
-    memset(dst, 0, (size_t)d->c * sizeof *dst);
-    if (at) memset(at, NO_TAP, (size_t)d->c);
-}
-
-static void max_forward(const mu_pool_desc *d, const taps *t, const float *image, int64_t base, float *dst,
-                        uint8_t *at) {
-    if (t->n == 9) max_pixel(t, 9, image, base, d->c, dst, at);
-    else if (t->n == 4) max_pixel(t, 4, image, base, d->c, dst, at);
-    else max_pixel(t, t->n, image, base, d->c, dst, at);
-}
-
-static void avg_forward(const mu_pool_desc *d, const taps *t, const float *image, int64_t base, float *dst,
-                        float share) {
-    if (t->n == 9) avg_pixel(t, 9, image, base, d->c, dst, share);
-    else if (t->n == 4) avg_pixel(t, 4, image, base, d->c, dst, share);
-    else avg_pixel(t, t->n, image, base, d->c, dst, share);
+static int64_t count_alike(const mu_pool_desc *d, const span *x, int64_t ox) {
+    int64_t n = 1;
+    while (ox + n < d->ow && x[n].lo == x->lo && x[n].hi == x->hi && x[n].count == x->count) n++;
+    return n;
 }
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const mu_pool_desc *d = &op->desc.pool;
-    pool *p = op->state;
-    float *dst = a->dst;
-    uint8_t *at = d->kind == MU_POOL_MAX ? a->keep : NULL;
-    for (int64_t n = 0; n < d->n; n++) {
-        const float *image = a->src + n * d->h * d->w * d->c;
-        for (int64_t oy = 0; oy < d->oh; oy++)
-            for (int64_t ox = 0; ox < d->ow; ox++, dst += d->c) {
-                const span *y = &p->y.out[oy], *x = &p->x.out[ox];
-                int64_t base = (y->start * d->w + x->start) * d->c;
-                list_taps(&p->taps, d, y, x);
-                if (p->taps.n == 0) empty_window(d, dst, at);
-                else if (at) max_forward(d, &p->taps, image, base, dst, at);
-                else avg_forward(d, &p->taps, image, base, dst, 1.0f / (float)(y->count * x->count));
-                if (at) at += d->c;
+    const pool *p = op->state;
+    const int64_t row = d->w * d->c, size = d->n * d->h * row;
+    const bool far = size * (int64_t)sizeof(float) > FAR_BYTES;
+    run r = { .p = p, .d = d, .dst = a->dst, .at = d->kind == MU_POOL_MAX ? a->keep : NULL };
+    for (int64_t n = 0; n < d->n; n++)
+        for (int64_t oy = 0; oy < d->oh; oy++) {
+            r.y = &p->y[oy];
+            int64_t next = (n * d->h + r.y->start + d->kh) * row;
+            bool fetch = far && next + 2 * d->stride_h * row <= size; // in slices, one a pixel
+            for (int64_t ox = 0; ox < d->ow; ox += r.n) {
+                r.x = &p->x[ox];
+                r.ahead = fetch ? a->src + next + ox * d->stride_h * d->stride_w * d->c : NULL;
+                r.n = count_alike(d, r.x, ox);
+                r.src = a->src + (n * d->h + r.y->start + r.y->lo) * row + (r.x->start + r.x->lo) * d->c;
+                r.share = 1.0f / (float)(r.y->count * r.x->count);
+                pool_run(&r);
+                r.dst += r.n * d->c;
+                if (r.at) r.at += r.n * d->c;
             }
-    }
+        }
     return MU_OK;
 }
 
-// The gradient of source pixel (y,x) from the windows over it; ddst and at are those of the image.
-MU_INLINE void gather(const mu_pool_desc *d, const pool *p, int64_t y, int64_t x, const float *ddst,
-                      const uint8_t *at, bool is_max, float *dsrc) {
-    cover cy = p->y.in[y], cx = p->x.in[x];
-    for (int64_t c = 0; c < d->c; c += MU_LANES) {
-        int64_t left = d->c - c;
-        mu_vec sum = {0};
-        for (int64_t oy = cy.first; oy <= cy.last; oy++)
-            for (int64_t ox = cx.first; ox <= cx.last; ox++) {
-                const span *wy = &p->y.out[oy], *wx = &p->x.out[ox];
-                int64_t o = (oy * d->ow + ox) * d->c + c;
-                mu_vec g = mu_vec_load(ddst + o, left);
-                if (is_max) {
-                    mu_veci me = mu_veci_set((int32_t)((y - wy->start) * d->kw + x - wx->start));
-                    sum += mu_vec_select(mu_veci_eq(mu_veci_load_u8(at + o, left), me), g, (mu_vec){0});
-                } else {
-                    sum += g * (1.0f / (float)(wy->count * wx->count));
-                }
-            }
-        mu_vec_store(dsrc + c, sum, left);
+// ---- backward ----
+
+typedef struct row {            // one source row and the windows over it
+    const mu_pool_desc *d;
+    const pool *p;
+    int64_t y;
+    const float *ddst;          // of the image
+    const uint8_t *at;
+    float *dsrc;                // of the row
+} row;
+
+// Adds what window column ox sends to the kw columns under it, from the n_over window rows over y.
+MU_INLINE void add_windows(const row *r, int n_over, int64_t ox, int64_t kw, bool is_max, int64_t c, int64_t left,
+                           mu_vec *columns) {
+    int64_t first = r->p->rows[r->y].first;
+    for (int64_t oy = first; oy < first + n_over; oy++) {
+        const span *wy = &r->p->y[oy];
+        int64_t o = (oy * r->d->ow + ox) * r->d->c + c;
+        mu_vec g = mu_vec_load(r->ddst + o, left);
+        if (is_max) {
+            mu_veci id = mu_veci_load_u8(r->at + o, left);
+            int32_t mine = (int32_t)((r->y - wy->start) * kw);
+            for (int32_t i = 0; i < kw; i++)
+                columns[i] = mu_vec_add_if(mu_veci_eq(id, mu_veci_set(mine + i)), columns[i], g);
+        } else {
+            g *= 1.0f / (float)(wy->count * r->p->x[ox].count);
+            for (int64_t i = 0; i < kw; i++) columns[i] += g;
+        }
     }
+}
+
+// The row's gradient for one vector of channels.
+MU_INLINE void row_lanes(const row *r, int n_over, int64_t kw, int64_t stride, bool is_max, int64_t c, int64_t left) {
+    mu_vec columns[MAX_TAPS];
+    const int64_t width = r->d->w, step = r->d->c;
+    int64_t x = r->p->x[0].start; // of columns[0]
+    float *dsrc = r->dsrc + c;
+    for (int64_t i = 0; i < kw; i++) columns[i] = (mu_vec){0};
+    for (int64_t ox = 0; ox < r->d->ow; ox++, x += stride) {
+        add_windows(r, n_over, ox, kw, is_max, c, left, columns);
+        for (int64_t i = 0; i < stride; i++)
+            if (x + i >= 0 && x + i < width)
+                mu_vec_store(dsrc + (x + i) * step, i < kw ? columns[i] : (mu_vec){0}, left);
+        for (int64_t i = 0; i < kw; i++) columns[i] = i + stride < kw ? columns[i + stride] : (mu_vec){0};
+    }
+    for (int64_t i = 0; x + i < width; i++)
+        if (x + i >= 0) mu_vec_store(dsrc + (x + i) * step, i < kw ? columns[i] : (mu_vec){0}, left);
+}
+
+MU_INLINE void row_all(const row *r, int n_over, int64_t kw, int64_t stride, bool is_max) {
+    int64_t c = 0;
+    for (; c + MU_LANES <= r->d->c; c += MU_LANES) row_lanes(r, n_over, kw, stride, is_max, c, MU_LANES);
+    if (c < r->d->c) row_lanes(r, n_over, kw, stride, is_max, c, r->d->c - c);
+}
+
+// The frequent sizes as constants, so that the columns stay in registers.
+MU_INLINE void row_sizes(const row *r, bool is_max) {
+    const int64_t kw = r->d->kw, stride = r->d->stride_w;
+    int n_over = r->p->rows[r->y].last - r->p->rows[r->y].first + 1;
+    if (kw == 3 && stride == 2 && n_over == 2) row_all(r, 2, 3, 2, is_max);
+    else if (kw == 3 && stride == 2 && n_over == 1) row_all(r, 1, 3, 2, is_max);
+    else if (kw == 2 && stride == 2 && n_over == 1) row_all(r, 1, 2, 2, is_max);
+    else row_all(r, n_over, kw, stride, is_max);
 }
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const mu_pool_desc *d = &op->desc.pool;
-    const pool *p = op->state;
-    float *dsrc = a->dsrc;
-    for (int64_t n = 0; dsrc && n < d->n; n++) {
-        const float *ddst = a->ddst + n * d->oh * d->ow * d->c;
-        const uint8_t *at = (const uint8_t *)a->keep + n * d->oh * d->ow * d->c;
-        for (int64_t y = 0; y < d->h; y++)
-            for (int64_t x = 0; x < d->w; x++, dsrc += d->c) {
-                if (d->kind == MU_POOL_MAX) gather(d, p, y, x, ddst, at, true, dsrc);
-                else gather(d, p, y, x, ddst, at, false, dsrc);
-            }
+    if (!a->dsrc) return MU_OK;
+    row r = { .d = d, .p = op->state, .ddst = a->ddst, .at = a->keep, .dsrc = a->dsrc };
+    for (int64_t n = 0; n < d->n; n++) {
+        for (r.y = 0; r.y < d->h; r.y++, r.dsrc += d->w * d->c) {
+            if (d->kind == MU_POOL_MAX) row_sizes(&r, true);
+            else row_sizes(&r, false);
+        }
+        r.ddst += d->oh * d->ow * d->c;
+        if (d->kind == MU_POOL_MAX) r.at += d->oh * d->ow * d->c;
     }
     return MU_OK;
 }

@@ -8,12 +8,15 @@
 //     for (int64_t c = 0; c < n; c += MU_LANES) mu_vec_store(dst + c, f(mu_vec_load(src + c, n - c)), n - c);
 //
 // With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch. Lanes beyond
-// the end are loaded as 0. Arithmetic uses the compiler's own vector operators.
+// the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and pass the
+// constant MU_LANES. Arithmetic uses the compiler's own vector operators.
 #ifndef MU_OPS_VEC_H
 #define MU_OPS_VEC_H
 
+#include "base/alloc.h"
 #include "base/attr.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -50,16 +53,22 @@ MU_INLINE mu_veci mu_veci_set(int32_t x) { return (mu_veci){0} + x; }
 
 MU_INLINE __mmask16 mu_vec_left(int64_t n) { return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u); }
 MU_INLINE mu_vec mu_vec_load(const float *p, int64_t n) {
+    if (__builtin_constant_p(n) && n >= 16) return (mu_vec)_mm512_loadu_ps(p);
     return (mu_vec)_mm512_maskz_loadu_ps(mu_vec_left(n), p);
 }
 MU_INLINE void mu_vec_store(float *p, mu_vec v, int64_t n) {
-    _mm512_mask_storeu_ps(p, mu_vec_left(n), (__m512)v);
+    if (__builtin_constant_p(n) && n >= 16) _mm512_storeu_ps(p, (__m512)v);
+    else _mm512_mask_storeu_ps(p, mu_vec_left(n), (__m512)v);
 }
 MU_INLINE mu_veci mu_veci_load_u8(const uint8_t *p, int64_t n) {
-    return (mu_veci)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mu_vec_left(n), p));
+    bool all = __builtin_constant_p(n) && n >= 16;
+    __m128i b = all ? _mm_loadu_si128((const __m128i *)p) : _mm_maskz_loadu_epi8(mu_vec_left(n), p);
+    return (mu_veci)_mm512_cvtepu8_epi32(b);
 }
 MU_INLINE void mu_veci_store_u8(uint8_t *p, mu_veci v, int64_t n) {
-    _mm512_mask_cvtepi32_storeu_epi8(p, mu_vec_left(n), (__m512i)v);
+    __m128i b = _mm512_cvtepi32_epi8((__m512i)v);
+    if (__builtin_constant_p(n) && n >= 16) _mm_storeu_si128((__m128i *)p, b);
+    else _mm_mask_storeu_epi8(p, mu_vec_left(n), b);
 }
 
 #else
@@ -92,12 +101,15 @@ MU_INLINE void mu_veci_store_u8(uint8_t *p, mu_veci v, int64_t n) {
 
 #endif
 
-// ---- choices by lane ----
+// ---- choices by lane: comparisons are false for NaN ----
 
 #ifdef MU_VEC_AVX512
 
 MU_INLINE mu_vmask mu_vec_gt(mu_vec a, mu_vec b) {
     return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+}
+MU_INLINE mu_vmask mu_vec_eq(mu_vec a, mu_vec b) {
+    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
 }
 MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) {
     return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q);
@@ -105,7 +117,11 @@ MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) {
 MU_INLINE mu_vmask mu_veci_eq(mu_veci a, mu_veci b) {
     return _mm512_cmpeq_epi32_mask((__m512i)a, (__m512i)b);
 }
-MU_INLINE mu_vmask mu_vmask_or(mu_vmask a, mu_vmask b) { return (mu_vmask)(a | b); }
+MU_INLINE bool mu_vmask_any(mu_vmask m) { return m != 0; }
+MU_INLINE mu_vec mu_vec_max(mu_vec a, mu_vec b) { return (mu_vec)_mm512_max_ps((__m512)a, (__m512)b); }
+MU_INLINE mu_vec mu_vec_add_if(mu_vmask m, mu_vec a, mu_vec b) {
+    return (mu_vec)_mm512_mask_add_ps((__m512)a, m, (__m512)a, (__m512)b);
+}
 MU_INLINE mu_vec mu_vec_select(mu_vmask m, mu_vec yes, mu_vec no) {
     return (mu_vec)_mm512_mask_blend_ps(m, (__m512)no, (__m512)yes);
 }
@@ -116,12 +132,20 @@ MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) {
 #else
 
 MU_INLINE mu_vmask mu_vec_gt(mu_vec a, mu_vec b) { return a > b; }
+MU_INLINE mu_vmask mu_vec_eq(mu_vec a, mu_vec b) { return a == b; }
 MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) { return a != a; }
 MU_INLINE mu_vmask mu_veci_eq(mu_veci a, mu_veci b) { return a == b; }
-MU_INLINE mu_vmask mu_vmask_or(mu_vmask a, mu_vmask b) { return a | b; }
 MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) { return (m & yes) | (~m & no); }
 MU_INLINE mu_vec mu_vec_select(mu_vmask m, mu_vec yes, mu_vec no) {
     return (mu_vec)mu_veci_select(m, (mu_veci)yes, (mu_veci)no);
+}
+MU_INLINE mu_vec mu_vec_max(mu_vec a, mu_vec b) { return mu_vec_select(a > b, a, b); }
+MU_INLINE mu_vec mu_vec_add_if(mu_vmask m, mu_vec a, mu_vec b) { return a + (mu_vec)(m & (mu_veci)b); }
+MU_INLINE bool mu_vmask_any(mu_vmask m) {
+    uint64_t word[sizeof m / 8], all = 0;
+    memcpy(word, &m, sizeof m);
+    for (size_t i = 0; i < MU_COUNT(word); i++) all |= word[i];
+    return all != 0;
 }
 
 #endif
