@@ -46,6 +46,8 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     }
     bool outline_ok = st == MU_OK;
     mu_session_opts all = *o;
+    if (o->check_only && !mu_node_find((*job)->data, "train") && !mu_node_find((*job)->root, "train"))
+        all.phases &= ~(unsigned)MU_TRAIN; // a job that only evaluates
     if (!outline_ok) all.check_only = true; // go on only to find the other problems
     mu_err_clear(&own);
     st = mu_session_open(*job, &all, out, &own);

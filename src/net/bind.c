@@ -3,6 +3,7 @@
 //
 // Everything wrong with the job is reported to the diags and building goes on, so that one check
 // shows all problems; a layer whose shapes are unknown is `broken` and silences its consumers.
+#include "job/suggest.h"
 #include "net/build.h"
 
 #include <inttypes.h>
@@ -251,9 +252,9 @@ static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node,
     const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, word);
     if (c) return c;
     mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type->pos, "unknown layer type `%s`", word);
-    const char *near = mu_registry_nearest(&mu_layers, word);
-    if (near) mu_diag_label(nb->b->diags, g, "did you mean `%s`?", near);
-    else mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
+    mu_words valid = {0};
+    mu_words_add_registry(nb->b->diags, &valid, &mu_layers);
+    mu_diag_suggest(nb->b->diags, g, word, &valid, "layer types");
     return NULL;
 }
 
@@ -271,12 +272,14 @@ static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu
 
 static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err) {
     mu_diags *d = nb->b->diags;
+    size_t errors_before = d->n_errors;
     const mu_node *name_node = mu_node_find(node, "name");
     const char *name = mu_node_text(name_node);
     if (!name || !*name) {
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
         mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
-        name = "?";
+        nb->absent[nb->n_absent++] = "?";
+        return MU_OK;
     }
     const mu_layer_class *c = find_class(nb, node, name);
     size_t n_params = 0;
@@ -294,7 +297,7 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
         return MU_OK;
     }
     for (int i = 1; i < nb->net->n_layers; i++)
-        if (!strcmp(nb->net->layer[i]->name, name) && strcmp(name, "?")) {
+        if (!strcmp(nb->net->layer[i]->name, name)) {
             mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node->pos, "two layers are called `%s`", name);
             mu_diag_hint(d, g, "The first one is at line %d.", nb->net->layer[i]->pos.line);
         }
@@ -305,7 +308,7 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
     l->name = mu_arena_strdup(&nb->net->arena, name);
     if (!l->name) return MU_FAIL_NOMEM(err, "a name");
     l->class = c ? c : &mu_input_class;
-    l->broken = c == NULL;
+    l->broken = d->n_errors > errors_before; // its shapes would be guesses: consumers are not inferred
     l->state = state;
     l->node = node;
     l->pos = name_node ? name_node->pos : node->pos;

@@ -13,6 +13,17 @@ static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
     return p == MU_TRAIN ? &s->train : p == MU_VALIDATION ? &s->validation : p == MU_TEST ? &s->test : &s->predict;
 }
 
+// The value in the block that a message talks about: the longest that stands in it, as file names do.
+static const mu_node *value_named(const mu_node *n, const char *msg) {
+    if (n->kind == MU_SCALAR) return n->text[0] && strstr(msg, n->text) ? n : NULL;
+    const mu_node *best = NULL;
+    for (size_t i = 0; i < n->n; i++) {
+        const mu_node *it = value_named(n->item[i], msg);
+        if (it && (!best || strlen(it->text) > strlen(best->text))) best = it;
+    }
+    return best;
+}
+
 static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
     if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
@@ -38,7 +49,10 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
         if (err && err->status == MU_OK) *err = own;
         return st;
     }
-    if (!own.pos.line) own.pos = block->pos; // a missing or broken file is a problem of this job
+    if (!own.pos.line || (own.pos.line == block->pos.line && own.pos.col == block->pos.col)) {
+        const mu_node *value = value_named(block, own.msg); // a missing or broken file is a problem of this job
+        own.pos = value ? value->pos : block->pos;
+    }
     mu_diags_add_err(&s->job->diags, &own);
     return MU_OK;
 }
@@ -107,8 +121,12 @@ static void bind_algorithm(mu_session *s) {
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
     if (o->phases & MU_TRAIN) {
-        s->updater = mu_updater_bind(&s->binder, job->updater);
         bind_algorithm(s);
+        if (job->updater) s->updater = mu_updater_bind(&s->binder, job->updater);
+        else {
+            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, (mu_srcpos){.path = job->path}, "missing section `updater`");
+            mu_diag_hint(&job->diags, g, "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
+        }
     }
     bool any = false;
     for (size_t i = 0; i < MU_COUNT(phases); i++)
