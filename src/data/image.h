@@ -28,6 +28,7 @@ MU_MUST_CHECK mu_status mu_image_decode(mu_image_decoder *d, const void *bytes, 
 
 // Bilinear, with pixel centres at (i + 1/2): out (h, w, c) from in (in_h, in_w, c). Integer arithmetic,
 // so that every machine gives the same bytes.
-void mu_image_resize(const uint8_t *in, int64_t in_h, int64_t in_w, uint8_t *out, int64_t h, int64_t w, int64_t c);
+void mu_image_resize(const uint8_t *in, int64_t in_h, int64_t in_w, uint8_t *out, int64_t h, int64_t w,
+                     int64_t c);
 
 #endif

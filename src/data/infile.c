@@ -136,7 +136,8 @@ static mu_status inflate_all(const mu_infile *f, inflater *s, uint8_t *in, mu_er
         }
     }
     if (rc == Z_STREAM_END) return MU_OK;
-    MU_FAIL(err, MU_EDATA, "`%s` is a truncated gzip file: it ends after %zu inflated bytes", f->path, s->used);
+    MU_FAIL(err, MU_EDATA, "`%s` is a truncated gzip file: it ends after %zu inflated bytes", f->path,
+            s->used);
     mu_err_hint(err, "Fetch the file again; `gzip -t` shows whether it is whole.");
     return MU_EDATA;
 }

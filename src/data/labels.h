@@ -25,6 +25,7 @@ void mu_labels_fini(mu_labels *w);        // frees the tables, not the texts
 MU_MUST_CHECK mu_status mu_labels_add(mu_labels *w, const char *text, size_t size, int32_t *id, mu_err *err);
 
 // class_of[id] for all ids; returns the number of classes through n_classes.
-MU_MUST_CHECK mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err);
+MU_MUST_CHECK mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes,
+                                         mu_err *err);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-mu_status mu_mean_from_words(mu_arena *a, const mu_strings *words, size_t n_channels, mu_srcpos pos, mu_mean *out,
-                             mu_err *err) {
+mu_status mu_mean_from_words(mu_arena *a, const mu_strings *words, size_t n_channels, mu_srcpos pos,
+                             mu_mean *out, mu_err *err) {
     if (words->n != 1 && words->n != n_channels) {
         MU_FAIL_AT(err, MU_EJOB, pos, "`mean` has %zu numbers for %zu channels", words->n, n_channels);
         mu_err_hint(err, "Give one number, one per channel, or `auto` for the mean of the data.");
@@ -33,8 +33,9 @@ mu_status mu_mean_from_file(mu_arena *a, const char *path, size_t n_channels, si
     size_t n = f.size == 4 * (uint64_t)n_channels ? n_channels : n_elements;
     float *v = NULL;
     if (f.size != 4 * (uint64_t)n)
-        st = MU_FAIL(err, MU_EDATA, "mean file `%s` has %" PRIu64 " bytes, not %zu (channels) or %zu (elements)",
-                     path, f.size, 4 * n_channels, 4 * n_elements);
+        st = MU_FAIL(err, MU_EDATA,
+                     "mean file `%s` has %" PRIu64 " bytes, not %zu (channels) or %zu (elements)", path,
+                     f.size, 4 * n_channels, 4 * n_elements);
     else if (!(v = mu_arena_array(a, n, sizeof *v))) st = MU_FAIL_NOMEM(err, "the mean");
     else st = mu_infile_load(&f, err);
     for (size_t i = 0; st == MU_OK && i < n; i++) {

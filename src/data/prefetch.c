@@ -197,5 +197,7 @@ bool mu_prefetch_stop(mu_prefetch *p) {
 }
 
 bool mu_prefetch_running(const mu_prefetch *p) { return p->running; }
-bool mu_prefetch_stopping(const mu_prefetch *p) { return atomic_load_explicit(&p->stop, memory_order_relaxed); }
+bool mu_prefetch_stopping(const mu_prefetch *p) {
+    return atomic_load_explicit(&p->stop, memory_order_relaxed);
+}
 double mu_prefetch_wait_s(const mu_prefetch *p) { return p->wait_s; }

@@ -30,9 +30,11 @@ struct cifar {
 
 static const mu_field fields[] = {
     MU_FIELD(struct cifar, files, MU_PATHS, NULL, NULL, "binary files, read as one data set in this order"),
-    MU_FIELD(struct cifar, label_bytes, MU_INT, "1", "[0,2]", "label bytes of a record: 1 CIFAR-10, 2 CIFAR-100"),
+    MU_FIELD(struct cifar, label_bytes, MU_INT, "1", "[0,2]",
+             "label bytes of a record: 1 CIFAR-10, 2 CIFAR-100"),
     MU_FIELD(struct cifar, coarse, MU_BOOL, "false", NULL, "with two label bytes, take the coarse class"),
-    MU_FIELD(struct cifar, classes, MU_INT, "0", "[0,256]", "number of classes; 0 is 10, 100 or 20 by format"),
+    MU_FIELD(struct cifar, classes, MU_INT, "0", "[0,256]",
+             "number of classes; 0 is 10, 100 or 20 by format"),
     {0},
 };
 
@@ -43,7 +45,8 @@ static mu_status open_part(struct cifar *s, size_t i, int64_t *n_records, mu_err
     if (rest) {
         MU_FAIL(err, MU_EDATA, "`%s` breaks off in record %" PRIu64 ": its %" PRIu64
                 " bytes are no multiple of %zu", p->file.path, n, p->file.size, s->record_bytes);
-        mu_err_hint(err, "The file is truncated, or label_bytes (%" PRId64 ") is wrong for it.", s->label_bytes);
+        mu_err_hint(err, "The file is truncated, or label_bytes (%" PRId64 ") is wrong for it.",
+                    s->label_bytes);
         return MU_EDATA;
     }
     p->first = *n_records;

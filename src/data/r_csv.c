@@ -45,11 +45,14 @@ struct csv {
 
 static const mu_field fields[] = {
     MU_FIELD(struct csv, file, MU_PATH, NULL, NULL, "the file, plain or gzip"),
-    MU_FIELD(struct csv, label, MU_STRING, "last", NULL, "label column: its name, its number from 0, last, or none"),
+    MU_FIELD(struct csv, label, MU_STRING, "last", NULL,
+             "label column: its name, its number from 0, last, or none"),
     MU_FIELD_ENUM(struct csv, header, "auto", "auto|yes|no", "whether the first row names the columns"),
     MU_FIELD(struct csv, separator, MU_STRING, ",", NULL, "one character, or tab"),
-    MU_FIELD(struct csv, classes, MU_STRINGS, "[]", NULL, "label words in class order; none: all words, sorted"),
-    MU_FIELD(struct csv, shape, MU_INTS, "[]", "[1,65536]", "[channels, height, width] if the features are an image"),
+    MU_FIELD(struct csv, classes, MU_STRINGS, "[]", NULL,
+             "label words in class order; none: all words, sorted"),
+    MU_FIELD(struct csv, shape, MU_INTS, "[]", "[1,65536]",
+             "[channels, height, width] if the features are an image"),
     {0},
 };
 
@@ -85,8 +88,8 @@ static void on_field(void *text, size_t size, void *ctx) {
     if (p->status != MU_OK) return;
     if (!p->n_columns) p->row_line = p->line;
     if (p->n_columns >= MAX_COLUMNS) {
-        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->s->file, p->line,
-                            MAX_COLUMNS);
+        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->s->file,
+                            p->line, MAX_COLUMNS);
     } else if (!reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1)
                || !reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
         p->status = MU_FAIL_NOMEM(p->err, p->s->file);
@@ -122,7 +125,7 @@ static mu_status find_label(parse *p, bool *by_name) {
             if (!strcmp(column_text(p, i), word)) s->label_column = (int64_t)i;
     }
     if (s->label_column < n) return MU_OK;
-    MU_FAIL(p->err, MU_EDATA, "`%s` has no label column `%s` among its %" PRId64 " columns", s->file, word, n);
+    MU_FAIL(p->err, MU_EDATA, "`%s` has no label column `%s` in its %" PRId64 " columns", s->file, word, n);
     mu_err_hint(p->err, "Columns count from 0; a name must be in the first row.");
     return MU_EDATA;
 }
@@ -199,9 +202,10 @@ static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separat
         const char *nl = memchr(at, '\n', (size_t)(end - at));
         size_t n = nl ? (size_t)(nl - at) + 1 : (size_t)(end - at);
         if (csv_parse(&c, at, n, on_field, on_row, p) != n && p->status == MU_OK)
-            p->status = csv_error(&c) == CSV_ENOMEM ? MU_FAIL_NOMEM(p->err, p->s->file)
-                                                    : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s", p->s->file,
-                                                              p->line, csv_strerror(csv_error(&c)));
+            p->status = csv_error(&c) == CSV_ENOMEM
+                            ? MU_FAIL_NOMEM(p->err, p->s->file)
+                            : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s", p->s->file, p->line,
+                                      csv_strerror(csv_error(&c)));
         at += n;
     }
     if (p->status == MU_OK && csv_fini(&c, on_field, on_row, p) && p->status == MU_OK)
@@ -260,7 +264,8 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     const char *sep = s->separator ? s->separator : ",";
     bool tab = !strcmp(sep, "tab");
     if ((strlen(sep) != 1 && !tab) || sep[0] == '"' || sep[0] == '\n')
-        return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or the word tab, not `%s`", sep);
+        return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or the word tab, not `%s`",
+                          sep);
     parse p = {.s = s, .err = err};
     mu_labels_init(&p.words, r->arena);
     mu_infile in = {0};
@@ -283,10 +288,12 @@ static mu_status read_csv(mu_reader *r, int64_t index, mu_record *out, mu_err *e
     const row *w = &s->rows[index];
     if (w->first < 0) {
         if (w->bad_column)
-            return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column %d is %s", s->file, w->line, w->bad_column - 1,
+            return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column %d is %s", s->file, w->line,
+                           w->bad_column - 1,
                            w->bad_column - 1 == s->label_column ? "no known label" : "no finite number");
-        return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 " has another number of columns than the first, %zu",
-                       s->file, w->line, s->n_columns);
+        return MU_FAIL(err, MU_EDATA,
+                       "`%s` line %" PRId64 " has another number of columns than the first, %zu", s->file,
+                       w->line, s->n_columns);
     }
     const float *from = s->values + w->first;
     out->field[0] = from;

@@ -40,9 +40,12 @@ struct idx {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct idx, images, MU_PATH, NULL, NULL, "idx file of the images or feature rows, plain or gzip"),
-    MU_FIELD(struct idx, labels, MU_PATH, "", NULL, "idx file of the labels, plain or gzip; none: no `label` field"),
-    MU_FIELD(struct idx, classes, MU_INT, "0", "[0,2147483647]", "number of classes; 0 takes the largest label"),
+    MU_FIELD(struct idx, images, MU_PATH, NULL, NULL,
+             "idx file of the images or feature rows, plain or gzip"),
+    MU_FIELD(struct idx, labels, MU_PATH, "", NULL,
+             "idx file of the labels, plain or gzip; none: no `label` field"),
+    MU_FIELD(struct idx, classes, MU_INT, "0", "[0,2147483647]",
+             "number of classes; 0 takes the largest label"),
     MU_FIELD_ENUM(struct idx, order, "hwc", "hwc|chw", "order of the last three of four dimensions"),
     {0},
 };
@@ -86,8 +89,8 @@ static mu_status parse_head(const mu_infile *f, idx_head *h, mu_err *err) {
     h->type = m[2];
     h->n_dims = m[3];
     if (m[0] || m[1] || h->n_dims < 1 || h->n_dims > 4) {
-        MU_FAIL(err, MU_EDATA, "`%s` is no idx file: it begins %02x %02x %02x %02x", f->path, m[0], m[1], m[2],
-                m[3]);
+        MU_FAIL(err, MU_EDATA, "`%s` is no idx file: it begins %02x %02x %02x %02x", f->path, m[0], m[1],
+                m[2], m[3]);
         mu_err_hint(err, "An idx file of images begins 00 00 08 03, one of labels 00 00 08 01.");
         return MU_EDATA;
     }
@@ -105,8 +108,8 @@ static mu_status load_labels(mu_reader *r, struct idx *s, int64_t n, mu_err *err
         return MU_FAIL(err, MU_EDATA, "`%s` holds no labels: idx type %02x, %d dimensions", s->labels, h.type,
                        h.n_dims);
     if (h.dim[0] != n)
-        return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu32 " labels for %" PRId64 " records in `%s`", s->labels,
-                       h.dim[0], n, s->images);
+        return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu32 " labels for %" PRId64 " records in `%s`",
+                       s->labels, h.dim[0], n, s->images);
     MU_TRY(mu_infile_load(&s->label_file, err));
     s->label = mu_alloc_array((size_t)n, sizeof *s->label, "data/labels");
     if (!s->label) return MU_FAIL_NOMEM(err, "labels");

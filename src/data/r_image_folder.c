@@ -38,10 +38,14 @@ struct image_folder {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct image_folder, root, MU_PATH, "", NULL, "folder with one folder of PNG or JPEG files per class"),
-    MU_FIELD(struct image_folder, list, MU_PATH, "", NULL, "instead: text file with `path label` lines, paths under root"),
-    MU_FIELD(struct image_folder, height, MU_INT, "0", "[0,65535]", "rows of a record; 0 takes the first image's"),
-    MU_FIELD(struct image_folder, width, MU_INT, "0", "[0,65535]", "columns of a record; 0 takes the first image's"),
+    MU_FIELD(struct image_folder, root, MU_PATH, "", NULL,
+             "folder with one folder of PNG or JPEG files per class"),
+    MU_FIELD(struct image_folder, list, MU_PATH, "", NULL,
+             "instead: text file with `path label` lines, paths under root"),
+    MU_FIELD(struct image_folder, height, MU_INT, "0", "[0,65535]",
+             "rows of a record; 0 takes the first image's"),
+    MU_FIELD(struct image_folder, width, MU_INT, "0", "[0,65535]",
+             "columns of a record; 0 takes the first image's"),
     MU_FIELD(struct image_folder, channels, MU_INT, "3", "[1,3]", "3 for colour, 1 for grey"),
     {0},
 };
@@ -145,7 +149,8 @@ static mu_status add_line(mu_reader *r, char *line, int64_t number, int32_t *top
     *cut = '\0';
     if (label > *top) *top = (int32_t)label;
     bool plain = !given(s->root) || line[0] == '/';
-    const char *path = plain ? mu_arena_strdup(r->arena, line) : mu_arena_printf(r->arena, "%s/%s", s->root, line);
+    const char *path =
+        plain ? mu_arena_strdup(r->arena, line) : mu_arena_printf(r->arena, "%s/%s", s->root, line);
     return add_item(s, path, (int32_t)label, err);
 }
 

@@ -49,7 +49,8 @@ static mu_status parse_field(mu_reader *r, struct record *s, const uint8_t *p, m
     }
     d->n_classes = (int64_t)mu_le64(p + 72);
     size_t bytes = mu_data_field_bytes(d);
-    if (!bytes || bytes > s->in.size || (d->is_image && (n_dims != 3 || store == MU_STORE_I32)) || d->n_classes < 0)
+    if (!bytes || bytes > s->in.size || (d->is_image && (n_dims != 3 || store == MU_STORE_I32)) ||
+        d->n_classes < 0)
         return damaged(s, "impossible field in the header", err);
     s->offset[r->n_fields++] = s->record_bytes;
     s->record_bytes += mu_record_pad(bytes);
@@ -60,7 +61,8 @@ static mu_status parse_header(mu_reader *r, struct record *s, mu_err *err) {
     uint8_t buf[MU_RECORD_HEAD_MAX];
     const void *p;
     if (s->in.size < MU_RECORD_HEAD + MU_RECORD_FIELD + 8 + MU_RECORD_FOOTER)
-        return MU_FAIL(err, MU_EDATA, "`%s` is too short for a record file: %" PRIu64 " bytes", s->file, s->in.size);
+        return MU_FAIL(err, MU_EDATA, "`%s` is too short for a record file: %" PRIu64 " bytes", s->file,
+                       s->in.size);
     MU_TRY(mu_infile_read(&s->in, 0, MU_RECORD_HEAD, buf, &p, err));
     const uint8_t *h = p;
     if (memcmp(h, MU_RECORD_MAGIC, 8)) {
@@ -143,7 +145,8 @@ static mu_status read_record(mu_reader *r, int64_t index, mu_record *out, mu_err
         const int32_t *v = out->field[f];
         for (int64_t i = mu_shape_count(&d->shape); i-- > 0;)
             if (v[i] < 0 || v[i] >= d->n_classes)
-                return MU_FAIL(err, MU_EDATA, "`%s` record %" PRId64 ": %s %" PRId32 " is outside 0..%" PRId64, s->file,
+                return MU_FAIL(err, MU_EDATA,
+                               "`%s` record %" PRId64 ": %s %" PRId32 " is outside 0..%" PRId64, s->file,
                                index, d->name, v[i], d->n_classes - 1);
     }
     return MU_OK;

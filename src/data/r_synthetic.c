@@ -25,11 +25,13 @@ struct synthetic {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct synthetic, shape, MU_INTS, "[3, 32, 32]", "[1,65536]", "[channels, height, width] or [features]"),
+    MU_FIELD(struct synthetic, shape, MU_INTS, "[3, 32, 32]", "[1,65536]",
+             "[channels, height, width] or [features]"),
     MU_FIELD(struct synthetic, classes, MU_INT, "10", "[1,1M]", "number of classes"),
     MU_FIELD(struct synthetic, records, MU_INT, "10000", "[1,)", "number of records"),
     MU_FIELD(struct synthetic, seed, MU_INT, "0", NULL, "another seed is another task"),
-    MU_FIELD(struct synthetic, noise, MU_FLOAT, "0.5", "[0,1]", "share of noise in a pixel; 0 shows the bare pattern"),
+    MU_FIELD(struct synthetic, noise, MU_FLOAT, "0.5", "[0,1]",
+             "share of noise in a pixel; 0 shows the bare pattern"),
     {0},
 };
 

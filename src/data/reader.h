@@ -22,7 +22,7 @@ typedef enum mu_store { MU_STORE_U8, MU_STORE_F32, MU_STORE_I32 } mu_store;
 
 typedef struct mu_data_field {
     const char *name;           // "image", "label", "features", ...
-    mu_shape    shape;          // of one record, without the batch axis, logical order: (C, H, W), (F), () for a label
+    mu_shape    shape;          // of one record, no batch axis, logical order: (C, H, W), (F), () for a label
     mu_store    store;          // how read() delivers it
     bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
     int64_t     n_classes;      // labels: classes seen or declared, 0 = unknown

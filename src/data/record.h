@@ -42,7 +42,7 @@ enum {
 static inline size_t mu_record_pad(size_t n) { return (n + 7) & ~(size_t)7; }
 
 typedef struct mu_record_progress {
-    void   (*report)(void *ctx, int64_t done, int64_t total);   // (optional, silent) every few hundred records
+    void   (*report)(void *ctx, int64_t done, int64_t total);   // (optional, silent) now and then
     void    *ctx;
     int64_t  max_bad;                   // bad records left out before giving up
     int64_t  n_written, n_bad;          // set by mu_record_write

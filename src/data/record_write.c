@@ -61,7 +61,8 @@ static void write_record(writer *w, const mu_record *rec, int64_t number) {
 static mu_status skip_bad(mu_record_progress *p, const mu_err *why, mu_err *err) {
     if (++p->n_bad > p->max_bad) {
         if (err && err->status == MU_OK) *err = *why;
-        mu_err_note(err, "bad record %" PRId64 " of this data set, %" PRId64 " are allowed", p->n_bad, p->max_bad);
+        mu_err_note(err, "bad record %" PRId64 " of this data set, %" PRId64 " are allowed", p->n_bad,
+                    p->max_bad);
         return MU_EDATA;
     }
     if (p->n_bad <= BAD_LOGGED) mu_warn("left out a bad record: %s", why->msg);
@@ -100,7 +101,8 @@ static void write_tail(writer *w, int64_t n) {
 static mu_status make_buffers(writer *w, mu_err *err) {
     for (int f = 0; f < w->r->n_fields; f++) {
         w->bytes[f] = mu_data_field_bytes(&w->r->field[f]);
-        if (!w->bytes[f] || __builtin_add_overflow(w->record_bytes, mu_record_pad(w->bytes[f]), &w->record_bytes))
+        if (!w->bytes[f] ||
+            __builtin_add_overflow(w->record_bytes, mu_record_pad(w->bytes[f]), &w->record_bytes))
             return MU_FAIL(err, MU_EUNSUPPORTED, "records are too large for a record file");
     }
     w->record = mu_alloc(w->record_bytes + 8, "data/record");

@@ -79,7 +79,8 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
 
 static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {
     if (s->o.phase != MU_TRAIN || !s->o.shuffle) return position;
-    return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records, (uint64_t)position);
+    return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records,
+                                   (uint64_t)position);
 }
 
 static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_err *err) {
@@ -94,7 +95,8 @@ static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_er
 
 // ---- filling a batch ----
 
-static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end, mu_err *err) {
+static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end,
+                            mu_err *err) {
     int64_t first = start + s->o.first_row, n = s->rows;
     *end = false;
     if (s->o.phase != MU_TRAIN) {
@@ -193,7 +195,8 @@ static mu_status auto_mean(mu_source *s, int f, mu_mean *out, mu_err *err) {
     if (!other) return mean_of_data(s, f, out, err);
     size_t n;
     const float *v = mu_source_mean(other, f, &n);
-    if (!v) return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"), "the training data has no mean to take");
+    if (!v)
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"), "the training data has no mean to take");
     if (n != (size_t)s->transform[f].c && n != record_elements(s, f))
         return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"),
                           "the training mean has %zu values, a record here %zu", n, record_elements(s, f));
@@ -232,8 +235,8 @@ static mu_status check_crop(const mu_source *s, const mu_data_field *d, mu_err *
     const int64_t *crop = s->spec.crop;
     if (crop[0] <= d->shape.d[1] && crop[1] <= d->shape.d[2]) return MU_OK;
     return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "crop"),
-                      "`crop` %" PRId64 " x %" PRId64 " is larger than the images, %" PRId64 " x %" PRId64, crop[0],
-                      crop[1], d->shape.d[1], d->shape.d[2]);
+                      "`crop` %" PRId64 " x %" PRId64 " is larger than the images, %" PRId64 " x %" PRId64,
+                      crop[0], crop[1], d->shape.d[1], d->shape.d[2]);
 }
 
 static mu_status set_field(mu_source *s, int f, mu_err *err) {
@@ -242,8 +245,8 @@ static mu_status set_field(mu_source *s, int f, mu_err *err) {
     mu_transform *t = &s->transform[f];
     bool train = s->o.phase == MU_TRAIN;
     *d = *in;
-    *t = (mu_transform){.store = in->store, .h = 1, .w = 1, .c = mu_shape_count(&in->shape), .scale = s->spec.scale,
-                        .key = mu_rng_key_make(s->o.seed, "augment")};
+    *t = (mu_transform){.store = in->store, .h = 1, .w = 1, .c = mu_shape_count(&in->shape),
+                        .scale = s->spec.scale, .key = mu_rng_key_make(s->o.seed, "augment")};
     d->store = in->store == MU_STORE_I32 ? MU_STORE_I32 : MU_STORE_F32;
     if (in->is_image) {
         t->c = in->shape.d[0], t->h = in->shape.d[1], t->w = in->shape.d[2];
@@ -295,8 +298,8 @@ static mu_status check_opts(const mu_source_opts *o, mu_err *err) {
     bool rows_ok = o->first_row >= 0 && o->n_rows >= 0 && o->first_row <= o->batch
                    && o->n_rows <= o->batch - o->first_row;
     if (o->batch >= 1 && rows_ok) return MU_OK;
-    return MU_FAIL(err, MU_EUSAGE, "rows %" PRId64 "+%" PRId64 " of a batch of %" PRId64, o->first_row, o->n_rows,
-                   o->batch);
+    return MU_FAIL(err, MU_EUSAGE, "rows %" PRId64 "+%" PRId64 " of a batch of %" PRId64, o->first_row,
+                   o->n_rows, o->batch);
 }
 
 static mu_status set_up(mu_source *s, mu_err *err) {
@@ -315,7 +318,8 @@ static mu_status set_up(mu_source *s, mu_err *err) {
     return make_slots(s, err);
 }
 
-mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *o, mu_source **out, mu_err *err) {
+mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *o, mu_source **out,
+                              mu_err *err) {
     MU_TRY(check_opts(o, err));
     mu_source *s = mu_alloc(sizeof *s, "data/source");
     if (!s) return MU_FAIL_NOMEM(err, "a data source");
@@ -334,7 +338,8 @@ mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *
     return MU_OK;
 }
 
-mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o, mu_source **out, mu_err *err) {
+mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o, mu_source **out,
+                         mu_err *err) {
     mu_source_spec spec;
     MU_TRY(mu_source_bind(b, block, &spec, err));
     return mu_source_open_spec(&spec, o, out, err);

@@ -49,7 +49,7 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     const mu_node *block;               // for the places of later findings; NULL in tests
     float       scale;
     mu_strings  mean;                   // numbers (one, or one per channel), or the word auto
-    const char *mean_file;              // raw little-endian floats: one per channel, or per element in HWC order
+    const char *mean_file;              // raw little-endian floats: one per channel, or per element (HWC)
     int64_t     crop[2];                // height, width; 0 = none
     bool        mirror;
     int64_t     limit;                  // records used, 0 = all
@@ -75,7 +75,7 @@ int              mu_source_n_fields(const mu_source *s);
 const mu_data_field *mu_source_field(const mu_source *s, int i);
 int64_t          mu_source_n_records(const mu_source *s);       // after `limit`
 
-mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);    // next batch starts there; not while started
+mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);    // next batch; not while started
 mu_status mu_source_start(mu_source *s, mu_err *err);                   // starts the prefetch thread
 void      mu_source_stop(mu_source *s);                                 // joins it; next() works inline again
 // The next batch; valid until the following call. Evaluation past the end: *out = NULL.
@@ -84,10 +84,11 @@ mu_status mu_source_next(mu_source *s, const mu_batch **out, mu_err *err);
 // The mean that is subtracted from field i, HWC order of the uncropped record; NULL = none.
 // *n is the number of channels or of the elements of a record.
 const float *mu_source_mean(const mu_source *s, int i, size_t *n);
-MU_MUST_CHECK mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err); // as mean_file reads
+// Writes it as mean_file reads it.
+MU_MUST_CHECK mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err);
 
 typedef struct mu_source_stats { int64_t n_bad; double wait_s; } mu_source_stats;
-mu_source_stats mu_source_get_stats(const mu_source *s);        // wait_s: time next() waited for the prefetcher
+mu_source_stats mu_source_get_stats(const mu_source *s); // wait_s: time next() waited for the prefetcher
 
 extern const mu_field mu_source_fields[];       // the transformation keys, for help and the reference
 

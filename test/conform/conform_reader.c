@@ -7,14 +7,17 @@
 
 #include "base/rng.h"
 
-static const mu_reader_class *class_at(size_t i) { return (const mu_reader_class *)(const void *)mu_readers.list[i]; }
+static const mu_reader_class *class_at(size_t i) {
+    return (const mu_reader_class *)(const void *)mu_readers.list[i];
+}
 
 static void test_classes_are_complete(void **ctx) {
     (void)ctx;
     assert_true(mu_readers.n > 0);
     for (size_t i = 0; i < mu_readers.n; i++) {
         const mu_reader_class *c = class_at(i);
-        if (!c->name || !c->help || !c->open || !c->read || !c->close) fail_msg("reader %zu is incomplete", i);
+        if (!c->name || !c->help || !c->open || !c->read || !c->close)
+            fail_msg("reader %zu is incomplete", i);
         assert_ptr_equal(mu_registry_find(&mu_readers, c->name), mu_readers.list[i]);
         for (const mu_field *f = c->fields; f && f->key; f++) {
             if (!f->help || !f->help[0]) fail_msg("%s.%s has no help", c->name, f->key);
@@ -58,10 +61,12 @@ static void test_random_access(void **ctx) {
         uint64_t want[SAMPLES];
         for (int i = 0; i < SAMPLES; i++) want[i] = digest(r, i);
         for (int i = SAMPLES; i-- > 0;)
-            if (digest(r, i) != want[i]) fail_msg("%s: record %d changes with the order", class_at(c)->name, i);
+            if (digest(r, i) != want[i])
+                fail_msg("%s: record %d changes with the order", class_at(c)->name, i);
         for (int i = 0; i < SAMPLES; i++)
             for (int k = 0; k < i; k++)
-                if (want[i] == want[k]) fail_msg("%s: records %d and %d are the same", class_at(c)->name, i, k);
+                if (want[i] == want[k])
+                    fail_msg("%s: records %d and %d are the same", class_at(c)->name, i, k);
         char name[200];
         mu_reader_describe(r, 1, name, sizeof name);
         assert_true(name[0] != '\0');
@@ -91,7 +96,8 @@ static void open_on(const mu_reader_class *c, const char *path) {
     }
     mu_status st = has_path ? mu_reader_open(c, state, MU_NOPOS, &r, &err) : MU_EDATA;
     if (st == MU_OK) mu_reader_close(r);        // a text format may take random bytes for a row
-    else if (has_path && !strstr(err.msg, path)) fail_msg("%s: `%s` does not name %s", c->name, err.msg, path);
+    else if (has_path && !strstr(err.msg, path))
+        fail_msg("%s: `%s` does not name %s", c->name, err.msg, path);
     mu_arena_fini(&arena);
 }
 
@@ -137,7 +143,8 @@ static void test_allocation_failures(void **ctx) {
             uint64_t now = mu_alloc_get_stats().n_live;
             if (now != live) fail_msg("%s leaks when allocation %d fails", class_at(c)->name, (int)n);
             if (st == MU_OK) break;
-            if (st != MU_ENOMEM && st != MU_EJOB) fail_msg("%s: %s for allocation %d", class_at(c)->name, err.msg, (int)n);
+            if (st != MU_ENOMEM && st != MU_EJOB)
+                fail_msg("%s: %s for allocation %d", class_at(c)->name, err.msg, (int)n);
         }
     }
 }

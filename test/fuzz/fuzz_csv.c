@@ -3,7 +3,8 @@
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const label[] = {"last", "0", "none", "kind"}, *const separator[] = {",", ";", "tab", " "};
+    static const char *const label[] = {"last", "0", "none", "kind"};
+    static const char *const separator[] = {",", ";", "tab", " "};
     static const char *const words[] = {"cat", "dog"};
     if (size < 1) return 0;
     char path[32];

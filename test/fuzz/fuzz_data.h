@@ -65,7 +65,8 @@ static inline void fuzz_reader(const char *name, const void *state) {
 }
 
 // Options of the class at their defaults; `key` set to the file.
-static inline void *fuzz_options(mu_arena *arena, const char *reader, const char *key, const char *const *path) {
+static inline void *fuzz_options(mu_arena *arena, const char *reader, const char *key,
+                                 const char *const *path) {
     const mu_plugin *p = mu_registry_find(&mu_readers, reader);
     void *state = mu_arena_alloc(arena, p->state_size + 1);
     (void)mu_bind_defaults(arena, p->fields, state, NULL);

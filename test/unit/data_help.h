@@ -56,11 +56,12 @@ static inline const char *write_file(const char *name, const void *bytes, size_t
         mu_status st_ = (call);                                                                    \
         if (st_ != MU_OK) fail_msg("%s: %s: %s", #call, mu_status_name(st_), (err)->msg);          \
     } while (0)
-#define assert_status(call, want, err)                                                             \
-    do {                                                                                           \
-        mu_status st_ = (call);                                                                    \
-        if (st_ != (want))                                                                         \
-            fail_msg("%s: got %s (%s), want %s", #call, mu_status_name(st_), (err)->msg, mu_status_name(want)); \
+#define assert_status(call, want, err)                                                                       \
+    do {                                                                                                     \
+        mu_status st_ = (call);                                                                              \
+        if (st_ != (want))                                                                                   \
+            fail_msg("%s: got %s (%s), want %s", #call, mu_status_name(st_), (err)->msg,                     \
+                     mu_status_name(want));                                                                  \
     } while (0)
 #define assert_says(err, text)                                                                     \
     do {                                                                                           \
@@ -68,8 +69,8 @@ static inline const char *write_file(const char *name, const void *bytes, size_t
     } while (0)
 
 // Big-endian idx file: type, dims, then bytes.
-static inline const char *write_idx(const char *name, int type, int n_dims, const uint32_t *dim, const void *data,
-                                    size_t n) {
+static inline const char *write_idx(const char *name, int type, int n_dims, const uint32_t *dim,
+                                    const void *data, size_t n) {
     uint8_t *b = malloc(4 + 4 * (size_t)n_dims + n);
     b[0] = b[1] = 0, b[2] = (uint8_t)type, b[3] = (uint8_t)n_dims;
     for (int i = 0; i < n_dims; i++)
@@ -144,7 +145,8 @@ static inline const char *sample_cifar(void) {
         rec[i][0] = (uint8_t)(i % 10);
         for (int k = 0; k < 3072; k++) rec[i][1 + k] = pixel_of(i, k);
     }
-    const char *a = write_file("a.bin", rec, 5 * 3073), *b = write_file("b.bin", rec[5], (SAMPLES - 5) * 3073);
+    const char *a = write_file("a.bin", rec, 5 * 3073);
+    const char *b = write_file("b.bin", rec[5], (SAMPLES - 5) * 3073);
     return yaml_of("{reader: cifar, files: [%s, %s]}", a, b);
 }
 
@@ -166,7 +168,9 @@ static inline const char *write_png(const char *name, int w, int h, int channels
 static inline const char *sample_image_folder(void) {
     uint8_t px[4 * 5 * 3];
     char name[64];
-    mkdir(test_path("images"), 0777), mkdir(test_path("images/ant"), 0777), mkdir(test_path("images/bee"), 0777);
+    mkdir(test_path("images"), 0777);
+    mkdir(test_path("images/ant"), 0777);
+    mkdir(test_path("images/bee"), 0777);
     for (int i = 0; i < SAMPLES; i++) {
         for (int k = 0; k < 60; k++) px[k] = pixel_of(i, k);
         snprintf(name, sizeof name, "images/%s/%02d.png", i < 7 ? "ant" : "bee", i);
@@ -181,7 +185,8 @@ static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "idx")) return sample_idx();
     if (!strcmp(reader, "cifar")) return sample_cifar();
     if (!strcmp(reader, "csv")) return sample_csv();
-    if (!strcmp(reader, "synthetic")) return yaml_of("{reader: synthetic, shape: [2, 5, 4], records: %d}", SAMPLES);
+    if (!strcmp(reader, "synthetic"))
+        return yaml_of("{reader: synthetic, shape: [2, 5, 4], records: %d}", SAMPLES);
 #ifdef MU_HAVE_PNG
     if (!strcmp(reader, "image_folder")) return sample_image_folder();
 #endif

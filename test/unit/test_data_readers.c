@@ -111,26 +111,31 @@ static void test_idx_damage(void **ctx) {
     uint8_t buf[1024];
     sample_idx();
     size_t n = load(test_path("im.idx"), buf, sizeof buf);
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n - 1)), MU_EDATA, "ends in record 11");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n - 1)), MU_EDATA,
+               "ends in record 11");
     open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, 7)), MU_EDATA, "too short");
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n + 1)), MU_EDATA, "behind its last record");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n + 1)), MU_EDATA,
+               "behind its last record");
     buf[0] = 1;
     open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
     buf[0] = 0, buf[2] = 0x0b;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EUNSUPPORTED, "element type 0b");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EUNSUPPORTED,
+               "element type 0b");
     buf[2] = 8, buf[3] = 9;
     open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
     buf[3] = 3;
     for (int i = 4; i < 16; i++) buf[i] = 0xff;         // 2^96 bytes
     uint64_t calls = mu_alloc_get_stats().peak_bytes;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "declares 4294967295 records");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
+               "declares 4294967295 records");
     assert_true(mu_alloc_get_stats().peak_bytes < calls + (1 << 20));
     for (int i = 4; i < 16; i++) buf[i] = i % 4 ? 0 : 0x80;     // sizes whose product wraps to 0
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "declares 2147483648 records");
+    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
+               "declares 2147483648 records");
     for (int i = 4; i < 8; i++) buf[i] = 0;
     open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is empty");
-    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), test_path("im.idx")), MU_EDATA,
-               "holds no labels");
+    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), test_path("im.idx")),
+               MU_EDATA, "holds no labels");
     const char *few = write_idx("few", 8, 1, (uint32_t[]){3}, "abc", 3);
     open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), few), MU_EDATA,
                "3 labels for 12 records");
@@ -142,8 +147,11 @@ static void test_idx_label_range(void **ctx) {
     mu_reader *r;
     mu_err err = {0};
     sample_idx();
-    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s, labels: %s, classes: 3}", test_path("im.idx"),
-                                      test_path("la.idx")), &r, &err), &err);
+    assert_ok(reader_open(&b,
+                          yaml_of("{reader: idx, images: %s, labels: %s, classes: 3}", test_path("im.idx"),
+                                  test_path("la.idx")),
+                          &r, &err),
+              &err);
     read_ok(r, 2);
     read_fails(r, 3, "record 3: label 3 is outside 0..2");
     mu_reader_close(r);
@@ -209,7 +217,9 @@ static void test_cifar(void **ctx) {
                "breaks off in record 2");
     open_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 0)), MU_EDATA, "holds no records");
     buf[3073] = 10;
-    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s}", write_file("x", buf, sizeof buf)), &r, &err), &err);
+    assert_ok(
+        reader_open(&b, yaml_of("{reader: cifar, files: %s}", write_file("x", buf, sizeof buf)), &r, &err),
+        &err);
     read_fails(r, 1, "record 1: label 10 is outside 0..9");
     mu_reader_close(r);
     block_fini(&b);
@@ -228,7 +238,9 @@ static void test_cifar100(void **ctx) {
     assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 99);
     mu_reader_close(r);
     block_fini(&b);
-    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s, label_bytes: 2, coarse: true}", p), &r, &err), &err);
+    assert_ok(
+        reader_open(&b, yaml_of("{reader: cifar, files: %s, label_bytes: 2, coarse: true}", p), &r, &err),
+        &err);
     assert_int_equal(r->field[1].n_classes, 20);
     assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 19);
     mu_reader_close(r);
@@ -253,7 +265,7 @@ static void test_csv_values(void **ctx) {
         mu_record rec = read_ok(r, i);
         const float *v = rec.field[0];
         assert_true(v[0] == (float)i + 0.5f && v[1] == (float)(i * i) && v[2] == -1e-2f);
-        assert_int_equal(*(const int32_t *)rec.field[1], i % 3 ? 1 : 0);       // `cat, big` sorts before `dog`
+        assert_int_equal(*(const int32_t *)rec.field[1], i % 3 ? 1 : 0); // `cat, big` sorts before `dog`
     }
     mu_reader_close(r);
     block_fini(&b);
@@ -391,8 +403,8 @@ static void test_image_damage(void **ctx) {
     mu_reader_close(r);
     block_fini(&b);
     list = "x.png\n";
-    open_fails(yaml_of("{reader: image_folder, list: %s}", write_file("list.txt", list, strlen(list))), MU_EDATA,
-               "line 1: expected a path and a label");
+    open_fails(yaml_of("{reader: image_folder, list: %s}", write_file("list.txt", list, strlen(list))),
+               MU_EDATA, "line 1: expected a path and a label");
     mkdir(test_path("none"), 0777);
     open_fails(yaml_of("{reader: image_folder, root: %s}", test_path("none")), MU_EDATA, "holds no images");
     open_fails("{reader: image_folder}", MU_EJOB, "needs `root` or `list`");

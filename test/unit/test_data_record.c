@@ -39,7 +39,8 @@ static void test_round_trip(void **ctx) {
         assert_ok(reader_open(&b, yaml, &r, &err), &err);
         assert_ok(mu_record_write(r, test_path("copy.rec"), &p, &err), &err);
         assert_int_equal(p.n_written, SAMPLES);
-        assert_ok(reader_open(&b2, yaml_of("{reader: record, file: %s}", test_path("copy.rec")), &copy, &err), &err);
+        assert_ok(reader_open(&b2, yaml_of("{reader: record, file: %s}", test_path("copy.rec")), &copy, &err),
+                  &err);
         assert_int_equal(copy->n_records, SAMPLES);
         assert_int_equal(copy->n_fields, r->n_fields);
         for (int f = 0; f < r->n_fields; f++) same_field(&copy->field[f], &r->field[f]);
@@ -92,7 +93,8 @@ static void test_every_flipped_bit_is_seen(void **ctx) {
         bytes[i] ^= (uint8_t)(1u << (i % 8));
     }
     for (size_t cut = 0; cut < n; cut += 3)
-        if (accepted(write_file("cut.rec", bytes, cut), &n_bad)) fail_msg("accepted after %zu of %zu bytes", cut, n);
+        if (accepted(write_file("cut.rec", bytes, cut), &n_bad))
+            fail_msg("accepted after %zu of %zu bytes", cut, n);
     assert_true(accepted(write_file("cut.rec", bytes, n), &n_bad));
     free(bytes);
 }
@@ -142,8 +144,11 @@ static void test_write_skips_bad_records(void **ctx) {
     mu_reader *r;
     mu_err err = {0};
     mu_record_progress p = {.max_bad = 2};
-    assert_ok(reader_open(&b, yaml_of("{reader: csv, header: 'no', file: %s}", write_file("bad.csv", text, strlen(text))),
-                          &r, &err), &err);
+    assert_ok(reader_open(
+                  &b,
+                  yaml_of("{reader: csv, header: 'no', file: %s}", write_file("bad.csv", text, strlen(text))),
+                  &r, &err),
+              &err);
     assert_ok(mu_record_write(r, test_path("some.rec"), &p, &err), &err);
     assert_int_equal(p.n_written, 3);
     assert_int_equal(p.n_bad, 2);

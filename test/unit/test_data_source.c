@@ -131,7 +131,8 @@ static const char *augmented(void) {
 static void same_batch(const mu_batch *a, const mu_batch *b) {
     assert_int_equal(a->first, b->first);
     assert_int_equal(a->n, b->n);
-    for (int f = 0; f < 2; f++) assert_memory_equal(a->field[f].data, b->field[f].data, mu_tensor_count(&a->field[f]) * 4);
+    for (int f = 0; f < 2; f++)
+        assert_memory_equal(a->field[f].data, b->field[f].data, mu_tensor_count(&a->field[f]) * 4);
 }
 
 static void test_prefetch_equals_inline(void **ctx) {
@@ -173,14 +174,20 @@ static void test_seek_resumes_exactly(void **ctx) {
 
 // ---- transformation ----
 
-static float cifar_pixel(int record, int y, int x, int c) { return (float)pixel_of(record, c * 1024 + y * 32 + x); }
+static float cifar_pixel(int record, int y, int x, int c) {
+    return (float)pixel_of(record, c * 1024 + y * 32 + x);
+}
 
 static void test_centre_crop_mean_and_scale(void **ctx) {
     (void)ctx;
     sample_cifar();
     stream t;
-    stream_open(&t, yaml_of("{reader: cifar, files: [%s, %s], mean: [1, 2, 3], crop: [30, 28], mirror: true, scale: 0.25}",
-                            test_path("a.bin"), test_path("b.bin")), opts(SAMPLES, MU_TEST));
+    stream_open(
+        &t,
+        yaml_of(
+            "{reader: cifar, files: [%s, %s], mean: [1, 2, 3], crop: [30, 28], mirror: true, scale: 0.25}",
+            test_path("a.bin"), test_path("b.bin")),
+        opts(SAMPLES, MU_TEST));
     const mu_data_field *d = mu_source_field(t.s, 0);
     assert_int_equal(d->shape.d[1], 30);
     assert_int_equal(d->shape.d[2], 28);
@@ -192,7 +199,8 @@ static void test_centre_crop_mean_and_scale(void **ctx) {
             for (int x = 0; x < 28; x++)
                 for (int c = 0; c < 3; c++, v++) {
                     float want = (cifar_pixel(i, y + 1, x + 2, c) - (float)(c + 1)) * 0.25f;
-                    if (*v != want) fail_msg("record %d (%d, %d, %d): %g, want %g", i, y, x, c, (double)*v, (double)want);
+                    if (*v != want)
+                        fail_msg("record %d (%d, %d, %d): %g, want %g", i, y, x, c, (double)*v, (double)want);
                 }
     stream_close(&t);
 }
@@ -204,7 +212,8 @@ static void test_random_crop_and_mirror(void **ctx) {
     for (int i = 0; i < 20; i++) px[i] = (uint8_t)(i * i);
     const char *p = write_idx("one.idx", 8, 3, (uint32_t[]){1, 5, 4}, px, sizeof px);
     stream t;
-    stream_open(&t, yaml_of("{reader: idx, images: %s, crop: 3, mirror: true, mean: 1}", p), opts(1, MU_TRAIN));
+    stream_open(&t, yaml_of("{reader: idx, images: %s, crop: 3, mirror: true, mean: 1}", p),
+                opts(1, MU_TRAIN));
     int seen[3][2][2] = {{{0}}};
     for (int s = 0; s < 600; s++) {
         const float *v = next(&t)->field[0].f;
@@ -230,7 +239,8 @@ static void test_auto_mean(void **ctx) {
     (void)ctx;
     stream train, test;
     sample_cifar();
-    const char *yaml = yaml_of("{reader: cifar, files: [%s, %s], mean: auto}", test_path("a.bin"), test_path("b.bin"));
+    const char *yaml =
+        yaml_of("{reader: cifar, files: [%s, %s], mean: auto}", test_path("a.bin"), test_path("b.bin"));
     stream_open(&train, yaml, opts(SAMPLES, MU_TRAIN));
     size_t n;
     const float *mean = mu_source_mean(train.s, 0, &n);
@@ -245,15 +255,19 @@ static void test_auto_mean(void **ctx) {
     o.mean_of = train.s;
     stream_open(&test, yaml_of("{reader: cifar, files: %s, mean: auto, limit: 1}", test_path("a.bin")), o);
     const float *v = next(&test)->field[0].f;
-    for (int e = 0; e < 3072; e++) assert_true(v[e] == cifar_pixel(0, e / 3 / 32, e / 3 % 32, e % 3) - mean[e]);
+    for (int e = 0; e < 3072; e++)
+        assert_true(v[e] == cifar_pixel(0, e / 3 / 32, e / 3 % 32, e % 3) - mean[e]);
     stream_close(&test);
     // through a file
     mu_err err = {0};
     assert_ok(mu_source_save_mean(train.s, test_path("mean.f32"), &err), &err);
-    stream_open(&test, yaml_of("{reader: cifar, files: %s, mean_file: %s}", test_path("a.bin"), test_path("mean.f32")),
-                opts(1, MU_TEST));
+    stream_open(
+        &test,
+        yaml_of("{reader: cifar, files: %s, mean_file: %s}", test_path("a.bin"), test_path("mean.f32")),
+        opts(1, MU_TEST));
     v = next(&test)->field[0].f;
-    for (int e = 0; e < 3072; e++) assert_true(v[e] == cifar_pixel(0, e / 3 / 32, e / 3 % 32, e % 3) - mean[e]);
+    for (int e = 0; e < 3072; e++)
+        assert_true(v[e] == cifar_pixel(0, e / 3 / 32, e / 3 % 32, e % 3) - mean[e]);
     stream_close(&test);
     stream_close(&train);
 }
@@ -265,7 +279,8 @@ static const char *with_bad(int n, int n_bad, const char *options) {
     static char text[65536];
     size_t at = 0;
     for (int i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, i % 7 == 3 && i / 7 < n_bad ? "oops,%d\n" : "%d,1\n", i);
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               i % 7 == 3 && i / 7 < n_bad ? "oops,%d\n" : "%d,1\n", i);
     return yaml_of("{reader: csv, header: 'no', file: %s%s}", write_file("bad.csv", text, at), options);
 }
 
@@ -324,7 +339,8 @@ static void test_too_many_bad_records_stop(void **ctx) {
     for (int i = 0; i < 10; i++) next(&t);
     stream_close(&t);
     const char *none = "x,1\ny,2\n";
-    stream_open(&t, yaml_of("{reader: csv, header: 'no', file: %s}", write_file("none.csv", none, strlen(none))),
+    stream_open(&t,
+                yaml_of("{reader: csv, header: 'no', file: %s}", write_file("none.csv", none, strlen(none))),
                 opts(1, MU_TRAIN));
     assert_status(mu_source_next(t.s, &b, &err), MU_EDATA, &err);
     assert_says(&err, "none of the 2 records is good");
