@@ -366,7 +366,7 @@ static void test_kill_9(void **state) {
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) save_for_ever(dir, last + 1);
-        usleep((useconds_t)(next_random(&seed) % 20000));
+        usleep((useconds_t)(next_random(&seed) % 60000));
         kill(child, SIGKILL);
         int how;
         assert_int_equal(waitpid(child, &how, 0), child);
