@@ -38,12 +38,18 @@ static struct disk {
     int n;
 } disk;
 
+static void copy_path(char out[300], const char *path) {
+    size_t n = strlen(path);
+    if (n >= 300) fail_msg("path of %zu bytes", n);
+    memmove(out, path, n + 1);
+}
+
 static void add_pending(enum kind kind, const char *path, const char *from) {
     if (disk.n == MAX_PENDING) fail_msg("more than %d pending operations", MAX_PENDING);
     pending *p = &disk.list[disk.n++];
     *p = (pending){.kind = kind, .old_size = -1};
-    snprintf(p->path, sizeof p->path, "%s", path);
-    snprintf(p->from, sizeof p->from, "%s", from);
+    copy_path(p->path, path);
+    copy_path(p->from, from);
 }
 
 static bool parent_is(const char *path, const char *dir) {
