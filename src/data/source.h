@@ -75,7 +75,8 @@ int              mu_source_n_fields(const mu_source *s);
 const mu_data_field *mu_source_field(const mu_source *s, int i);
 int64_t          mu_source_n_records(const mu_source *s);       // after `limit`
 
-mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);    // next batch; not while started
+// The next batch starts at this sample number. Not while started.
+mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);
 mu_status mu_source_start(mu_source *s, mu_err *err);                   // starts the prefetch thread
 void      mu_source_stop(mu_source *s);                                 // joins it; next() works inline again
 // The next batch; valid until the following call. Evaluation past the end: *out = NULL.
