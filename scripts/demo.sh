@@ -11,9 +11,6 @@ echo "Training LeNet on Fashion-MNIST: $build/muster train $job" >&2
 result=$("$build/muster" train "$job" --json)
 
 field() { printf '%s' "$result" | tr ',{}' '\n\n\n' | sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\"]*\)\"\{0,1\} *\$/\1/p" | head -n 1; }
-model=$(field model)
-run=${model%/checkpoints/*}
-run=${run%/*.safetensors}
+run=$(field run)
 printf '\ntest accuracy   %.4f\nsamples/s       %.0f   (training took %.0f s)\nrun folder      %s\nnext            %s\n' \
-    "$(field test_accuracy)" "$(field samples_per_s)" "$(field wall_s)" "$run" \
-    "$build/muster test $run"
+    "$(field test_accuracy)" "$(field samples_per_s)" "$(field wall_s)" "$run" "$build/muster test $run"

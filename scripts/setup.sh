@@ -63,7 +63,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-known() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+known() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[!\(]* ]]; }
 
 required=() optional=()
 declare -A purpose
@@ -80,27 +80,38 @@ missing=("${required[@]}" "${optional[@]}")
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
-apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+
+# apt-get's pages of text are for people only when it fails.
+apt_get() {
+    local log
+    log=$(mktemp)
+    if "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@" >"$log" 2>&1; then
+        rm -f "$log"
+        return
+    fi
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    return 1
+}
 
 install_missing() {
     if [ ${#as_root[@]} -gt 0 ] && ! command -v sudo >/dev/null; then
         say "setup.sh: packages can be installed only as root or with sudo"
         return 1
     fi
-    local p fresh=
-    for p in "${missing[@]}"; do known "$p" || fresh=no; done
-    if [ "$fresh" = no ]; then
+    local p list=() stale=
+    for p in "${missing[@]}"; do known "$p" || stale=yes; done
+    if [ -n "$stale" ]; then
         say "setup.sh: apt-get update"
-        "${as_root[@]}" "${apt[@]}" update >&2 || say "setup.sh: apt-get update failed; trying with the lists there are"
+        apt_get update || say "setup.sh: apt-get update failed; trying with the lists there are"
     fi
-    local list=()
     for p in "${missing[@]}"; do if known "$p"; then list+=("$p"); fi; done
     [ ${#list[@]} -gt 0 ] || return 1
     say "setup.sh: installing ${list[*]}"
+    apt_get install --no-install-recommends "${list[@]}" && return
     # Lists older than the mirror name files that are gone: update once and try again.
-    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "${list[@]}" >&2 && return
-    "${as_root[@]}" "${apt[@]}" update >&2 &&
-        "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "${list[@]}" >&2
+    say "setup.sh: apt-get update, then once more"
+    apt_get update && apt_get install --no-install-recommends "${list[@]}"
 }
 
 if [ -z "$check_only" ]; then

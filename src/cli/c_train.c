@@ -22,7 +22,7 @@ static const mu_opt options[] = {
     MU_OPT_KEY("protocol", "P", "cluster.protocol", "synchronisation of learners"),
     MU_OPT_KEY("seed", "N", "seed", "seed of every random draw"),
     MU_OPT_KEY("deadline", "T", "train.deadline", "stop after this time, e.g. 90s, 15m, 2h"),
-    MU_OPT(struct train, resume, "resume", MU_OPT_MAYBE_FOLDER, "[RUN]", "go on with this run, or with the newest of this job"),
+    MU_OPT(struct train, resume, "resume", MU_OPT_MAYBE_FOLDER, "RUN", "go on with this run, or with the newest of this job"),
     MU_OPT(struct train, out, "out", MU_OPT_FOLDER, "FOLDER", "run folder; runs/NAME-ID when not given"),
     {0},
 };

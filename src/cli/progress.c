@@ -201,7 +201,7 @@ static void cell(line *l, int width, const char *fmt, double v) {
     if (!isnan(v)) {
         if (!strcmp(fmt, "time")) mu_format_time(text, sizeof text, v);
         else if (!strcmp(fmt, "fixed")) snprintf(text, sizeof text, "%.6f", v);
-        else snprintf(text, sizeof text, "%.4g", v);
+        else snprintf(text, sizeof text, fabs(v - round(v)) < 0.01 ? "%.0f" : "%.2f", v); // batches cross epoch ends
     }
     add(l, "%*s", width, text);
 }
@@ -211,7 +211,7 @@ void mu_progress_add_row(mu_progress *p, const mu_progress_row *r) {
     line l = {.n = 0};
     if (!p->table) add(&l, "%5s%12s%12s%10s%10s\n", "epoch", "train_loss", "valid_loss", "accuracy", "time");
     p->table = true;
-    cell(&l, 5, "short", r->epoch);
+    cell(&l, 5, "epoch", r->epoch);
     cell(&l, 12, "fixed", r->train_loss);
     cell(&l, 12, "fixed", r->valid_loss);
     cell(&l, 10, "fixed", r->accuracy);
