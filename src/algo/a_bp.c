@@ -8,4 +8,5 @@ static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
     return mu_net_backward(net, s, err);
 }
 
-const mu_algo_class mu_algo_bp = {.name = "bp", .help = "back-propagation for feed-forward nets", .step = step};
+const mu_algo_class mu_algo_bp = {
+    .name = "bp", .help = "back-propagation for feed-forward nets", .step = step};

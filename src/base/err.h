@@ -68,7 +68,8 @@ void mu_err_note(mu_err *err, const char *fmt, ...) MU_PRINTF(2, 3); // context;
 
 #define MU_NOPOS ((mu_srcpos){0})
 #define MU_FAIL(err, status, ...) mu_err_report((err), (status), __FILE__, __LINE__, MU_NOPOS, __VA_ARGS__)
-#define MU_FAIL_AT(err, status, pos, ...) mu_err_report((err), (status), __FILE__, __LINE__, (pos), __VA_ARGS__)
+#define MU_FAIL_AT(err, status, pos, ...)                                                                    \
+    mu_err_report((err), (status), __FILE__, __LINE__, (pos), __VA_ARGS__)
 #define MU_FAIL_NOMEM(err, what) MU_FAIL((err), MU_ENOMEM, "out of memory for %s", (what))
 
 // The only two macros that hide a jump.

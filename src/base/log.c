@@ -50,7 +50,8 @@ void mu_log(mu_log_level level, const char *fmt, ...) {
         if (atomic_load(&as_json)) {
             char body[2100];
             escape(body, sizeof body, text);
-            n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp, names[level], body);
+            n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp,
+                         names[level], body);
         } else {
             n = snprintf(line, sizeof line, "%s%s%s\n", level == MU_LOG_INFO ? "" : names[level],
                          level == MU_LOG_INFO ? "" : ": ", text);

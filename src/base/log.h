@@ -15,7 +15,8 @@ typedef enum mu_log_level { MU_LOG_ERROR, MU_LOG_WARN, MU_LOG_INFO, MU_LOG_DEBUG
 void mu_log_set_level(mu_log_level level);  // stderr shows up to this level; default info
 void mu_log_set_json(bool on);              // --log-format=json
 void mu_log_set_file(int fd);               // all levels are appended there too, -1 = none; borrowed
-void mu_log_set_before(void (*erase)(void));// called before a line goes to stderr: the progress line goes away
+void mu_log_set_before(
+    void (*erase)(void)); // called before a line goes to stderr: the progress line goes away
 void mu_log(mu_log_level level, const char *fmt, ...) MU_PRINTF(2, 3);
 
 #define mu_warn(...) mu_log(MU_LOG_WARN, __VA_ARGS__)

@@ -37,7 +37,12 @@ typedef struct mu_ints    { size_t n; const int64_t *v; } mu_ints;
 typedef struct mu_floats  { size_t n; const float *v; } mu_floats;
 typedef struct mu_strings { size_t n; const char *const *v; } mu_strings;
 
-typedef enum mu_interval_unit { MU_EVERY_NEVER, MU_EVERY_STEP, MU_EVERY_EPOCH, MU_EVERY_SECOND } mu_interval_unit;
+typedef enum mu_interval_unit {
+    MU_EVERY_NEVER,
+    MU_EVERY_STEP,
+    MU_EVERY_EPOCH,
+    MU_EVERY_SECOND
+} mu_interval_unit;
 typedef struct mu_interval { mu_interval_unit unit; double n; } mu_interval;
 
 typedef struct mu_class_ref {           // a chosen plug-in with its bound fields
@@ -50,7 +55,7 @@ typedef struct mu_field {
     mu_field_type type;
     size_t        offset;       // into the plug-in's state
     const char   *def;          // default as the job would write it; NULL = must be given
-    const char   *range;        // numbers: "[0,1)", "(0,)", "[1,1k]"; NULL or "" = any. Lists: of each element
+    const char *range; // numbers: "[0,1)", "(0,)", "[1,1k]"; NULL or "" = any. Lists: of each element
     const char   *choices;      // MU_ENUM: "max|average"; MU_CLASS: registry kind ("schedule")
     const char   *help;         // one line, lower case, no final period
 } mu_field;

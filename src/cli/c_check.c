@@ -37,10 +37,15 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 }
 
 const mu_verb_class mu_verb_check = {
-    .name = "check", .help = "check a job file completely, without training",
-    .usage = "JOB [options]", .example = "muster check lenet.yaml",
+    .name = "check",
+    .help = "check a job file completely, without training",
+    .usage = "JOB [options]",
+    .example = "muster check lenet.yaml",
     .about = "Parses the file, opens the data, builds the net for every phase and reports every problem\n"
              "with its line, column and the nearest valid word. Exit code 3 when there are any.",
-    .args = {.common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = 1, .words_are = "a job file"},
+    .args = {.common = MU_COMMON_SET | MU_COMMON_JSON,
+             .min_words = 1,
+             .max_words = 1,
+             .words_are = "a job file"},
     .run = run,
 };

@@ -16,10 +16,12 @@
 struct predict { const char *model, *layer, *out; bool raw; };
 
 static const mu_opt options[] = {
-    MU_OPT(struct predict, model, "model", MU_OPT_FILE, "FILE", "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT(struct predict, model, "model", MU_OPT_FILE, "FILE",
+           "parameters: .safetensors file, checkpoint or run folder"),
     MU_OPT(struct predict, layer, "layer", MU_OPT_TEXT, "NAME", "whose output; the last one when not given"),
     MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
-    MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL, "all values of the layer instead of class and probability"),
+    MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL,
+           "all values of the layer instead of class and probability"),
     {0},
 };
 
@@ -60,10 +62,13 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     if (found && !found->out[0].n_uses) { *out = found; return MU_OK; }
     if (found) { // its memory may be used again before the pass ends
         MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name);
-        mu_err_hint(err, "Add a layer that is excluded from training and takes `%s`, such as `flatten`.", found->name);
+        mu_err_hint(err, "Add a layer that is excluded from training and takes `%s`, such as `flatten`.",
+                    found->name);
         return MU_EUSAGE;
     }
-    MU_FAIL(err, MU_EUSAGE, name ? "no layer `%s` in phase predict" : "no layer with an output in phase predict%s", name ? name : "");
+    MU_FAIL(err, MU_EUSAGE,
+            name ? "no layer `%s` in phase predict" : "no layer with an output in phase predict%s",
+            name ? name : "");
     const char *near = name ? mu_nearest(name, names, n) : NULL;
     if (near) mu_err_hint(err, "Did you mean `%s`?", near);
     return MU_EUSAGE;
@@ -75,11 +80,13 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");
-    if (v->out && !(w.out = fopen(v->out, "w"))) return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    if (v->out && !(w.out = fopen(v->out, "w")))
+        return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
     if (!v->raw) fputs("sample,class,probability\n", w.out);
     mu_scores sc;
     mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
-    if (v->out && fclose(w.out) && st == MU_OK) st = MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    if (v->out && fclose(w.out) && st == MU_OK)
+        st = MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
     return st;
 }
 
@@ -97,8 +104,15 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 }
 
 const mu_verb_class mu_verb_predict = {
-    .name = "predict", .help = "class and probability for each sample, as CSV", .state_size = sizeof(struct predict),
-    .usage = "RUN|JOB [options]", .example = "muster predict runs/lenet-0abc12 > answers.csv",
-    .args = {.options = options, .common = MU_COMMON_SET, .min_words = 1, .max_words = 1, .words_are = "a run folder or a job file"},
+    .name = "predict",
+    .help = "class and probability for each sample, as CSV",
+    .state_size = sizeof(struct predict),
+    .usage = "RUN|JOB [options]",
+    .example = "muster predict runs/lenet-0abc12 > answers.csv",
+    .args = {.options = options,
+             .common = MU_COMMON_SET,
+             .min_words = 1,
+             .max_words = 1,
+             .words_are = "a run folder or a job file"},
     .run = run,
 };

@@ -11,14 +11,16 @@
 struct test { const char *model, *on; };
 
 static const mu_opt options[] = {
-    MU_OPT(struct test, model, "model", MU_OPT_FILE, "FILE", "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT(struct test, model, "model", MU_OPT_FILE, "FILE",
+           "parameters: .safetensors file, checkpoint or run folder"),
     MU_OPT_ONE_OF(struct test, on, "on", "test|validation", "which data of the job; test when not given"),
     MU_OPT_KEY("batch-size", "N", "test.batch", "samples per forward pass"),
     {0},
 };
 
 static void print(const mu_args *a, const mu_scores *sc) {
-    fprintf(stderr, "%" PRId64 " samples in %.2f s (%.0f samples/s)\n", sc->samples, sc->seconds, (double)sc->samples / sc->seconds);
+    fprintf(stderr, "%" PRId64 " samples in %.2f s (%.0f samples/s)\n", sc->samples, sc->seconds,
+            (double)sc->samples / sc->seconds);
     if (!a->json) {
         for (int i = 0; i < sc->n; i++) printf("%s %.6g\n", sc->name[i], sc->value[i]);
         return;
@@ -41,7 +43,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     mu_session_phase *p = st != MU_OK ? NULL : phase == MU_TEST ? &s->test : &s->validation;
     if (p && !p->net) {
-        st = MU_FAIL_AT(err, MU_EJOB, job->data ? job->data->pos : MU_NOPOS, "the job has no `data.%s`", mu_phase_name(phase));
+        st = MU_FAIL_AT(err, MU_EJOB, job->data ? job->data->pos : MU_NOPOS, "the job has no `data.%s`",
+                        mu_phase_name(phase));
         mu_err_hint(err, "Add it, or choose other data with `--on`.");
     }
     if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, err);
@@ -53,8 +56,15 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 }
 
 const mu_verb_class mu_verb_test = {
-    .name = "test", .help = "evaluate a trained net on its test data", .state_size = sizeof(struct test),
-    .usage = "RUN|JOB [options]", .example = "muster test runs/lenet-0abc12\nmuster test lenet.yaml --model lenet.safetensors",
-    .args = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = 1, .words_are = "a run folder or a job file"},
+    .name = "test",
+    .help = "evaluate a trained net on its test data",
+    .state_size = sizeof(struct test),
+    .usage = "RUN|JOB [options]",
+    .example = "muster test runs/lenet-0abc12\nmuster test lenet.yaml --model lenet.safetensors",
+    .args = {.options = options,
+             .common = MU_COMMON_SET | MU_COMMON_JSON,
+             .min_words = 1,
+             .max_words = 1,
+             .words_are = "a run folder or a job file"},
     .run = run,
 };

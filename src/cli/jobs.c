@@ -27,7 +27,8 @@ static void show(const mu_args *a, const mu_job *job) {
     if (a->json) mu_diags_print_json(&job->diags, stdout);
 }
 
-mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job, mu_session **out, mu_err *err) {
+mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job,
+                      mu_session **out, mu_err *err) {
     char path[MU_FS_PATH];
     if (mu_cli_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else snprintf(path, sizeof path, "%s", word);

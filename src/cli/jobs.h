@@ -11,7 +11,8 @@
 // `word` is a job file, or a run folder (then its job.yaml). Loads it with the --set edits, opens the
 // session, prints all problems. MU_EJOB comes back with err->msg empty when they were printed.
 // *job is set whenever it could be read; the caller destroys it after closing the session.
-mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job, mu_session **out, mu_err *err);
+mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job,
+                      mu_session **out, mu_err *err);
 
 // Parameters for test and predict: --model if given, else the run folder's best or newest checkpoint.
 mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, mu_err *err);

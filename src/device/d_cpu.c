@@ -130,7 +130,8 @@ mu_status mu_device_check_build(mu_err *err) {
 #undef NEED
 #endif
     if (!missing) return MU_OK;
-    MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", missing);
+    MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it",
+            missing);
     mu_err_hint(err, "Build on this machine, or with -DMUSTER_ARCH=x86-64-v2 for any processor since 2009.");
     return MU_EUNSUPPORTED;
 }

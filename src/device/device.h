@@ -22,7 +22,7 @@ typedef struct mu_device mu_device;
 typedef struct mu_device_class {
     const char *name, *help;
     void      (*props)(const mu_device *d, mu_device_props *out);
-    void     *(*alloc)(mu_device *d, size_t size, const char *tag);     // zeroed, page aligned; NULL = no memory
+    void *(*alloc)(mu_device *d, size_t size, const char *tag); // zeroed, page aligned; NULL = no memory
     void      (*free)(mu_device *d, void *p);
     void      (*copy)(mu_device *d, void *dst, const void *src, size_t size);
 } mu_device_class;
@@ -33,6 +33,7 @@ mu_device *mu_device_cpu(void);                 // always there
 // Does this processor have the instructions the program was built for? MU_EUNSUPPORTED names the missing one.
 mu_status mu_device_check_build(mu_err *err);
 double mu_device_cpu_peak_gflops(void);         // one core, measured once (about 20 ms), then remembered
-double mu_device_cpu_stream_gbs(void);          // one core, read+write of a block larger than the caches, measured once
+double
+mu_device_cpu_stream_gbs(void); // one core, read+write of a block larger than the caches, measured once
 
 #endif

@@ -35,12 +35,13 @@ mu_class_ref mu_bind_class(mu_binder *b, const mu_node *node, mu_srcpos where, c
                            const char *const *other_keys, size_t n_other);
 
 // Defaults only, e.g. for tests and for classes used without a job. False when a field has no default.
-bool mu_bind_defaults(mu_arena *arena, const mu_field *fields, void *out, const mu_registry *const *registries);
+bool mu_bind_defaults(mu_arena *arena, const mu_field *fields, void *out,
+                      const mu_registry *const *registries);
 
 // Checks one value the way mu_bind does; for other places that read field-like text (command line).
 bool mu_parse_int(const char *text, int64_t *out);              // 42, 10k, 2M, 1e4
 bool mu_parse_double(const char *text, double *out);            // also inf is refused
 bool mu_parse_duration(const char *text, double *out_s);        // 90, 90s, 15m, 2h, 1d
-bool mu_parse_interval(const char *text, mu_interval *out);     // "1 epoch", "500 steps", "500", "10m", "never"
+bool mu_parse_interval(const char *text, mu_interval *out); // "1 epoch", "500 steps", "500", "10m", "never"
 
 #endif

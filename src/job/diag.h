@@ -34,7 +34,7 @@ typedef struct mu_diags {
     mu_diag   list[MU_DIAGS_MAX];
     struct { const char *path, *text; } source[4];      // texts that positions point into
     size_t    n_sources;
-    bool      no_memory;        // something could not be kept; counted as one error, the caller gives MU_ENOMEM
+    bool no_memory; // something could not be kept; counted as one error, the caller gives MU_ENOMEM
     mu_diag   spare;            // handed out when the list is full
 } mu_diags;
 

@@ -29,7 +29,7 @@ typedef struct mu_train_opts {          // `train:`
     double      min_improvement;        // what counts as improvement
     double      target_accuracy;        // stop when validation (or test) reaches it, 0 = off
     bool        shuffle;
-    mu_strings  init_from;              // checkpoints or safetensors files to take initial values from, by name
+    mu_strings init_from; // checkpoints or safetensors files to take initial values from, by name
 } mu_train_opts;
 
 typedef struct mu_test_opts {           // `test:`
@@ -57,7 +57,7 @@ typedef struct mu_log_opts {            // `log:`
 typedef struct mu_job {
     mu_arena            arena;          // owns everything below
     const char         *path;           // as given
-    const char         *folder;         // relative paths begin here: `base`, else the folder of the path ("." for none)
+    const char *folder; // relative paths begin here: `base`, else the folder of the path ("." for none)
     const char         *base;           // key `folder`; NULL = not given. Run folders' copies of jobs have it
     mu_node            *root;
     mu_diags            diags;
@@ -81,8 +81,8 @@ mu_status mu_job_parse(const char *path, const char *text, size_t size, const ch
                        size_t n_sets, mu_job **out, mu_err *err);
 void mu_job_destroy(mu_job *job);
 
-mu_status mu_job_write(const mu_job *job, FILE *out, mu_err *err);      // the resolved tree as YAML, reloads equal
-uint64_t mu_job_hash(const mu_job *job);        // of the tree (keys, texts, order), not of white space or comments
+mu_status mu_job_write(const mu_job *job, FILE *out, mu_err *err); // the resolved tree as YAML, reloads equal
+uint64_t mu_job_hash(const mu_job *job); // of the tree (keys, texts, order), not of white space or comments
 
 // The outline as field tables, for help and the reference: one row per top-level section; the first
 // row (key "") holds the keys at the top of the file. fields NULL: the section belongs to plug-ins.

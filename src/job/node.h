@@ -24,11 +24,12 @@ typedef struct mu_node {
     bool             merged;    // taken over by a merge key (`<<: *base`)
 } mu_node;
 
-mu_node *mu_node_find(const mu_node *map, const char *key);     // NULL if absent or map is no map (NULL is fine)
+mu_node *mu_node_find(const mu_node *map, const char *key); // NULL if absent or map is no map (NULL is fine)
 const char *mu_node_text(const mu_node *n);                     // scalar text, NULL if n is NULL or no scalar
-bool mu_node_is_null(const mu_node *n);                         // NULL, or an unquoted empty / ~ / null scalar
+bool mu_node_is_null(const mu_node *n); // NULL, or an unquoted empty / ~ / null scalar
 
 mu_node *mu_node_create(mu_arena *a, mu_node_kind kind, mu_srcpos pos);         // NULL when out of memory
-mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child, mu_err *err);    // child->key set by the caller for maps
+mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child,
+                         mu_err *err); // child->key set by the caller for maps
 
 #endif

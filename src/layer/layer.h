@@ -61,7 +61,9 @@ typedef struct mu_grad_sink {
     void (*rows)(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad);
 } mu_grad_sink;
 
-typedef struct mu_cost { double flops_forward, flops_backward, bytes; } mu_cost;       // per batch; bytes of activations moved forward
+typedef struct mu_cost {
+    double flops_forward, flops_backward, bytes;
+} mu_cost; // per batch; bytes of activations moved forward
 
 enum {                                  // mu_layer_class.flags
     MU_LAYER_LOSS     = 1,              // root of backward: starts the gradient
@@ -97,14 +99,14 @@ typedef struct mu_layer {
 
 typedef struct mu_layer_class {
     MU_PLUGIN_HEAD;
-    const char *const *params;          // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
+    const char *const *params; // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
     int         n_src_min, n_src_max;
     unsigned    flags;
     mu_status (*infer)(mu_layer *l, mu_err *err);
     mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
     mu_status (*forward)(mu_layer *l, const mu_step *s, mu_err *err);
     mu_status (*backward)(mu_layer *l, const mu_step *s, mu_err *err);  // (optional, no gradient passes)
-    void      (*cost)(const mu_layer *l, mu_cost *out);                 // (optional, 0 flops and in+out bytes)
+    void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes)
     void      (*teardown)(mu_layer *l);                                 // (optional)
 } mu_layer_class;
 
@@ -118,8 +120,10 @@ mu_status mu_layer_add_out(mu_layer *l, const char *suffix, mu_shape shape, mu_d
 // name) and the layer's `init:` shortcut (for "weight") apply; default_init is as the job would write it.
 mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
                              const char *default_init, mu_err *err);
-mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err); // running statistics
-mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) MU_PRINTF(3, 4);  // MU_EJOB at the layer's place
+mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init,
+                            mu_err *err); // running statistics
+mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...)
+    MU_PRINTF(3, 4); // MU_EJOB at the layer's place
 mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
 // The op's needs become the layer's; sets l->op.
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);

@@ -49,7 +49,8 @@ static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form
 typedef struct mu_init_class {
     MU_PLUGIN_HEAD;
     // Element i is a function of (key, i) only.
-    void (*fill)(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out, float *out);
+    void (*fill)(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
+                 float *out);
 } mu_init_class;
 
 extern const mu_registry mu_inits;

@@ -20,7 +20,8 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, name, MU_STRING, NULL, NULL, "name of the layer, its output and its parameters"),
     MU_FIELD(layer_opts, type, MU_STRING, NULL, NULL, "layer type, see `muster help layer`"),
     MU_FIELD(layer_opts, src, MU_STRINGS, "[]", NULL, "sources by name; the layer above when left out"),
-    MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL, "only in these phases: train, validation, test, predict"),
+    MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL,
+             "only in these phases: train, validation, test, predict"),
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
     MU_FIELD_CLASS(layer_opts, init, "", "init", "initial values of `weight`"),
     {0},
@@ -39,7 +40,12 @@ const mu_field mu_param_fields[] = {
 // ---- the input node ----
 
 static mu_status input_infer(mu_layer *l, mu_err *err) { (void)l; (void)err; return MU_OK; }
-static mu_status input_forward(mu_layer *l, const mu_step *s, mu_err *err) { (void)l; (void)s; (void)err; return MU_OK; }
+static mu_status input_forward(mu_layer *l, const mu_step *s, mu_err *err) {
+    (void)l;
+    (void)s;
+    (void)err;
+    return MU_OK;
+}
 
 const mu_layer_class mu_input_class = {
     .name = "data", .help = "the fields of the data set", .infer = input_infer, .forward = input_forward,
@@ -96,7 +102,8 @@ static mu_blob *find_blob(const mu_net *net, const char *name) {
         size_t n = strlen(l->name);
         if (i && !strncmp(l->name, name, n) && name[n] == '.') {
             int k = 0, used = 0;
-            if (sscanf(name + n + 1, "%d%n", &k, &used) == 1 && !name[n + 1 + (size_t)used] && k >= 0 && k < MU_MAX_OUT)
+            if (sscanf(name + n + 1, "%d%n", &k, &used) == 1 && !name[n + 1 + (size_t)used] && k >= 0 &&
+                k < MU_MAX_OUT)
                 return &l->out[k];
         }
     }
@@ -116,8 +123,9 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
     const mu_node *later = find_in_file(nb, name);
     for (int i = 0; i < nb->n_absent; i++)
         if (!strcmp(nb->absent[i], name)) {
-            mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes `%s`, which is not part of phase %s",
-                                      l->name, name, mu_phase_name(nb->net->phase));
+            mu_diag *g =
+                mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes `%s`, which is not part of phase %s",
+                             l->name, name, mu_phase_name(nb->net->phase));
             mu_diag_hint(d, g, "Exclude `%s` from that phase too, or give it another source there.", l->name);
             return;
         }
@@ -125,7 +133,8 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
         bool self = !strcmp(name, l->name);
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, self ? "layer `%s` takes itself as source"
                                   : "layer `%s` takes `%s`, which is defined below it", l->name, name);
-        mu_diag_hint(d, g, "A net is written in the order of execution: sources stand above their consumers.");
+        mu_diag_hint(d, g,
+                     "A net is written in the order of execution: sources stand above their consumers.");
         return;
     }
     const char *known[256];
@@ -144,20 +153,23 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
     const char *near = mu_nearest(name, known, n);
     if (near) mu_diag_label(d, g, "did you mean `%s`?", near);
     else if (nb->net->layer[0]->n_out)
-        mu_diag_hint(d, g, "Sources are layers above, or fields of the data such as `%s`.", nb->net->layer[0]->out[0].name);
+        mu_diag_hint(d, g, "Sources are layers above, or fields of the data such as `%s`.",
+                     nb->net->layer[0]->out[0].name);
 }
 
 static void add_src(mu_net_builder *nb, mu_layer *l, const char *name, mu_srcpos pos) {
     mu_blob *b = find_blob(nb->net, name);
     if (b && b->producer == NULL && b != &l->out[0]) { // an output not yet declared: producer is its layer
         for (int i = 0; i < nb->net->n_layers; i++)
-            if (b >= nb->net->layer[i]->out && b < nb->net->layer[i]->out + MU_MAX_OUT) b->producer = nb->net->layer[i];
+            if (b >= nb->net->layer[i]->out && b < nb->net->layer[i]->out + MU_MAX_OUT)
+                b->producer = nb->net->layer[i];
     }
     if (!b || b->producer == l || b == &l->out[0]) {
         report_unknown_src(nb, l, name, pos);
         l->broken = true;
     } else if (l->n_src == MU_MAX_SRC) {
-        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", l->name, MU_MAX_SRC);
+        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", l->name,
+                     MU_MAX_SRC);
         l->broken = true;
     } else {
         l->src[l->n_src++] = b;
@@ -182,11 +194,14 @@ static mu_status resolve_src(mu_net_builder *nb, mu_layer *l, int index, mu_err 
     if (l->broken) return MU_OK;
     if (l->n_src < l->class->n_src_min || l->n_src > l->class->n_src_max) {
         mu_srcpos pos = src ? src->pos : l->pos;
-        mu_diag *g = l->class->n_src_min == l->class->n_src_max
-            ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` of type `%s` takes %d source%s, not %d", l->name,
-                           l->class->name, l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s", l->n_src)
-            : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` of type `%s` takes %d to %d sources, not %d",
-                           l->name, l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
+        mu_diag *g =
+            l->class->n_src_min == l->class->n_src_max
+                ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
+                               "layer `%s` of type `%s` takes %d source%s, not %d", l->name, l->class->name,
+                               l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s", l->n_src)
+                : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
+                               "layer `%s` of type `%s` takes %d to %d sources, not %d", l->name,
+                               l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
         if (l->class->n_src_min == 2 && l->n_src == 1)
             mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
                          l->src[0]->name ? l->src[0]->name : l->src[0]->producer->name);
@@ -208,7 +223,8 @@ static unsigned phase_mask(mu_net_builder *nb, const mu_node *node, const char *
         int k = mu_choice_find(MU_PHASE_CHOICES, word);
         if (k >= 0) { mask |= 1u << k; continue; }
         static const char *const names[] = {"train", "validation", "test", "predict"};
-        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, it->pos, "unknown phase `%s` in layer `%s`", word, layer);
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, it->pos, "unknown phase `%s` in layer `%s`",
+                                  word, layer);
         const char *near = mu_nearest(word, names, MU_COUNT(names));
         if (near) mu_diag_label(nb->b->diags, g, "did you mean `%s`?", near);
         else mu_diag_hint(nb->b->diags, g, "Phases are train, validation, test and predict.");
@@ -230,9 +246,11 @@ static bool pointless(mu_net_builder *nb, const mu_node *node, const mu_layer_cl
 
 static bool in_phase(mu_net_builder *nb, const mu_node *node, const char *layer) {
     const mu_node *inc = mu_node_find(node, "include"), *exc = mu_node_find(node, "exclude");
-    unsigned include = phase_mask(nb, node, "include", layer), exclude = phase_mask(nb, node, "exclude", layer);
+    unsigned include = phase_mask(nb, node, "include", layer),
+             exclude = phase_mask(nb, node, "exclude", layer);
     if (inc && exc) {
-        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, exc->key_pos, "layer `%s` has both `include` and `exclude`", layer);
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, exc->key_pos,
+                                  "layer `%s` has both `include` and `exclude`", layer);
         mu_diag_hint(nb->b->diags, g, "Keep one of them.");
     }
     if (include) return include & (unsigned)nb->net->phase;
@@ -245,7 +263,8 @@ static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node,
     const mu_node *type = mu_node_find(node, "type");
     const char *word = mu_node_text(type);
     if (!word) {
-        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type ? type->pos : node->pos, "layer `%s` has no `type`", name);
+        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type ? type->pos : node->pos,
+                                  "layer `%s` has no `type`", name);
         mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
         return NULL;
     }
@@ -258,7 +277,8 @@ static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node,
     return NULL;
 }
 
-static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu_layer_class *c, const char *name) {
+static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu_layer_class *c,
+                               const char *name) {
     for (int k = 0; c->params && c->params[k]; k++) {
         const mu_node *block = mu_node_find(node, c->params[k]);
         if (!block) continue;
@@ -276,7 +296,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
     const mu_node *name_node = mu_node_find(node, "name");
     const char *name = mu_node_text(name_node);
     if (!name || !*name) {
-        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
+        mu_diag *g =
+            mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
         mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
         nb->absent[nb->n_absent++] = "?";
         return MU_OK;
@@ -302,7 +323,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
             mu_diag_hint(d, g, "The first one is at line %d.", nb->net->layer[i]->pos.line);
         }
     if (!strcmp(name, "data"))
-        mu_diags_add(d, MU_DIAG_ERROR, name_node->pos, "`data` is the name of the data set, not free for a layer");
+        mu_diags_add(d, MU_DIAG_ERROR, name_node->pos,
+                     "`data` is the name of the data set, not free for a layer");
     mu_layer *l = mu_build_new_layer(nb, nb->net->n_layers, err);
     if (!l) return MU_ENOMEM;
     l->name = mu_arena_strdup(&nb->net->arena, name);
@@ -343,8 +365,10 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
         if (l->broken || !sources_known(l)) { l->broken = true; continue; }
         for (int k = 0; k < l->n_src; k++)
             if (l->src[k] >= l->src[k]->producer->out + l->src[k]->producer->n_out) {
-                mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos, "layer `%s` takes output %d of `%s`, which has %d", l->name,
-                             (int)(l->src[k] - l->src[k]->producer->out), l->src[k]->producer->name, l->src[k]->producer->n_out);
+                mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos,
+                             "layer `%s` takes output %d of `%s`, which has %d", l->name,
+                             (int)(l->src[k] - l->src[k]->producer->out), l->src[k]->producer->name,
+                             l->src[k]->producer->n_out);
                 l->broken = true;
             }
         if (l->broken) continue;
@@ -374,7 +398,8 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
     return mu_bind_class(nb->b, &map, pos, "initial values", &mu_inits, "type", NULL, 0);
 }
 
-static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text, mu_err *err) {
+static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
+                           mu_err *err) {
     mu_net_builder *nb = l->builder;
     const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
     param_opts opts = {.lr = 1, .decay = 1};
@@ -391,15 +416,19 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
         mu_diags quiet = *nb->b->diags;
         mu_binder again = *nb->b;
         again.diags = &quiet;
-        common.init = mu_bind_class(&again, short_init, short_init->pos, "initial values", &mu_inits, "type", NULL, 0);
+        common.init =
+            mu_bind_class(&again, short_init, short_init->pos, "initial values", &mu_inits, "type", NULL, 0);
     }
-    proto->init = opts.init.plugin ? opts.init : common.init.plugin ? common.init : default_init(nb, init_text, l->pos);
+    proto->init = opts.init.plugin     ? opts.init
+                  : common.init.plugin ? common.init
+                                       : default_init(nb, init_text, l->pos);
     proto->lr_mult = opts.lr;
     proto->decay_mult = opts.decay;
     proto->pos = block ? block->pos : l->pos;
     proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", l->name, what);
     if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
-    if (l->n_param == MU_MAX_PARAM) return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
+    if (l->n_param == MU_MAX_PARAM)
+        return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
     return mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err);
 }
 

@@ -43,7 +43,8 @@ static void mark_backward(mu_net *net) {
 static int count_gradient_uses(const mu_net *net, const mu_blob *b) {
     int uses = 0;
     for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; net->layer[i]->in_backward && k < net->layer[i]->n_src; k++) uses += net->layer[i]->src[k] == b;
+        for (int k = 0; net->layer[i]->in_backward && k < net->layer[i]->n_src; k++)
+            uses += net->layer[i]->src[k] == b;
     return uses;
 }
 
@@ -85,7 +86,8 @@ mu_status mu_build_splits(mu_net_builder *nb, mu_err *err) {
             if (!l->out[k].needs_grad) continue;
             int uses = count_gradient_uses(nb->net, &l->out[k]);
             if (uses > MU_MAX_OUT)
-                return MU_FAIL_AT(err, MU_EJOB, l->pos, "`%s` has %d consumers, at most %d are possible", l->name, uses, MU_MAX_OUT);
+                return MU_FAIL_AT(err, MU_EJOB, l->pos, "`%s` has %d consumers, at most %d are possible",
+                                  l->name, uses, MU_MAX_OUT);
             if (uses > 1) MU_TRY(insert_split(nb, i + 1, &l->out[k], uses, err));
         }
     }
@@ -166,7 +168,8 @@ static void plan_values(plan *p) {
             mu_plan_item *it = item_of(p, &r->value.data);
             if (!it) it = add_item(p, mu_tensor_count(&r->value) * 4, i, i, &r->value.data);
             extend(it, i);
-            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_DST)) extend(it, 2 * n - 1 - i);
+            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_DST))
+                extend(it, 2 * n - 1 - i);
             if (!b->n_uses) extend(it, 2 * n); // results stay readable after the step
         }
     for (int i = 1; i < n; i++)
@@ -175,7 +178,8 @@ static void plan_values(plan *p) {
             mu_plan_item *it = item_of(p, &root_of(l->src[k])->value.data);
             if (!it) continue;
             extend(it, i);
-            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_SRC)) extend(it, 2 * n - 1 - i);
+            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_SRC))
+                extend(it, 2 * n - 1 - i);
             if (p->keep_factors && has_params(l)) extend(it, 2 * n);
         }
 }
@@ -253,12 +257,14 @@ mu_status mu_build_plan(mu_net_builder *nb, mu_err *err) {
     MU_TRY(mu_memplan(p.item, p.n, false, &net->unplanned_bytes, err));
     MU_TRY(mu_memplan(p.item, p.n, !nb->o->keep_all, &net->activation_bytes, err));
     for (int i = 0; i < net->n_layers; i++)
-        if (net->layer[i]->scratch_bytes > net->scratch_bytes) net->scratch_bytes = net->layer[i]->scratch_bytes;
+        if (net->layer[i]->scratch_bytes > net->scratch_bytes)
+            net->scratch_bytes = net->layer[i]->scratch_bytes;
     const mu_device_class *dev = net->device->class;
     net->activations = dev->alloc(net->device, net->activation_bytes + 64, "activations");
     net->scratch = dev->alloc(net->device, net->scratch_bytes + 64, "scratch");
     if (!net->activations || !net->scratch) {
-        MU_FAIL(err, MU_ENOMEM, "out of memory for %.1f MB of activations", (double)(net->activation_bytes + net->scratch_bytes) * 1e-6);
+        MU_FAIL(err, MU_ENOMEM, "out of memory for %.1f MB of activations",
+                (double)(net->activation_bytes + net->scratch_bytes) * 1e-6);
         mu_err_hint(err, "A smaller `train.batch` needs proportionally less.");
         return MU_ENOMEM;
     }

@@ -25,7 +25,8 @@ static int by_offset(const void *pa, const void *pb) {
 static size_t find_place(const mu_plan_item *it, mu_plan_item **placed, size_t n, mu_plan_item **busy) {
     size_t n_busy = 0, at = 0;
     for (size_t i = 0; i < n; i++)
-        if (placed[i]->first <= it->last && it->first <= placed[i]->last && placed[i]->bytes) busy[n_busy++] = placed[i];
+        if (placed[i]->first <= it->last && it->first <= placed[i]->last && placed[i]->bytes)
+            busy[n_busy++] = placed[i];
     qsort(busy, n_busy, sizeof *busy, by_offset);
     for (size_t i = 0; i < n_busy; i++) {
         if (busy[i]->offset >= at && busy[i]->offset - at >= it->bytes) break;

@@ -25,7 +25,8 @@ static mu_status check_has_loss(mu_net_builder *nb) {
     for (int i = 1; i < nb->net->n_layers; i++)
         if (nb->net->layer[i]->broken || (nb->net->layer[i]->class->flags & MU_LAYER_LOSS)) return MU_OK;
     mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, nb->o->net->pos, "the net has no loss layer");
-    mu_diag_hint(nb->b->diags, g, "Add one at the end, such as `{name: loss, type: softmax_loss, src: [ip2, data.label]}`.");
+    mu_diag_hint(nb->b->diags, g,
+                 "Add one at the end, such as `{name: loss, type: softmax_loss, src: [ip2, data.label]}`.");
     return MU_EJOB;
 }
 

@@ -52,7 +52,8 @@ mu_layer *mu_net_find(const mu_net *net, const char *name);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);
-mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err);  // starts gradients anew unless s->accumulate
+mu_status mu_net_backward(mu_net *net, const mu_step *s,
+                          mu_err *err); // starts gradients anew unless s->accumulate
 
 // Keys of every layer block, for help and the reference.
 extern const mu_field mu_layer_common_fields[], mu_param_fields[];

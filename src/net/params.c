@@ -34,8 +34,9 @@ mu_param *mu_params_find(const mu_params *ps, const char *name) {
 static mu_status check_same(const mu_param *have, const mu_param *want, mu_err *err) {
     char a[96], b[96];
     if (!mu_shape_equal(&have->shape, &want->shape))
-        return MU_FAIL_AT(err, MU_EJOB, want->pos, "parameter `%s` is shared with shape %s here and %s elsewhere",
-                          want->name, mu_shape_text(&want->shape, a), mu_shape_text(&have->shape, b));
+        return MU_FAIL_AT(err, MU_EJOB, want->pos,
+                          "parameter `%s` is shared with shape %s here and %s elsewhere", want->name,
+                          mu_shape_text(&want->shape, a), mu_shape_text(&have->shape, b));
     return MU_OK;
 }
 
@@ -48,7 +49,8 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
         return MU_OK;
     }
     if (ps->value)
-        return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` does not exist in the training net", proto->name);
+        return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` does not exist in the training net",
+                          proto->name);
     int64_t count;
     if (!mu_shape_count_checked(&proto->shape, &count) || count <= 0 || count > (int64_t)1 << 40) {
         char a[96];
@@ -108,7 +110,9 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
         char purpose[256];
         snprintf(purpose, sizeof purpose, "init/%s", p->name);
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-        if (init) init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out, p->value);
+        if (init)
+            init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
+                       p->value);
     }
     return MU_OK;
 }

@@ -26,7 +26,7 @@ typedef enum mu_prim {
     MU_PRIM_SOFTMAX, MU_PRIM_DROPOUT,
 } mu_prim;
 
-typedef struct mu_conv_desc {           // src (n,c,h,w) * weight (o, c/groups, kh, kw) + bias (o) -> dst (n,o,oh,ow)
+typedef struct mu_conv_desc { // src (n,c,h,w) * weight (o, c/groups, kh, kw) + bias (o) -> dst (n,o,oh,ow)
     int64_t n, c, h, w, o, oh, ow;
     int64_t kh, kw, stride_h, stride_w, pad_h, pad_w;
     int64_t dil_h, dil_w;               // 1 = dense
@@ -40,14 +40,14 @@ typedef struct mu_pool_desc {           // windows may hang over the lower and r
     int64_t n, c, h, w, oh, ow;
     int64_t kh, kw, stride_h, stride_w, pad_h, pad_w;
     mu_pool_kind kind;
-    bool    count_pad;                  // average: divide by the window clipped to the padded image (Caffe) or to the image
+    bool count_pad; // average: divide by the window clipped to the padded image (Caffe) or to the image
 } mu_pool_desc;
 
 typedef struct mu_lrn_desc {            // y = x / (k + alpha/size * sum x^2)^beta
     int64_t n, c, h, w;
-    int64_t size;                       // odd; across: channels. within: a size x size window, divided by size^2
+    int64_t size; // odd; across: channels. within: a size x size window, divided by size^2
     float   alpha, beta, k;
-    bool    within;                     // within channel (spatial window, zero padded) instead of across channels
+    bool within; // within channel (spatial window, zero padded) instead of across channels
 } mu_lrn_desc;
 
 typedef struct mu_norm_desc {           // batch normalisation over `rows` = n*h*w for each of c channels
@@ -68,12 +68,14 @@ typedef struct mu_act_desc {
     float   slope;                      // relu: slope of the negative side
 } mu_act_desc;                          // backward uses dst only; src == dst and dsrc == ddst are allowed
 
-typedef struct mu_softmax_desc { int64_t n, c; } mu_softmax_desc;      // over the c contiguous values of a row
+typedef struct mu_softmax_desc {
+    int64_t n, c;
+} mu_softmax_desc; // over the c contiguous values of a row
 
-typedef struct mu_dropout_desc {        // dst = src * mask / (1 - ratio); mask from the counter-based generator
+typedef struct mu_dropout_desc { // dst = src * mask / (1 - ratio); mask from the counter-based generator
     int64_t n, per_sample;              // keyed by (key, sample number, element): independent of batching
     float   ratio;
-} mu_dropout_desc;                      // keep holds one byte per element; in place allowed
+} mu_dropout_desc; // keep holds one byte per element; in place allowed
 
 typedef struct mu_op_desc {
     mu_prim prim;
@@ -93,7 +95,7 @@ typedef struct mu_op_args {
     bool         accumulate;            // parameter gradients are added, not written
     float       *run_mean, *run_var;    // norm only
     void        *keep, *scratch;
-    int64_t      rows;                  // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed
+    int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed
     mu_rng_key   key;                   // dropout only
     int64_t      step, first_sample;    // dropout only
     // inner, backward: when set, the weight gradient is handed over in blocks of whole rows, after the
@@ -101,7 +103,7 @@ typedef struct mu_op_args {
     // receiver may update those rows of the weights at once: the block is still in the cache.
     void       (*rows_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *grad);
     void        *rows_ctx;
-    bool         skip_dweight;          // inner, backward: the gradient stays in factors (src, ddst); dbias too
+    bool skip_dweight; // inner, backward: the gradient stays in factors (src, ddst); dbias too
 } mu_op_args;
 
 typedef struct mu_op {
@@ -126,10 +128,15 @@ extern const mu_registry mu_ops;
 
 // Chooses and creates. `who` names the layer in the debug log.
 mu_status mu_op_create(const mu_op_desc *d, const char *who, mu_op **out, mu_err *err);
-mu_status mu_op_create_class(const mu_op_class *c, const mu_op_desc *d, mu_op **out, mu_err *err); // that one, for tests
+mu_status mu_op_create_class(const mu_op_class *c, const mu_op_desc *d, mu_op **out,
+                             mu_err *err);              // that one, for tests
 void      mu_op_destroy(mu_op *op);                     // NULL is fine
 
-static inline mu_status mu_op_forward(mu_op *op, const mu_op_args *a, mu_err *err) { return op->class->forward(op, a, err); }
-static inline mu_status mu_op_backward(mu_op *op, const mu_op_args *a, mu_err *err) { return op->class->backward(op, a, err); }
+static inline mu_status mu_op_forward(mu_op *op, const mu_op_args *a, mu_err *err) {
+    return op->class->forward(op, a, err);
+}
+static inline mu_status mu_op_backward(mu_op *op, const mu_op_args *a, mu_err *err) {
+    return op->class->backward(op, a, err);
+}
 
 #endif

@@ -51,7 +51,9 @@ static double now_in(const run *r, mu_interval_unit unit) {
 static due due_init(const run *r, mu_interval every) {
     due d = {every, INFINITY};
     if (every.unit != MU_EVERY_NEVER && every.n > 0) // the next multiple, also after a resume
-        d.next = every.unit == MU_EVERY_SECOND ? every.n : (floor(now_in(r, every.unit) / every.n + 1e-9) + 1) * every.n;
+        d.next = every.unit == MU_EVERY_SECOND
+                     ? every.n
+                     : (floor(now_in(r, every.unit) / every.n + 1e-9) + 1) * every.n;
     return d;
 }
 
@@ -80,12 +82,20 @@ static mu_run_moment moment(const run *r) {
     if (t->deadline > 0) done = fmax(isnan(done) ? 0 : done, spent / t->deadline);
     double here = (double)(r->w.samples - r->start_samples), speed = r->last_speed;
     if (speed <= 0 && spent > r->eval_s) speed = here / (spent - r->eval_s);
-    double left = r->w.end_steps > 0 ? (r->w.end_steps - (double)r->w.step) * (double)mu_worker_samples_per_step(&r->w) : NAN;
+    double left = r->w.end_steps > 0
+                      ? (r->w.end_steps - (double)r->w.step) * (double)mu_worker_samples_per_step(&r->w)
+                      : NAN;
     double eta = speed > 0 ? left / speed : NAN;
     if (t->deadline > 0) eta = isnan(eta) ? t->deadline - spent : fmin(eta, t->deadline - spent);
-    return (mu_run_moment){.step = r->w.step, .end_steps = (int64_t)r->w.end_steps, .epoch = epoch,
-                           .end_epochs = r->w.end_epochs, .loss = r->loss_n ? r->loss_sum / (double)r->loss_n : r->last_loss,
-                           .rate = r->w.rate, .samples_per_s = speed, .trained_s = r->before_s + spent, .eta_s = eta};
+    return (mu_run_moment){.step = r->w.step,
+                           .end_steps = (int64_t)r->w.end_steps,
+                           .epoch = epoch,
+                           .end_epochs = r->w.end_epochs,
+                           .loss = r->loss_n ? r->loss_sum / (double)r->loss_n : r->last_loss,
+                           .rate = r->w.rate,
+                           .samples_per_s = speed,
+                           .trained_s = r->before_s + spent,
+                           .eta_s = eta};
 }
 
 // A failed report must not end a training: it is said once per failure and the run goes on.
@@ -100,8 +110,12 @@ static void write_log(run *r) {
     r->last_speed = spent > 0 ? (double)(r->w.samples - r->window_samples) / spent : 0;
     double step_ms = r->loss_n ? 1e3 * spent / (double)r->loss_n : NAN;
     mu_metric_value line[] = {
-        {"step", (double)r->w.step}, {"epoch", mu_worker_epoch(&r->w)}, {"wall_s", r->before_s + now - r->start_s},
-        {"train_loss", r->last_loss}, {"lr", r->w.rate}, {"samples_per_s", r->last_speed},
+        {"step", (double)r->w.step},
+        {"epoch", mu_worker_epoch(&r->w)},
+        {"wall_s", r->before_s + now - r->start_s},
+        {"train_loss", r->last_loss},
+        {"lr", r->w.rate},
+        {"samples_per_s", r->last_speed},
     };
     mu_scalar tags[] = {{MU_TAG_TRAIN_LOSS, (float)r->last_loss}, {MU_TAG_LR, (float)r->w.rate},
                         {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms}};
@@ -117,15 +131,20 @@ static void write_log(run *r) {
 }
 
 static void write_scores(run *r, mu_phase phase, const mu_scores *sc) {
-    const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss", *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
-    mu_metric_value line[5] = {{"step", (double)r->w.step}, {"epoch", mu_worker_epoch(&r->w)},
-                               {"wall_s", r->before_s + mu_clock_s() - r->start_s}, {loss_key, sc->loss}, {acc_key, sc->accuracy}};
+    const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss",
+               *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
+    mu_metric_value line[5] = {{"step", (double)r->w.step},
+                               {"epoch", mu_worker_epoch(&r->w)},
+                               {"wall_s", r->before_s + mu_clock_s() - r->start_s},
+                               {loss_key, sc->loss},
+                               {acc_key, sc->accuracy}};
     mu_scalar tags[2] = {{MU_TAG_VAL_LOSS, (float)sc->loss}, {MU_TAG_VAL_ACCURACY, (float)sc->accuracy}};
     mu_err err;
     mu_err_clear(&err);
     size_t n = isnan(sc->accuracy) ? 1 : 2;
     if (mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
-    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK) report_failed(r, &err);
+    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK)
+        report_failed(r, &err);
 }
 
 // ---- checkpoints ----
@@ -177,7 +196,8 @@ static mu_status judge(run *r, mu_err *err) {
     r->out->tested = true;
     r->judged_step = r->w.step;
     const mu_train_opts *t = &r->s->job->train;
-    if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER) save_if_possible(r, true);
+    if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER)
+        save_if_possible(r, true);
     if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience";
     if (t->target_accuracy > 0 && sc.accuracy >= t->target_accuracy) r->why = "target";
     double spent = mu_clock_s() - t0; // speed figures are of training alone
@@ -208,7 +228,8 @@ static mu_status bad_step(run *r, mu_err *err) {
         MU_TRY(mu_source_start(r->s->train.source, err));
         r->ps.rollbacks = n;
         r->w.rate_scale = scale;
-        say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg, (long long)r->w.step);
+        say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg,
+            (long long)r->w.step);
         return MU_OK;
     }
     return err->status;
@@ -398,7 +419,8 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     if (st == MU_OK) st = end(&r, err);
     if (st == MU_OK && !strcmp(r.why, "signal")) {
         st = mu_stop_status();
-        MU_FAIL(err, st, "stopped by a signal after step %lld; the checkpoint is %s", (long long)r.w.step, out->checkpoint);
+        MU_FAIL(err, st, "stopped by a signal after step %lld; the checkpoint is %s", (long long)r.w.step,
+                out->checkpoint);
         mu_err_hint(err, "Go on with `--resume %s`.", out->run_dir);
     }
     mu_log_set_file(-1);

@@ -24,7 +24,7 @@ typedef struct mu_run_watch {           // entries may be NULL
     void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
     void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
     void (*judged)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
-    void (*message)(void *ctx, const char *text);               // rare: skipped steps, rollbacks, failed saves
+    void (*message)(void *ctx, const char *text); // rare: skipped steps, rollbacks, failed saves
 } mu_run_watch;
 
 typedef struct mu_run_opts {

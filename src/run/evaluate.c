@@ -33,7 +33,8 @@ static void fill(mu_scores *out, const total *t, int n) {
     }
 }
 
-static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out, mu_err *err) {
+static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out,
+                      mu_err *err) {
     total t[MU_SCORES_MAX];
     int n = 0;
     out->samples = 0;
@@ -52,7 +53,8 @@ static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
     return MU_OK;
 }
 
-mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out, mu_err *err) {
+mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out,
+                      mu_err *err) {
     double start = mu_clock_s();
     mu_source_stop(p->source);
     MU_TRY(mu_source_seek(p->source, 0, err));

@@ -20,6 +20,7 @@ typedef struct mu_scores {              // metrics of all layers, averaged over 
 // Called after each batch, e.g. to write predictions; may be NULL.
 typedef mu_status (*mu_batch_visitor)(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err);
 
-mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out, mu_err *err);
+mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out,
+                      mu_err *err);
 
 #endif

@@ -6,11 +6,15 @@
 
 #include <string.h>
 
-static const mu_registry *const registries[] = {&mu_inits, &mu_schedules, &mu_readers, &mu_updaters, &mu_algos, NULL};
+static const mu_registry *const registries[] = {&mu_inits,    &mu_schedules, &mu_readers,
+                                                &mu_updaters, &mu_algos,     NULL};
 static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
 
 static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
-    return p == MU_TRAIN ? &s->train : p == MU_VALIDATION ? &s->validation : p == MU_TEST ? &s->test : &s->predict;
+    return p == MU_TRAIN        ? &s->train
+           : p == MU_VALIDATION ? &s->validation
+           : p == MU_TEST       ? &s->test
+                                : &s->predict;
 }
 
 // The value in the block that a message talks about: the longest that stands in it, as file names do.
@@ -37,8 +41,10 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     mu_source_opts o = {.batch = batch, .seed = (uint64_t)s->job->seed, .phase = p,
                         .shuffle = p == MU_TRAIN && s->job->train.shuffle};
     const char *mean = mu_node_text(mu_node_find(block, "mean"));
-    if (p != MU_TRAIN && mean && !strcmp(mean, "auto")) { // the mean of the training data, also when only testing
-        if (!s->train.source && mu_node_find(s->job->data, "train")) MU_TRY(open_source(s, MU_TRAIN, so, err));
+    if (p != MU_TRAIN && mean &&
+        !strcmp(mean, "auto")) { // the mean of the training data, also when only testing
+        if (!s->train.source && mu_node_find(s->job->data, "train"))
+            MU_TRY(open_source(s, MU_TRAIN, so, err));
         o.mean_of = s->train.source;
     }
     mu_err own;
@@ -50,7 +56,8 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
         return st;
     }
     if (!own.pos.line || (own.pos.line == block->pos.line && own.pos.col == block->pos.col)) {
-        const mu_node *value = value_named(block, own.msg); // a missing or broken file is a problem of this job
+        const mu_node *value =
+            value_named(block, own.msg); // a missing or broken file is a problem of this job
         own.pos = value ? value->pos : block->pos;
     }
     mu_diags_add_err(&s->job->diags, &own);
@@ -66,9 +73,16 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     for (int i = 0; i < n; i++) fields[i] = *mu_source_field(ph->source, i);
     int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
     mu_net_opts o = {
-        .net = s->job->net, .fields = fields, .n_fields = n, .phase = p, .batch = batch,
-        .seed = (uint64_t)s->job->seed, .share = s->params, .shapes_only = so->check_only,
-        .keep_factors = s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
+        .net = s->job->net,
+        .fields = fields,
+        .n_fields = n,
+        .phase = p,
+        .batch = batch,
+        .seed = (uint64_t)s->job->seed,
+        .share = s->params,
+        .shapes_only = so->check_only,
+        .keep_factors =
+            s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
     if (so->check_only) o.share = NULL;
     mu_err own;
@@ -87,7 +101,8 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
 static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     if (!s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
     mu_net *net = NULL;
-    mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch, .shapes_only = true};
+    mu_net_opts o = {
+        .net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch, .shapes_only = true};
     mu_err own;
     mu_err_clear(&own);
     mu_diags seen = s->job->diags, *d = &s->job->diags;
@@ -112,7 +127,8 @@ static void bind_algorithm(mu_session *s) {
     const mu_node *train = mu_node_find(s->job->root, "train"), *node = mu_node_find(train, "algorithm");
     s->algo = (const mu_algo_class *)mu_registry_find(&mu_algos, word);
     if (s->algo) return;
-    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, node ? node->pos : MU_NOPOS, "unknown algorithm `%s`", word);
+    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, node ? node->pos : MU_NOPOS,
+                              "unknown algorithm `%s`", word);
     const char *near = mu_registry_nearest(&mu_algos, word);
     if (near) mu_diag_label(&s->job->diags, g, "did you mean `%s`?", near);
     else mu_diag_hint(&s->job->diags, g, "`muster help algorithm` lists them.");
@@ -124,8 +140,10 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         bind_algorithm(s);
         if (job->updater) s->updater = mu_updater_bind(&s->binder, job->updater);
         else {
-            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, (mu_srcpos){.path = job->path}, "missing section `updater`");
-            mu_diag_hint(&job->diags, g, "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
+            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, (mu_srcpos){.path = job->path},
+                                      "missing section `updater`");
+            mu_diag_hint(&job->diags, g,
+                         "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
         }
     }
     bool any = false;

@@ -13,7 +13,8 @@
 static mu_status list_params(mu_arena *a, const mu_params *ps, mu_st_tensor **out, mu_err *err) {
     mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n + 1, sizeof *t);
     if (!t) return MU_FAIL_NOMEM(err, "the list of parameters");
-    for (int i = 0; i < ps->n; i++) t[i] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
+    for (int i = 0; i < ps->n; i++)
+        t[i] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
     *out = t;
     return MU_OK;
 }
@@ -22,7 +23,8 @@ static const char *slot_key(mu_arena *a, const mu_param *p, const mu_updater_cla
     return mu_arena_printf(a, "%s/%s", p->name, c->slot_name[k]);
 }
 
-static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_class *c, mu_st_tensor **out, size_t *n, mu_err *err) {
+static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_class *c, mu_st_tensor **out,
+                            size_t *n, mu_err *err) {
     mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n * (size_t)c->n_slots + 1, sizeof *t);
     if (!t) return MU_FAIL_NOMEM(err, "the list of updater history");
     *n = 0;
@@ -36,8 +38,8 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
     return MU_OK;
 }
 
-static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu_progress_state *ps, const mu_ckpt_opts *o,
-                      char saved[MU_CKPT_NAME], mu_err *err) {
+static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu_progress_state *ps,
+                      const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
     const mu_job *job = w->session->job;
     int64_t per_epoch = mu_source_n_records(w->session->train.source);
     const mu_ckpt_number numbers[] = {
@@ -45,9 +47,15 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
         {"best_step", (double)ps->best_step}, {"stale", (double)ps->stale}, {"skipped", (double)ps->skipped},
         {"rollbacks", (double)ps->rollbacks},
     };
-    mu_ckpt c = {.meta = {.step = w->step, .epoch = w->samples / per_epoch, .sample = w->samples % per_epoch,
-                          .seed = job->seed, .job_hash = mu_job_hash(job), .job_name = job->name, .wall_s = ps->trained_s,
-                          .numbers = numbers, .n_numbers = MU_COUNT(numbers)},
+    mu_ckpt c = {.meta = {.step = w->step,
+                          .epoch = w->samples / per_epoch,
+                          .sample = w->samples % per_epoch,
+                          .seed = job->seed,
+                          .job_hash = mu_job_hash(job),
+                          .job_name = job->name,
+                          .wall_s = ps->trained_s,
+                          .numbers = numbers,
+                          .n_numbers = MU_COUNT(numbers)},
                  .n_params = (size_t)w->params->n};
     mu_st_tensor *params, *slots = NULL;
     MU_TRY(list_params(a, w->params, &params, err));
@@ -57,8 +65,8 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
     return mu_ckpt_save(dir, &c, o, saved, err);
 }
 
-mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps, const mu_ckpt_opts *o,
-                        char saved[MU_CKPT_NAME], mu_err *err) {
+mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps,
+                        const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
     mu_arena a;
     mu_arena_init(&a, "checkpoint");
     mu_status st = save(&a, dir, w, ps, o, saved, err);
@@ -68,7 +76,8 @@ mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_s
 
 // ---- loading ----
 
-static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *ps, bool all, int *n_taken, mu_err *err) {
+static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *ps, bool all, int *n_taken,
+                             mu_err *err) {
     *n_taken = 0;
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
@@ -99,7 +108,9 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, 
             const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, name) : NULL;
             if (!t) {
                 MU_FAIL(err, MU_EMODEL, "checkpoint `%s` has no updater history `%s`", c->path, name);
-                mu_err_hint(err, "It was trained with another updater; start anew with `train.init_from: %s`.", c->path);
+                mu_err_hint(err,
+                            "It was trained with another updater; start anew with `train.init_from: %s`.",
+                            c->path);
                 return MU_EMODEL;
             }
             MU_TRY(mu_st_copy_f32(t, &p->shape, w->params->slot[k] + p->offset, err));
@@ -107,7 +118,8 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, 
     return MU_OK;
 }
 
-static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_progress_state *ps, mu_err *err) {
+static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_progress_state *ps,
+                         mu_err *err) {
     int n;
     const mu_ckpt_meta *m = &c->manifest->meta;
     MU_TRY(copy_params(c->params, c->path, w->params, true, &n, err));
@@ -116,15 +128,19 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_
     w->samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0);
     w->rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1);
     *ps = (mu_progress_state){
-        .best = mu_ckpt_meta_number(m, "best", NAN), .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
-        .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0), .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
-        .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0), .trained_s = m->wall_s,
+        .best = mu_ckpt_meta_number(m, "best", NAN),
+        .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
+        .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0),
+        .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
+        .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
+        .trained_s = m->wall_s,
     };
     mu_source_stop(w->session->train.source);
     return mu_source_seek(w->session->train.source, w->samples, err);
 }
 
-mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps, mu_err *err) {
+mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps,
+                           mu_err *err) {
     mu_ckpt_loaded *c;
     MU_TRY(mu_ckpt_load(path, which, &c, err));
     mu_arena a;

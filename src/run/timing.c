@@ -16,7 +16,8 @@ static int by_value(const void *a, const void *b) {
 
 static mu_status time_steps(mu_worker *w, double seconds, mu_timing *out, mu_err *err) {
     double start = mu_clock_s();
-    for (int i = 0; i < 3 || mu_clock_s() - start < 0.1 * seconds; i++) MU_TRY(mu_worker_step(w, err)); // warm up
+    for (int i = 0; i < 3 || mu_clock_s() - start < 0.1 * seconds; i++)
+        MU_TRY(mu_worker_step(w, err)); // warm up
     double window[WINDOWS], each = 0.6 * seconds / WINDOWS;
     for (int k = 0; k < WINDOWS; k++) {
         double t0 = mu_clock_s(), t;
@@ -68,21 +69,31 @@ static mu_status time_layers(mu_worker *w, double seconds, mu_timing *out, mu_er
     return MU_OK;
 }
 
+enum { LANES = 32 };
+
+static float read_once(const float *w, size_t n) {
+    float sum[LANES] = {0}, all = 0;
+    for (size_t i = 0; i + LANES <= n; i += LANES)
+        for (size_t k = 0; k < LANES; k++) sum[k] += w[i + k];
+    for (size_t k = 0; k < LANES; k++) all += sum[k];
+    return all;
+}
+
+static void update_once(float *restrict w, float *restrict v, size_t n, float g) {
+    for (size_t i = 0; i < n; i++) {
+        v[i] = 0.9f * v[i] - g;
+        w[i] += v[i];
+    }
+}
+
 // Seconds to read `n` weights once, then to read and write weights and one history block, on this core.
 static double time_bytes(size_t n) {
-    float *w = mu_alloc_block(n * sizeof *w, "timing"), *v = mu_alloc_block(n * sizeof *v, "timing");
+    float *w = mu_alloc_block(n * sizeof *w + 64, "timing"), *v = mu_alloc_block(n * sizeof *v + 1024, "timing");
     double best = 0;
     for (int round = 0; w && v && round < 9; round++) {
         double t0 = mu_clock_s();
-        float sum = 0;
-#pragma GCC ivdep
-        for (size_t i = 0; i < n; i++) sum += w[i];
-        float g = sum * 1e-30f + 1e-9f;
-#pragma GCC ivdep
-        for (size_t i = 0; i < n; i++) {
-            v[i] = 0.9f * v[i] - g;
-            w[i] += v[i];
-        }
+        float sum = read_once(w, n);
+        update_once(w, v + 5 * 16, n, sum * 1e-30f + 1e-9f); // as apart as the parameter blocks are
         double t = mu_clock_s() - t0;
         if (round && (best <= 0 || t < best)) best = t;
     }
@@ -96,7 +107,9 @@ static void describe(const mu_net *net, mu_timing *out) {
         mu_layer *l = net->layer[i];
         mu_cost c = {0};
         if (l->class->cost) l->class->cost(l, &c);
-        out->layer[i - 1] = (mu_layer_time){.name = l->name, .type = l->class->name, .op = l->op ? l->op->class->name : "",
+        out->layer[i - 1] = (mu_layer_time){.name = l->name,
+                                            .type = l->class->name,
+                                            .op = l->op ? l->op->class->name : "",
                                             .forward_flops = c.flops_forward,
                                             .backward_flops = l->in_backward ? c.flops_backward : 0};
         out->flops += out->layer[i - 1].forward_flops + out->layer[i - 1].backward_flops;

@@ -42,7 +42,8 @@ static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, con
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
     const mu_train_opts *t = &s->job->train;
-    *w = (mu_worker){.session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
+    *w = (mu_worker){
+        .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
     w->sink = (mu_grad_sink){w, takes, apply_rows};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
     double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
@@ -52,8 +53,9 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
         mu_param *p = s->params->list[i];
         p->allow_factors = t->accumulate == 1 && p->n_users == 1;
     }
-    mu_debug("gradients are %s", w->fused ? "applied while backward runs" : t->accumulate > 1 ? "summed, then applied"
-             : "complete before they are applied");
+    mu_debug("gradients are %s", w->fused            ? "applied while backward runs"
+                                 : t->accumulate > 1 ? "summed, then applied"
+                                                     : "complete before they are applied");
 }
 
 int64_t mu_worker_samples_per_step(const mu_worker *w) {
@@ -80,12 +82,15 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
         mu_layer *l = w->net->layer[i];
         if (l->class->forward(l, s, &ignored) != MU_OK) break;
         for (int k = 0; k < l->n_out; k++)
-            if (l->out[k].value.dtype == MU_F32 && !all_finite(l->out[k].value.f, mu_tensor_count(&l->out[k].value))) {
+            if (l->out[k].value.dtype == MU_F32 &&
+                !all_finite(l->out[k].value.f, mu_tensor_count(&l->out[k].value))) {
                 for (int p = 0; p < l->n_param; p++)
                     if (!all_finite(l->param[p]->value, l->param[p]->count))
-                        return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the loss is not finite at step %lld: parameter `%s` is not finite",
+                        return MU_FAIL_AT(err, MU_EDIVERGED, l->pos,
+                                          "the loss is not finite at step %lld: parameter `%s` is not finite",
                                           (long long)s->step, l->param[p]->name);
-                return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the loss is not finite at step %lld: layer `%s` gives the first bad value",
+                return MU_FAIL_AT(err, MU_EDIVERGED, l->pos,
+                                  "the loss is not finite at step %lld: layer `%s` gives the first bad value",
                                   (long long)s->step, l->name);
             }
     }
@@ -102,7 +107,8 @@ static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
         if (p->grad.form == MU_GRAD_NONE) continue;
         double own = mu_grad_sum_squares(p, &p->grad);
         if (!isfinite(own))
-            return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name, (long long)w->step);
+            return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld",
+                              p->name, (long long)w->step);
         sum += own;
     }
     int64_t n = w->session->job->train.accumulate;
@@ -139,12 +145,14 @@ static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
         st = name_bad_layer(w, s, err);
     }
     if (st != MU_OK)
-        mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
+        mu_err_hint(err,
+                    "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
     return st;
 }
 
 mu_status mu_worker_step(mu_worker *w, mu_err *err) {
-    w->rate = w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
+    w->rate =
+        w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0;

@@ -31,7 +31,7 @@ typedef struct mu_worker {
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;
     double       loss;                  // objective of the last step
-    const mu_batch *fixed;              // used for every step instead of the source (timing); NULL = the source
+    const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
 
 void mu_worker_init(mu_worker *w, mu_session *s);

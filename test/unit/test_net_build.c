@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 static const mu_registry *const registries[] = {&mu_inits, NULL};
-#define HEAD "name: t\ndata: {train: {reader: synthetic}}\ntrain: {epochs: 1}\nupdater: {type: sgd, rate: 0.1}\nnet:\n"
+#define HEAD                                                                                                 \
+    "name: t\ndata: {train: {reader: synthetic}}\ntrain: {epochs: 1}\nupdater: {type: sgd, rate: "           \
+    "0.1}\nnet:\n"
 
 typedef struct fixture { mu_job *job; mu_binder b; mu_net *net; mu_err err; mu_status status; } fixture;
 
@@ -24,7 +26,8 @@ static void build(fixture *f, const char *layers, mu_net_opts o) {
     assert_int_equal(f->status, MU_OK);
     f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries};
     static mu_data_field fields[2];
-    fields[0] = (mu_data_field){.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true};
+    fields[0] =
+        (mu_data_field){.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true};
     fields[1] = (mu_data_field){.name = "label", .shape = {0}, .store = MU_STORE_I32, .n_classes = 5};
     o.net = f->job->net;
     o.fields = fields;
@@ -92,11 +95,13 @@ static void reuse_changes_memory_not_results(void **state) {
     for (int round = 0; round < 2; round++) { // the second finds the memory dirty
         step(planned.net, NULL);
         step(apart.net, NULL);
-        assert_true(mu_net_find(planned.net, "loss")->metric[0].sum == mu_net_find(apart.net, "loss")->metric[0].sum);
+        assert_true(mu_net_find(planned.net, "loss")->metric[0].sum ==
+                    mu_net_find(apart.net, "loss")->metric[0].sum);
         for (int i = 0; i < planned.net->params->n; i++) {
             const mu_param *a = planned.net->params->list[i], *b = apart.net->params->list[i];
             assert_int_equal(a->grad.form, MU_GRAD_DENSE);
-            if (memcmp(a->grad.dense, b->grad.dense, a->count * 4)) fail_msg("gradient of %s differs", a->name);
+            if (memcmp(a->grad.dense, b->grad.dense, a->count * 4))
+                fail_msg("gradient of %s differs", a->name);
         }
     }
     print_message("activations: %zu bytes planned, %zu without reuse\n", planned.net->activation_bytes,
@@ -119,7 +124,8 @@ static void phases_share_parameters(void **state) {
     assert_ptr_equal(mu_net_find(test.net, "ip")->param[0], mu_net_find(train.net, "ip")->param[0]);
     step(train.net, NULL);
     step(test.net, NULL);
-    assert_true(fabs(mu_net_find(train.net, "loss")->metric[0].sum - mu_net_find(test.net, "loss")->metric[0].sum) < 1e-5);
+    assert_true(fabs(mu_net_find(train.net, "loss")->metric[0].sum -
+                     mu_net_find(test.net, "loss")->metric[0].sum) < 1e-5);
     done(&test);
     done(&train);
 }
@@ -127,10 +133,13 @@ static void phases_share_parameters(void **state) {
 static void sharing_by_name_sums_gradients(void **state) {
     (void)state;
     fixture f;
-    build(&f, "- {name: a, type: inner_product, src: data.image, outputs: 128, weight: {name: w}, bias_term: false}\n"
-              "- {name: b, type: inner_product, outputs: 128, weight: {name: w}, bias_term: false}\n"
-              "- {name: c, type: inner_product, outputs: 5}\n"
-              "- {name: loss, type: softmax_loss, src: [c, data.label]}\n", (mu_net_opts){0});
+    build(&f,
+          "- {name: a, type: inner_product, src: data.image, outputs: 128, weight: {name: w}, bias_term: "
+          "false}\n"
+          "- {name: b, type: inner_product, outputs: 128, weight: {name: w}, bias_term: false}\n"
+          "- {name: c, type: inner_product, outputs: 5}\n"
+          "- {name: loss, type: softmax_loss, src: [c, data.label]}\n",
+          (mu_net_opts){0});
     assert_int_equal(f.status, MU_OK);
     mu_param *w = mu_params_find(f.net->params, "w");
     assert_non_null(w);
@@ -146,7 +155,8 @@ static void sharing_by_name_sums_gradients(void **state) {
     step(f.net, NULL);
     down = mu_net_find(f.net, "loss")->metric[0].sum / 3;
     double numeric = (up - down) / (2 * h);
-    if (fabs(numeric - (double)g) > 1e-3 + 0.02 * fabs(numeric)) fail_msg("gradient %g, numeric %g", (double)g, numeric);
+    if (fabs(numeric - (double)g) > 1e-3 + 0.02 * fabs(numeric))
+        fail_msg("gradient %g, numeric %g", (double)g, numeric);
     done(&f);
 }
 
@@ -158,7 +168,8 @@ static void accumulation_adds_batches(void **state) {
     mu_param *w = mu_params_find(f.net->params, "a.weight");
     float once = w->grad.dense[3];
     step(f.net, &(mu_step){.phase = MU_TRAIN, .rows = 3, .global_rows = 3, .accumulate = true});
-    if (fabsf(w->grad.dense[3] - 2 * once) > 1e-6f) fail_msg("%g is not twice %g", (double)w->grad.dense[3], (double)once);
+    if (fabsf(w->grad.dense[3] - 2 * once) > 1e-6f)
+        fail_msg("%g is not twice %g", (double)w->grad.dense[3], (double)once);
     done(&f);
 }
 
@@ -187,7 +198,8 @@ static void every_allocation_may_fail(void **state) {
         uint64_t live = mu_alloc_get_stats().n_live;
         assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f.job, &f.err), MU_OK);
         f.b = (mu_binder){&f.job->arena, &f.job->diags, ".", registries};
-        mu_data_field fields[2] = {{.name = "image", .shape = MU_SHAPE(2, 8, 8)}, {.name = "label", .store = MU_STORE_I32}};
+        mu_data_field fields[2] = {{.name = "image", .shape = MU_SHAPE(2, 8, 8)},
+                                   {.name = "label", .store = MU_STORE_I32}};
         mu_net_opts o = {.net = f.job->net, .fields = fields, .n_fields = 2, .batch = 3, .phase = MU_TRAIN};
         mu_alloc_fail_at(n);
         mu_status s = mu_net_create(&f.b, &o, &f.net, &f.err);

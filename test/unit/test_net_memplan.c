@@ -17,10 +17,11 @@ static void check_disjoint(const mu_plan_item *it, size_t n, size_t total) {
         assert_true(it[i].offset + it[i].bytes <= total);
         for (size_t j = 0; j < i; j++) {
             bool together = it[i].first <= it[j].last && it[j].first <= it[i].last;
-            bool overlap = it[i].offset < it[j].offset + it[j].bytes && it[j].offset < it[i].offset + it[i].bytes;
+            bool overlap =
+                it[i].offset < it[j].offset + it[j].bytes && it[j].offset < it[i].offset + it[i].bytes;
             if (together && overlap)
-                fail_msg("items %zu [%zu,%zu) and %zu [%zu,%zu) overlap", i, it[i].offset, it[i].offset + it[i].bytes, j,
-                         it[j].offset, it[j].offset + it[j].bytes);
+                fail_msg("items %zu [%zu,%zu) and %zu [%zu,%zu) overlap", i, it[i].offset,
+                         it[i].offset + it[i].bytes, j, it[j].offset, it[j].offset + it[j].bytes);
         }
     }
 }
@@ -62,6 +63,7 @@ static void without_reuse_all_are_apart(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans), cmocka_unit_test(without_reuse_all_are_apart)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans),
+                                       cmocka_unit_test(without_reuse_all_are_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,16 +43,25 @@ void *malloc(size_t size) {
     "data:\n"                                                                                      \
     "  train: {reader: synthetic, shape: [2, 8, 8], classes: 4, records: 90}\n"                    \
     "  test: {reader: synthetic, shape: [2, 8, 8], classes: 4, records: 50}\n"
-#define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: {type: step, base: 0.05, gamma: 0.5, every: 30}}\n"
+#define SGD                                                                                                  \
+    "updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: {type: step, base: 0.05, gamma: 0.5, every: "   \
+    "30}}\n"
 
 static char folder[] = "test-run-XXXXXX";
 
-typedef struct training { mu_job *job; mu_session *s; mu_run_result r; mu_err err; mu_status status; } training;
+typedef struct training {
+    mu_job *job;
+    mu_session *s;
+    mu_run_result r;
+    mu_err err;
+    mu_status status;
+} training;
 
 static void open_job(training *t, const char *text, const char *const *sets, size_t n_sets) {
     memset(t, 0, sizeof *t);
     mu_status st = mu_job_parse("t.yaml", text, strlen(text), sets, n_sets, &t->job, &t->err);
-    if (st == MU_OK) st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
+    if (st == MU_OK)
+        st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
     if (st != MU_OK) {
         if (t->job) mu_diags_print(&t->job->diags, stderr, false);
         fail_msg("%s", t->err.msg);
@@ -64,7 +73,8 @@ static void close_job(training *t) {
     mu_job_destroy(t->job);
 }
 
-static void train(training *t, const char *text, const char *out, bool resume, const char *const *sets, size_t n_sets) {
+static void train(training *t, const char *text, const char *out, bool resume, const char *const *sets,
+                  size_t n_sets) {
     char dir[256];
     snprintf(dir, sizeof dir, "%s/%s", folder, out);
     open_job(t, text, sets, n_sets);
@@ -77,7 +87,8 @@ static void expect_same_params(const training *a, const training *b, double tole
         const mu_param *p = a->s->params->list[i], *q = b->s->params->list[i];
         for (size_t k = 0; k < p->count; k++) {
             double d = fabs((double)p->value[k] - (double)q->value[k]);
-            if (!(d <= tolerance)) fail_msg("%s[%zu]: %.9g and %.9g", p->name, k, (double)p->value[k], (double)q->value[k]);
+            if (!(d <= tolerance))
+                fail_msg("%s[%zu]: %.9g and %.9g", p->name, k, (double)p->value[k], (double)q->value[k]);
         }
     }
 }
@@ -108,10 +119,18 @@ static void a_step_allocates_nothing(void **state) {
 
 static void resume_is_exact(void **state) {
     (void)state;
-    static const char *const updaters[] = {"sgd, momentum: 0.9, nothing: 0", "nesterov, momentum: 0.9", "adam", "adadelta", "rmsprop", "adagrad", "adamax"};
+    static const char *const updaters[] = {"sgd, momentum: 0.9, nothing: 0",
+                                           "nesterov, momentum: 0.9",
+                                           "adam",
+                                           "adadelta",
+                                           "rmsprop",
+                                           "adagrad",
+                                           "adamax"};
     for (size_t u = 0; u < MU_COUNT(updaters); u++) {
         char text[4096], one[32], two[32];
-        snprintf(text, sizeof text, "name: t\ntrain: {batch: 16, steps: 100}\n" DATA NET "updater: {type: %s, decay: 0.001, rate: 0.01}\n",
+        snprintf(text, sizeof text,
+                 "name: t\ntrain: {batch: 16, steps: 100}\n" DATA NET
+                 "updater: {type: %s, decay: 0.001, rate: 0.01}\n",
                  u ? updaters[u] : "sgd, momentum: 0.9");
         snprintf(one, sizeof one, "whole%zu", u);
         snprintf(two, sizeof two, "halves%zu", u);
@@ -201,7 +220,8 @@ static void rollback_returns_to_the_checkpoint(void **state) {
     training t;
     char dir[256];
     snprintf(dir, sizeof dir, "%s/rollback", folder);
-    const char *sets[] = {"train.nonfinite=rollback", "checkpoint.every=10 steps", "test.every=7 steps", "checkpoint.best=false"};
+    const char *sets[] = {"train.nonfinite=rollback", "checkpoint.every=10 steps", "test.every=7 steps",
+                          "checkpoint.best=false"};
     open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
     saboteur x = {t.s, 28, false};
     n_messages = 0;
@@ -221,7 +241,8 @@ static void skipping_gives_up_in_the_end(void **state) {
     training t;
     char dir[256];
     snprintf(dir, sizeof dir, "%s/skip", folder);
-    const char *sets[] = {"train.nonfinite=skip", "train.max_bad_steps=5", "test.every=7 steps", "checkpoint.every=never"};
+    const char *sets[] = {"train.nonfinite=skip", "train.max_bad_steps=5", "test.every=7 steps",
+                          "checkpoint.every=never"};
     open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
     saboteur x = {t.s, 14, false};
     mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .judged = spoil}};
@@ -268,7 +289,10 @@ static void a_signal_saves_and_ends(void **state) {
         training t;
         char dir[256];
         snprintf(dir, sizeof dir, "%s/signal%d", folder, i);
-        open_job(&t, "name: t\ntrain: {batch: 16, deadline: 60}\ntest: {every: 5 steps}\ncheckpoint: {every: never}\n" DATA NET SGD, NULL, 0);
+        open_job(&t,
+                 "name: t\ntrain: {batch: 16, deadline: 60}\ntest: {every: 5 steps}\ncheckpoint: {every: "
+                 "never}\n" DATA NET SGD,
+                 NULL, 0);
         mu_err_clear(&t.err);
         assert_int_equal(mu_stop_install(&t.err), MU_OK);
         int sig = signals[i];
@@ -300,11 +324,11 @@ int main(void) {
     if (!mkdtemp(folder)) return 1;
     print_message("folder %s\n", folder);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_allocates_nothing),        cmocka_unit_test(resume_is_exact),
-        cmocka_unit_test(the_ways_of_a_gradient_agree),    cmocka_unit_test(accumulation_equals_a_larger_batch),
-        cmocka_unit_test(divergence_is_named_and_stops),   cmocka_unit_test(rollback_returns_to_the_checkpoint),
-        cmocka_unit_test(skipping_gives_up_in_the_end),    cmocka_unit_test(every_reason_to_stop),
-        cmocka_unit_test(a_signal_saves_and_ends),         cmocka_unit_test(learning_lowers_the_loss),
+        cmocka_unit_test(a_step_allocates_nothing),      cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(the_ways_of_a_gradient_agree),  cmocka_unit_test(accumulation_equals_a_larger_batch),
+        cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
+        cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
+        cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[300];
