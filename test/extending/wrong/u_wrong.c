@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// u_wrong.c - a rule that walks uphill, to see conform_updater refuse it.
+#include "updater/updater.h"
+
+static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+    (void)state, (void)step;
+    for (size_t i = 0; i < s->n; i++) s->value[i] += lr * s->grad[i];
+}
+
+const mu_updater_class mu_updater_wrong = {
+    .name = "wrong",
+    .help = "gradient ascent",
+    .apply = apply,
+};
