@@ -65,7 +65,8 @@ static int64_t offset_of(const mu_conv_desc *d, int64_t y, int64_t x) {
 }
 
 // The row of col of output pixel (y,x).
-static float *gather(const mu_conv_desc *d, int64_t cg, const float *image, int64_t y, int64_t x, float *col) {
+static float *gather(const mu_conv_desc *d, int64_t cg, const float *image, int64_t y, int64_t x,
+                     float *col) {
     for (int64_t ky = 0; ky < d->kh; ky++)
         for (int64_t kx = 0; kx < d->kw; kx++, col += cg) {
             int64_t in = offset_of(d, y * d->stride_h - d->pad_h + ky * d->dil_h,
@@ -77,8 +78,8 @@ static float *gather(const mu_conv_desc *d, int64_t cg, const float *image, int6
 }
 
 // Its reverse: adds the row of dcol to the gradient of the image.
-static const float *scatter(const mu_conv_desc *d, int64_t cg, const float *restrict col, int64_t y, int64_t x,
-                            float *restrict image) {
+static const float *scatter(const mu_conv_desc *d, int64_t cg, const float *restrict col, int64_t y,
+                            int64_t x, float *restrict image) {
     for (int64_t ky = 0; ky < d->kh; ky++)
         for (int64_t kx = 0; kx < d->kw; kx++, col += cg) {
             int64_t in = offset_of(d, y * d->stride_h - d->pad_h + ky * d->dil_h,
@@ -129,20 +130,23 @@ static void backward_bias(const mu_conv_desc *d, const mu_op_args *a) {
         for (int64_t o = 0; o < d->o; o++) a->dbias[o] += a->ddst[p * d->o + o];
 }
 
-static void backward_weight(const mu_conv_desc *d, const conv *v, const mu_op_args *a, float *dwk, float *col) {
+static void backward_weight(const mu_conv_desc *d, const conv *v, const mu_op_args *a, float *dwk,
+                            float *col) {
     int64_t pixels = d->oh * d->ow;
     for (int64_t n = 0; n < d->n; n += v->images) {
         int64_t images = d->n - n < v->images ? d->n - n : v->images, rows = images * pixels;
         for (int64_t g = 0; g < d->groups; g++) {
             const float *rows_of = columns(d, v, a->src, n, images, g * v->cg, col);
-            mu_gemm(true, false, v->og, v->k, rows, a->ddst + n * pixels * d->o + g * v->og, d->o, rows_of, v->k,
-                    n ? 1.0f : 0.0f, dwk + g * v->og * v->k, v->k);
+            const float *ddst = a->ddst + n * pixels * d->o + g * v->og;
+            mu_gemm(true, false, v->og, v->k, rows, ddst, d->o, rows_of, v->k, n ? 1.0f : 0.0f,
+                    dwk + g * v->og * v->k, v->k);
         }
     }
     unpack_gradient(d, v, dwk, a->accumulate, a->dweight);
 }
 
-static void backward_src(const mu_conv_desc *d, const conv *v, const mu_op_args *a, const float *wk, float *col) {
+static void backward_src(const mu_conv_desc *d, const conv *v, const mu_op_args *a, const float *wk,
+                         float *col) {
     int64_t pixels = d->oh * d->ow, in = d->h * d->w * d->c;
     if (!v->direct) memset(a->dsrc, 0, (size_t)(d->n * in) * sizeof(float));
     for (int64_t n = 0; n < d->n; n += v->images) {

@@ -30,8 +30,8 @@ static double returned(const mu_lrn_desc *d, const mu_op_args *a, int64_t i) {
 }
 
 // Sum of f over the window of element (n,y,x,c).
-static double window_sum(const mu_lrn_desc *d, const mu_op_args *a, int64_t n, int64_t y, int64_t x, int64_t c,
-                         term f) {
+static double window_sum(const mu_lrn_desc *d, const mu_op_args *a, int64_t n, int64_t y, int64_t x,
+                         int64_t c, term f) {
     int64_t half = d->size / 2;
     double sum = 0;
     if (!d->within) {

@@ -128,7 +128,8 @@ MU_INLINE void use_lanes(const lrn *l, power kind, bool back, const mu_op_args *
     }
 }
 
-MU_INLINE void use_n(const lrn *lp, power kind, bool back, const mu_op_args *args, int64_t at, const sums *sp, int n) {
+MU_INLINE void use_n(const lrn *lp, power kind, bool back, const mu_op_args *args, int64_t at, const sums *sp,
+                     int n) {
     const mu_op_args a = *args; // copies, which stores cannot change
     const lrn l = *lp;
     const sums s = *sp;

@@ -179,8 +179,9 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     const float *inv = (const float *)a->keep + d->c;
     sums s = gradients(d, a);
     for (int64_t c = 0; c < d->c; c++) {
-        if (a->dweight) a->dweight[c] = (float)(s.b[c] * (double)inv[c]) + (a->accumulate ? a->dweight[c] : 0);
-        if (a->dbias) a->dbias[c] = (float)s.a[c] + (a->accumulate ? a->dbias[c] : 0);
+        float dweight = (float)(s.b[c] * (double)inv[c]), dbias = (float)s.a[c];
+        if (a->dweight) a->dweight[c] = a->accumulate ? a->dweight[c] + dweight : dweight;
+        if (a->dbias) a->dbias[c] = a->accumulate ? a->dbias[c] + dbias : dbias;
     }
     if (a->dsrc) backward_src(d, a, &s);
     return MU_OK;

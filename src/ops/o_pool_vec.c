@@ -41,7 +41,8 @@ static mu_status make_spans(span **out, int64_t n_out, int64_t n_in, int64_t k, 
     if (!s) return MU_FAIL_NOMEM(err, "pooling windows");
     for (int64_t o = 0; o < n_out; o++) {
         int64_t start = o * stride - pad, lo = start < 0 ? -start : 0;
-        int64_t hi = start + k > n_in ? n_in - start : k, padded = start + k > n_in + pad ? n_in + pad - start : k;
+        int64_t hi = start + k > n_in ? n_in - start : k;
+        int64_t padded = start + k > n_in + pad ? n_in + pad - start : k;
         if (lo > k) lo = k;
         if (hi < lo) hi = lo;
         s[o] = (span){(int32_t)start, (int32_t)lo, (int32_t)hi, (int32_t)(count_pad ? padded : hi - lo)};
@@ -130,7 +131,8 @@ MU_INLINE void max_whole(const run *r, int n, const float *src, int64_t left, fl
 static void avg_any(const run *r, const float *src, int64_t left, float *dst) {
     mu_vec sum = {0};
     for (int64_t i = 0; i < r->y->hi - r->y->lo; i++)
-        for (int64_t j = 0; j < r->x->hi - r->x->lo; j++) sum += mu_vec_load(src + (i * r->d->w + j) * r->d->c, left);
+        for (int64_t j = 0; j < r->x->hi - r->x->lo; j++)
+            sum += mu_vec_load(src + (i * r->d->w + j) * r->d->c, left);
     mu_vec_store(dst, sum * r->share, left);
 }
 
@@ -141,7 +143,8 @@ MU_INLINE void avg_whole(const run *r, int n, const float *src, int64_t left, fl
 }
 
 // n: number of taps when it is that of a whole window, and a constant; 0 = any window
-MU_INLINE void lanes(const run *r, int n, bool is_max, const float *src, int64_t left, float *dst, uint8_t *at) {
+MU_INLINE void lanes(const run *r, int n, bool is_max, const float *src, int64_t left, float *dst,
+                     uint8_t *at) {
     if (is_max && n) max_whole(r, n, src, left, dst, at);
     else if (is_max) max_any(r, src, left, dst, at);
     else if (n) avg_whole(r, n, src, left, dst);
@@ -223,8 +226,8 @@ typedef struct row {            // one source row and the windows over it
 } row;
 
 // Adds what window column ox sends to the kw columns under it, from the n_over window rows over y.
-MU_INLINE void add_windows(const row *r, int n_over, int64_t ox, int64_t kw, bool is_max, int64_t c, int64_t left,
-                           mu_vec *columns) {
+MU_INLINE void add_windows(const row *r, int n_over, int64_t ox, int64_t kw, bool is_max, int64_t c,
+                           int64_t left, mu_vec *columns) {
     int64_t first = r->p->rows[r->y].first;
     for (int64_t oy = first; oy < first + n_over; oy++) {
         const span *wy = &r->p->y[oy];
@@ -243,7 +246,8 @@ MU_INLINE void add_windows(const row *r, int n_over, int64_t ox, int64_t kw, boo
 }
 
 // The row's gradient for one vector of channels.
-MU_INLINE void row_lanes(const row *r, int n_over, int64_t kw, int64_t stride, bool is_max, int64_t c, int64_t left) {
+MU_INLINE void row_lanes(const row *r, int n_over, int64_t kw, int64_t stride, bool is_max, int64_t c,
+                         int64_t left) {
     mu_vec columns[MAX_TAPS];
     const int64_t width = r->d->w, step = r->d->c;
     int64_t x = r->p->x[0].start; // of columns[0]

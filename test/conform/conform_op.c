@@ -66,6 +66,7 @@ static const mu_op_desc cases[] = {
     CONV(IMAGE(2, 4, 11, 10), KERNEL(3, 1, 2), .o = 6, .dil_h = 2, .dil_w = 2, FULL),
     CONV(IMAGE(1, 6, 12, 11), KERNEL(3, 2, 3), .o = 4, .dil_h = 3, .dil_w = 2, .groups = 2, FULL),
     CONV(IMAGE(2, 3, 8, 10), .kh = 2, .kw = 5, .stride_h = 2, .stride_w = 1, .pad_w = 2, .o = 10, FULL),
+    CONV(IMAGE(5, 20, 28, 28), KERNEL(5, 1, 2), .o = 3, FULL), // conv_gemm: images 2 + 2 + 1
     CONV(IMAGE(2, 3, 7, 7), KERNEL(3, 1, 1), .o = 17, .need_dsrc = true),
     CONV(IMAGE(2, 3, 7, 7), KERNEL(3, 1, 1), .o = 17, .bias = true),
 
