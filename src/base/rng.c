@@ -2,6 +2,8 @@
 // rng.c - Philox 4x32-10, written so that the block loop vectorises: LANES counters side by side.
 #include "base/rng.h"
 
+#include "base/attr.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -33,30 +35,29 @@ void mu_rng_block(mu_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
 }
 
-// LANES consecutive blocks starting at block number `block` -> 4*LANES words in element order.
+// LANES consecutive blocks starting at block number `block` -> 4*LANES words in element order. The 32-bit
+// words of a counter sit in 64-bit lanes, so that a product needs no unpacking.
+typedef uint64_t lanes MU_VECTOR(LANES * 8);
+
 static void blocks(mu_rng_key key, uint64_t hi, uint64_t block, uint32_t *out) {
-    uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
+    const uint64_t low = 0xffffffffu;
+    lanes c0, c1, c2 = (lanes){0} + (hi & low), c3 = (lanes){0} + (hi >> 32);
     for (int j = 0; j < LANES; j++) {
-        uint64_t b = block + (uint64_t)j;
-        c0[j] = (uint32_t)b;
-        c1[j] = (uint32_t)(b >> 32);
-        c2[j] = (uint32_t)hi;
-        c3[j] = (uint32_t)(hi >> 32);
+        c0[j] = (block + (uint64_t)j) & low;
+        c1[j] = (block + (uint64_t)j) >> 32;
     }
     uint32_t k0 = key.k[0], k1 = key.k[1];
-    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1)
-        for (int j = 0; j < LANES; j++) {
-            uint64_t p0 = (uint64_t)M0 * c0[j], p1 = (uint64_t)M1 * c2[j];
-            c0[j] = (uint32_t)(p1 >> 32) ^ c1[j] ^ k0;
-            c1[j] = (uint32_t)p1;
-            c2[j] = (uint32_t)(p0 >> 32) ^ c3[j] ^ k1;
-            c3[j] = (uint32_t)p0;
-        }
+    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1) {
+        lanes p0 = c0 * M0, p1 = c2 * M1;
+        c0 = (p1 >> 32) ^ c1 ^ k0;
+        c1 = p1 & low;
+        c2 = (p0 >> 32) ^ c3 ^ k1;
+        c3 = p0 & low;
+    }
+    lanes even = c0 | c1 << 32, odd = c2 | c3 << 32; // little endian: words 0,1 and 2,3 of each block
     for (int j = 0; j < LANES; j++) {
-        out[4 * j] = c0[j];
-        out[4 * j + 1] = c1[j];
-        out[4 * j + 2] = c2[j];
-        out[4 * j + 3] = c3[j];
+        uint64_t pair[2] = {even[j], odd[j]};
+        memcpy(out + 4 * j, pair, sizeof pair);
     }
 }
 
