@@ -3,37 +3,91 @@
 //
 //     y (n,o) = x (n,i) * w(o,i)^T + b        dx = dy * w        dw = dy^T * x        db = column sums of dy
 //
-// dx is computed first, from the old weights. When the caller takes the weight gradient in blocks of
-// rows (args.rows_ready), each block is computed into a tile that stays in the second-level cache and is
+// Libraries are poor at the forward form (both operands run along i). Here it is y^T = w * x^T in register
+// tiles: a few rows of w, read where they lie, times a transposed panel of up to 64 samples.
+//
+// Backward, dx is computed first, from the old weights. When the caller takes the weight gradient in blocks
+// of rows (args.rows_ready), each block is computed into a tile that stays in the second-level cache and is
 // handed over at once, which saves writing and reading the whole gradient.
 #include "ops/gemm.h"
 #include "ops/op.h"
+#include "ops/tile.h"
 
 #include <string.h>
 
 #define TILE_BYTES ((int64_t)256 << 10)
+#define PANEL (MU_TILE_VECS * MU_TILE_WIDTH)    // the most samples of a panel
 
-static int64_t tile_rows(const mu_inner_desc *d) {
-    int64_t rows = TILE_BYTES / ((d->i > 0 ? d->i : 1) * (int64_t)sizeof(float));
-    rows = rows < 16 ? 16 : rows & ~(int64_t)7;
-    return rows < d->o ? rows : d->o;
-}
+typedef struct inner {
+    int     width;              // of the tiles' vectors, which run along the samples
+    int64_t vecs, n_panels;     // all vectors; panels they are spread over
+    int64_t tile_rows;          // of a block of the weight gradient
+} inner;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static mu_status create(mu_op *op, mu_err *err) {
     (void)err;
+    inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    op->scratch_bytes = (size_t)(tile_rows(d) * d->i) * sizeof(float);
+    int64_t most = MU_TILE_VECS, row_bytes = max64(d->i, 1) * (int64_t)sizeof(float);
+    while (!mu_tile_max_rows((int)most)) most--;
+    v->width = mu_tile_best_width(d->n);
+    v->vecs = ceil_div(d->n, v->width);
+    v->n_panels = ceil_div(v->vecs, most);
+    v->tile_rows = min64(max64(TILE_BYTES / row_bytes & ~(int64_t)7, 16), d->o);
+    op->scratch_bytes = (size_t)(max64(v->tile_rows, PANEL) * d->i) * sizeof(float);
     return MU_OK;
+}
+
+// ---- forward ----
+
+// x^T for samples s0 ... s0+n, padded with zeros to `ld`: panel[k][s]. In squares, so that both sides stay
+// in the first-level cache.
+static void pack_panel(const mu_inner_desc *d, const float *x, int64_t n, int64_t ld, float *panel) {
+    enum { SIDE = 16 };
+    for (int64_t k0 = 0; k0 < d->i; k0 += SIDE) {
+        int64_t k1 = min64(k0 + SIDE, d->i);
+        for (int64_t s0 = 0; s0 < ld; s0 += SIDE)
+            for (int64_t k = k0; k < k1; k++)
+                for (int64_t s = s0; s < min64(s0 + SIDE, ld); s++) panel[k * ld + s] = s < n ? x[s * d->i + k] : 0.0f;
+    }
+}
+
+static void forward_panel(const inner *v, const mu_inner_desc *d, const mu_op_args *a, int64_t s0, int vecs) {
+    int64_t ld = (int64_t)vecs * v->width, n = min64(ld, d->n - s0);
+    int most = mu_tile_max_rows(vecs);
+    float out[MU_TILE_ROWS * PANEL];            // [row of w][sample]
+    pack_panel(d, a->src + s0 * d->i, n, ld, a->scratch);
+    mu_tile_dot t = {.n_seg = 1, .seg = d->i, .b = a->scratch, .ldb = ld};
+    for (int64_t o = 0; o < d->o; o += most) {
+        int rows = (int)min64(most, d->o - o);
+        for (int r = 0; r < rows; r++) {
+            t.a[r] = a->weight + (o + r) * d->i;
+            t.c[r] = out + r * ld;
+        }
+        mu_tile_run_dot(&t, v->width, rows, vecs);
+        float *y = a->dst + s0 * d->o + o;
+        for (int64_t s = 0; s < n; s++, y += d->o)
+            for (int r = 0; r < rows; r++) y[r] = out[r * ld + s] + (d->bias ? a->bias[o + r] : 0.0f);
+    }
 }
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
+    const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    if (d->bias)
-        for (int64_t r = 0; r < d->n; r++) memcpy(a->dst + r * d->o, a->bias, (size_t)d->o * sizeof(float));
-    mu_gemm(false, true, d->n, d->o, d->i, a->src, d->i, a->weight, d->i, d->bias ? 1.0f : 0.0f, a->dst, d->o);
+    for (int64_t p = 0, vec = 0; p < v->n_panels; p++) {
+        int64_t vecs = ceil_div(v->vecs - vec, v->n_panels - p);
+        forward_panel(v, d, a, vec * v->width, (int)vecs);
+        vec += vecs;
+    }
     return MU_OK;
 }
+
+// ---- backward ----
 
 static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
     if (!a->accumulate) memset(a->dbias, 0, (size_t)d->o * sizeof(float));
@@ -43,12 +97,13 @@ static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
+    const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     if (d->bias && a->dbias && !a->skip_dweight) bias_gradient(d, a);
     if (a->dsrc) mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
     if (a->skip_dweight) return MU_OK;
     if (a->rows_ready) {
-        int64_t step = tile_rows(d);
+        int64_t step = v->tile_rows;
         for (int64_t r = 0; r < d->o; r += step) {
             int64_t rows = d->o - r < step ? d->o - r : step;
             mu_gemm(true, false, rows, d->i, d->n, a->ddst + r, d->o, a->src, d->i, 0.0f, a->scratch, d->i);
@@ -63,5 +118,5 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 const mu_op_class mu_op_inner_gemm = {
     .name = "inner_gemm", .help = "matrix products of the fastest library for the shape",
-    .prim = MU_PRIM_INNER, .rank = 20, .create = create, .forward = forward, .backward = backward,
+    .state_size = sizeof(inner), .prim = MU_PRIM_INNER, .rank = 20, .create = create, .forward = forward, .backward = backward,
 };

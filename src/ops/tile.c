@@ -30,13 +30,6 @@ static const int max_rows[MU_TILE_VECS + 1] = {0, 8, 6, 4, 0};
 #define NARROW 4
 #endif
 
-// All inner bounds are constants; unless a compiler unrolls them early, the accumulators live in memory.
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
 // GCC reads a value again for every use, as a memory operand, when there are few uses: with up to four rows
 // the loads would then be the limit. The empty statement hides from it where the value came from.
 #ifdef __x86_64__

@@ -20,6 +20,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Before a loop with constant bounds whose arrays are to live in registers.
+#ifdef __clang__
+#define MU_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define MU_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define MU_TILE_ROWS 8          // the most rows of a tile
 #define MU_TILE_VECS 4          // and the most vectors
 #define MU_TILE_WIDTH 16        // and the widest vector, in floats

@@ -2,7 +2,7 @@
 // tile_kernel.h - the two register-tile loops for one vector width; tile.c includes this once a width.
 //
 // Before inclusion: WIDTH (floats in a vector), NAME(x) (x with the width appended). The loops are
-// always inlined into one function a tile shape, where all bounds are constants; `unroll` keeps the
+// always inlined into one function a tile shape, where all bounds are constants; MU_UNROLL keeps the
 // accumulators out of memory, KEEP the vectors of b in registers, and ONE_INDEX
 // serves all rows of a.
 
@@ -18,39 +18,39 @@ MU_INLINE void NAME(store)(float *p, NAME(vec) v) { __builtin_memcpy(p, &v, size
 
 MU_INLINE void NAME(dot)(const mu_tile_dot *t, const int rows, const int vecs) {
     NAME(vec) acc[MU_TILE_ROWS][MU_TILE_VECS];
-    UNROLL for (int m = 0; m < rows; m++)
-        UNROLL for (int v = 0; v < vecs; v++) acc[m][v] = (NAME(vec)){0};
+    MU_UNROLL for (int m = 0; m < rows; m++)
+        MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] = (NAME(vec)){0};
     const float *a[MU_TILE_ROWS], *b = t->b;
-    UNROLL for (int m = 0; m < rows; m++) a[m] = t->a[m];
+    MU_UNROLL for (int m = 0; m < rows; m++) a[m] = t->a[m];
     const int64_t ldb = t->ldb, seg = t->seg, a_seg = t->a_seg, n_seg = t->n_seg;
     for (int64_t s = 0; s < n_seg; s++)
         for (int64_t k = s * a_seg; k < s * a_seg + seg; k++, b += ldb) {
             NAME(vec) bv[MU_TILE_VECS];
-            UNROLL for (int v = 0; v < vecs; v++) KEEP(bv[v], NAME(load)(b + v * WIDTH));
-            UNROLL for (int m = 0; m < rows; m++) {
+            MU_UNROLL for (int v = 0; v < vecs; v++) KEEP(bv[v], NAME(load)(b + v * WIDTH));
+            MU_UNROLL for (int m = 0; m < rows; m++) {
                 NAME(vec) x = a[m][k] - (NAME(vec)){0};
-                UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += x * bv[v];
+                MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += x * bv[v];
             }
         }
     if (t->init)
-        UNROLL for (int v = 0; v < vecs; v++) {
+        MU_UNROLL for (int v = 0; v < vecs; v++) {
             NAME(vec) init = NAME(load)(t->init + v * WIDTH);
-            UNROLL for (int m = 0; m < rows; m++) acc[m][v] += init;
+            MU_UNROLL for (int m = 0; m < rows; m++) acc[m][v] += init;
         }
     const bool add = t->add;
-    UNROLL for (int m = 0; m < rows; m++) {
+    MU_UNROLL for (int m = 0; m < rows; m++) {
         float *c = t->c[m];
-        if (add) UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += NAME(load)(c + v * WIDTH);
-        UNROLL for (int v = 0; v < vecs; v++) NAME(store)(c + v * WIDTH, acc[m][v]);
+        if (add) MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += NAME(load)(c + v * WIDTH);
+        MU_UNROLL for (int v = 0; v < vecs; v++) NAME(store)(c + v * WIDTH, acc[m][v]);
     }
 }
 
 MU_INLINE void NAME(outer)(const mu_tile_outer *t, const int rows, const int vecs) {
     NAME(vec) acc[MU_TILE_ROWS][MU_TILE_VECS];
-    UNROLL for (int m = 0; m < rows; m++)
-        UNROLL for (int v = 0; v < vecs; v++) acc[m][v] = (NAME(vec)){0};
+    MU_UNROLL for (int m = 0; m < rows; m++)
+        MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] = (NAME(vec)){0};
     const float *a[MU_TILE_ROWS];
-    UNROLL for (int m = 0; m < rows; m++) a[m] = t->a[m];
+    MU_UNROLL for (int m = 0; m < rows; m++) a[m] = t->a[m];
     const int64_t n0 = t->n[0], a0 = t->a_step[0], b0 = t->b_step[0];
     for (int64_t k2 = 0; k2 < t->n[2]; k2++)
         for (int64_t k1 = 0; k1 < t->n[1]; k1++) {
@@ -59,19 +59,19 @@ MU_INLINE void NAME(outer)(const mu_tile_outer *t, const int rows, const int vec
             for (int64_t k = 0; k < n0; k++, at += a0, b += b0) {
                 ONE_INDEX(at);
                 NAME(vec) bv[MU_TILE_VECS];
-                UNROLL for (int v = 0; v < vecs; v++) KEEP(bv[v], NAME(load)(b + v * WIDTH));
-                UNROLL for (int m = 0; m < rows; m++) {
+                MU_UNROLL for (int v = 0; v < vecs; v++) KEEP(bv[v], NAME(load)(b + v * WIDTH));
+                MU_UNROLL for (int m = 0; m < rows; m++) {
                     NAME(vec) x = a[m][at] - (NAME(vec)){0};
-                    UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += x * bv[v];
+                    MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += x * bv[v];
                 }
             }
         }
     float *c = t->c;
     const int64_t ldc = t->ldc;
     const bool add = t->add;
-    UNROLL for (int m = 0; m < rows; m++, c += ldc) {
-        if (add) UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += NAME(load)(c + v * WIDTH);
-        UNROLL for (int v = 0; v < vecs; v++) NAME(store)(c + v * WIDTH, acc[m][v]);
+    MU_UNROLL for (int m = 0; m < rows; m++, c += ldc) {
+        if (add) MU_UNROLL for (int v = 0; v < vecs; v++) acc[m][v] += NAME(load)(c + v * WIDTH);
+        MU_UNROLL for (int v = 0; v < vecs; v++) NAME(store)(c + v * WIDTH, acc[m][v]);
     }
 }
 

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// o_inner_stream.c - fully connected layer for small batches, where moving the weights is the cost.
+//
+// Forward reads each row of the weights once: a few rows times the whole batch are dot products that
+// stay in registers,
+//     y[n][o] = b[o] + sum_i x[n][i] * w[o][i].
+// Backward makes one pass over the weights in blocks of rows. While a block is in the cache,
+//     dx[n][i] += sum_{o in block} dy[n][o] * w[o][i]
+//     dw[o][i]  = sum_n dy[n][o] * x[n][i]                  for o in the block
+// and the block of dw is handed to the receiver, who updates those rows of w at once. So a training step
+// streams the weights once forward and once backward.
+//
+// The tiles of dx read and write whole vectors: dx and the last rows of w go through padded copies.
+#include "ops/op.h"
+#include "ops/tile.h"
+#include "ops/vec.h"
+
+#include <string.h>
+
+#define MAX_BATCH 8
+#define MAX_ROWS 8
+#define SMALL 4                         // up to so many samples dx is made along whole rows,
+#define DSRC_ROWS(n) ((n) == 1 ? 8 : 4) // of so many rows at a time
+#define BLOCK_BYTES (96 << 10)          // of weights in a block of rows
+#define TILE_BYTES (8 << 10)            // of their gradient, handed over at once: first-level cache
+
+typedef struct stream {
+    int64_t padded;             // i rounded up to the widest tile
+    int64_t block;              // rows of the weights taken together for dx
+    int64_t tile;               // rows of dw handed over together, a part of the block
+    int64_t at_dx, at_w, at_dw;   // offsets into scratch, floats
+} stream;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static bool accepts(const mu_op_desc *d) { return d->inner.n >= 1 && d->inner.n <= MAX_BATCH; }
+
+static mu_status create(mu_op *op, mu_err *err) {
+    (void)err;
+    stream *s = op->state;
+    const mu_inner_desc *d = &op->desc.inner;
+    s->padded = round_up(d->i, MU_TILE_VECS * MU_TILE_WIDTH);
+    int64_t row_bytes = d->i * (int64_t)sizeof(float);
+    s->block = d->n <= SMALL ? DSRC_ROWS(d->n) : min64(max64(BLOCK_BYTES / row_bytes, 8), d->o);
+    s->tile = min64(max64(TILE_BYTES / row_bytes, 1), s->block);
+    int64_t at = 0;
+    s->at_dx = at, at += d->n * s->padded;
+    s->at_w = at, at += s->block * s->padded;
+    s->at_dw = at, at += s->tile * d->i;
+    op->scratch_bytes = (size_t)at * sizeof(float);
+    return MU_OK;
+}
+
+// ---- forward ----
+
+// The sum of all lanes, by halves: short chains that overlap between accumulators.
+MU_INLINE float lane_sum(mu_vec v) {
+#if MU_LANES == 16
+    typedef float half MU_VECTOR(32);
+    half h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+             + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    mu_vec h = v;
+#endif
+#if MU_LANES >= 8
+    typedef float quarter MU_VECTOR(16);
+    quarter q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#else
+    mu_vec q = h;
+#endif
+    q += __builtin_shufflevector(q, q, 2, 3, 0, 1);
+    return q[0] + q[1];
+}
+
+// `rows` rows of the weights from o on, times the n samples; a row past the end is the last one again.
+MU_INLINE void dots(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows, const int n) {
+    mu_vec acc[MAX_ROWS][MAX_BATCH];
+    const float *w[MAX_ROWS], *x = a->src;
+    const int64_t len = d->i;
+    MU_UNROLL for (int r = 0; r < rows; r++) {
+        w[r] = a->weight + min64(o + r, d->o - 1) * len;
+        MU_UNROLL for (int b = 0; b < n; b++) acc[r][b] = mu_vec_set(0);
+    }
+    for (int64_t i = 0; i < len; i += MU_LANES) {
+        mu_vec xv[MAX_BATCH];
+        MU_UNROLL for (int b = 0; b < n; b++) xv[b] = mu_vec_load(x + b * len + i, len - i);
+        MU_UNROLL for (int r = 0; r < rows; r++) {
+            mu_vec row = mu_vec_load(w[r] + i, len - i);
+            MU_UNROLL for (int b = 0; b < n; b++) acc[r][b] += row * xv[b];
+        }
+    }
+    MU_UNROLL for (int r = 0; r < rows; r++) {
+        if (o + r >= d->o) break;
+        float bias = d->bias ? a->bias[o + r] : 0.0f;
+        MU_UNROLL for (int b = 0; b < n; b++) a->dst[b * d->o + o + r] = lane_sum(acc[r][b]) + bias;
+    }
+}
+
+#define BATCH(n, rows)                                                                             \
+    case n:                                                                                        \
+        for (int64_t o = 0; o < d->o; o += rows) dots(d, a, o, rows, n);                           \
+        break;
+
+static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
+    (void)err;
+    const mu_inner_desc *d = &op->desc.inner;
+    switch (d->n) {
+#ifdef MU_VEC_AVX512
+    BATCH(1, 8) BATCH(2, 8) BATCH(3, 6) BATCH(4, 5) BATCH(5, 4) BATCH(6, 4) BATCH(7, 3) BATCH(8, 3)
+#else
+    BATCH(1, 8) BATCH(2, 8) BATCH(3, 3) BATCH(4, 2) BATCH(5, 2) BATCH(6, 1) BATCH(7, 1) BATCH(8, 1)
+#endif
+    default: return MU_FAIL(err, MU_EUNSUPPORTED, "batch too large for the streaming kernel");
+    }
+    return MU_OK;
+}
+
+#undef BATCH
+
+// ---- backward ----
+
+static void pad_rows(float *to, int64_t ld, const float *from, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(to + r * ld, from + r * cols, (size_t)cols * sizeof(float));
+        memset(to + r * ld + cols, 0, (size_t)(ld - cols) * sizeof(float));
+    }
+}
+
+typedef struct pass { const stream *s; const mu_inner_desc *d; const mu_op_args *a; float *scratch; } pass;
+
+static int tile_width(void) {
+    int width[2];
+    return width[mu_tile_widths(width) - 1];
+}
+
+static int vecs_for(int rows) {         // the most vectors of a tile with so many rows
+    int vecs = MU_TILE_VECS;
+    while (mu_tile_max_rows(vecs) < rows) vecs--;
+    return vecs;
+}
+
+// dx += dy[:, o0..o0+rows) * w[o0..o0+rows)
+static void dsrc_tiles(const pass *p, int64_t o0, int64_t rows) {
+    const mu_inner_desc *d = p->d;
+    int width = tile_width(), vecs = vecs_for((int)d->n), wide = width * vecs;
+    const float *w = p->a->weight + o0 * d->i;
+    int64_t ldw = d->i;
+    if (o0 + rows == d->o) { // reading past the end of the last row
+        pad_rows(p->scratch + p->s->at_w, p->s->padded, w, rows, d->i);
+        w = p->scratch + p->s->at_w;
+        ldw = p->s->padded;
+    }
+    mu_tile_dot t = {.n_seg = 1, .seg = rows, .ldb = ldw, .add = true};
+    for (int n = 0; n < d->n; n++) t.a[n] = p->a->ddst + n * d->o + o0;
+    for (int64_t i = 0; i < d->i; i += wide) {
+        int need = (int)min64(vecs, (d->i - i + width - 1) / width);
+        t.b = w + i;
+        for (int n = 0; n < d->n; n++) t.c[n] = p->scratch + p->s->at_dx + n * p->s->padded + i;
+        mu_tile_run_dot(&t, width, (int)d->n, need);
+    }
+}
+
+// The same along whole rows, for at most SMALL samples: a few streams of weights, no padding.
+MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows, const int n) {
+    mu_vec dy[MAX_ROWS][SMALL];
+    const float *w = a->weight + o * d->i;
+    const int64_t len = d->i;
+    MU_UNROLL for (int r = 0; r < rows; r++)
+        MU_UNROLL for (int b = 0; b < n; b++) dy[r][b] = mu_vec_set(a->ddst[b * d->o + o + r]);
+    for (int64_t i = 0; i < len; i += MU_LANES) {
+        mu_vec wv[MAX_ROWS];
+        MU_UNROLL for (int r = 0; r < rows; r++) wv[r] = mu_vec_load(w + r * len + i, len - i);
+        MU_UNROLL for (int b = 0; b < n; b++) {
+            mu_vec sum = o ? mu_vec_load(a->dsrc + b * len + i, len - i) : mu_vec_set(0);
+            MU_UNROLL for (int r = 0; r < rows; r++) sum += dy[r][b] * wv[r];
+            mu_vec_store(a->dsrc + b * len + i, sum, len - i);
+        }
+    }
+}
+
+#define BATCH(n)                                                                                   \
+    case n:                                                                                        \
+        if (rows == DSRC_ROWS(n)) dsrc_rows(d, a, o, DSRC_ROWS(n), n);                             \
+        else for (int64_t k = 0; k < rows; k++) dsrc_rows(d, a, o + k, 1, n);                      \
+        break;
+
+static void dsrc_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows) {
+    switch (d->n) {
+        BATCH(1) BATCH(2) BATCH(3) BATCH(4)
+    default: break;
+    }
+}
+#undef BATCH
+
+// One or two rows of dw from o on, along their whole length; the coefficients dy stay in registers.
+MU_INLINE void dweight_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, float *out, bool add,
+                            const int rows, const int n) {
+    mu_vec dy[2][MAX_BATCH];
+    const float *x = a->src;
+    const int64_t len = d->i;
+    MU_UNROLL for (int r = 0; r < rows; r++)
+        MU_UNROLL for (int b = 0; b < n; b++) dy[r][b] = mu_vec_set(a->ddst[b * d->o + o + r]);
+    for (int64_t i = 0; i < len; i += MU_LANES) {
+        mu_vec acc[2];
+        MU_UNROLL for (int r = 0; r < rows; r++)
+            acc[r] = add ? mu_vec_load(out + r * len + i, len - i) : mu_vec_set(0);
+        MU_UNROLL for (int b = 0; b < n; b++) {
+            mu_vec xv = mu_vec_load(x + b * len + i, len - i);
+            MU_UNROLL for (int r = 0; r < rows; r++) acc[r] += dy[r][b] * xv;
+        }
+        MU_UNROLL for (int r = 0; r < rows; r++) mu_vec_store(out + r * len + i, acc[r], len - i);
+    }
+}
+
+#define BATCH(n)                                                                                   \
+    case n:                                                                                        \
+        for (; k + 2 <= rows; k += 2) dweight_rows(d, a, o + k, out + k * d->i, add, 2, n);        \
+        for (; k < rows; k++) dweight_rows(d, a, o + k, out + k * d->i, add, 1, n);                \
+        break;
+
+// dw[o..o+rows) =, or += when add.
+static void dweight_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows, float *out,
+                          const bool add) {
+    int64_t k = 0;
+    switch (d->n) {
+        BATCH(1) BATCH(2) BATCH(3) BATCH(4) BATCH(5) BATCH(6) BATCH(7) BATCH(8)
+    default: break;
+    }
+}
+#undef BATCH
+
+static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
+    if (!a->accumulate) memset(a->dbias, 0, (size_t)d->o * sizeof(float));
+    for (int64_t n = 0; n < d->n; n++)
+        for (int64_t o = 0; o < d->o; o++) a->dbias[o] += a->ddst[n * d->o + o];
+}
+
+static void take_dweight(const pass *p, int64_t o, int64_t rows) {
+    const mu_op_args *a = p->a;
+    float *tile = p->scratch + p->s->at_dw;
+    if (!a->rows_ready) {
+        dweight_block(p->d, a, o, rows, a->dweight + o * p->d->i, a->accumulate);
+        return;
+    }
+    dweight_block(p->d, a, o, rows, tile, false);
+    a->rows_ready(a->rows_ctx, o, rows, tile);
+}
+
+static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
+    (void)err;
+    const mu_inner_desc *d = &op->desc.inner;
+    pass p = {op->state, d, a, a->scratch};
+    float *dx = p.scratch + p.s->at_dx;
+    bool padded = a->dsrc && d->n > SMALL, weight = !a->skip_dweight && (a->rows_ready || a->dweight);
+    if (d->bias && a->dbias && !a->skip_dweight) bias_gradient(d, a);
+    if (padded) memset(dx, 0, (size_t)(d->n * p.s->padded) * sizeof(float));
+    for (int64_t o = 0; o < d->o; o += p.s->block) {
+        int64_t rows = min64(p.s->block, d->o - o);
+        if (a->dsrc && d->n <= SMALL) dsrc_block(d, a, o, rows);
+        else if (a->dsrc) dsrc_tiles(&p, o, rows);
+        for (int64_t k = 0; weight && k < rows; k += p.s->tile) take_dweight(&p, o + k, min64(p.s->tile, rows - k));
+    }
+    for (int64_t n = 0; padded && n < d->n; n++)
+        memcpy(a->dsrc + n * d->i, dx + n * p.s->padded, (size_t)d->i * sizeof(float));
+    return MU_OK;
+}
+
+const mu_op_class mu_op_inner_stream = {
+    .name = "inner_stream", .help = "one pass over the weights forward, one backward (batch <= 8)",
+    .state_size = sizeof(stream), .prim = MU_PRIM_INNER, .rank = 60, .accepts = accepts, .create = create,
+    .forward = forward, .backward = backward,
+};
