@@ -34,7 +34,7 @@ static const mu_field fields[] = {
              "label bytes of a record: 1 CIFAR-10, 2 CIFAR-100"),
     MU_FIELD(struct cifar, coarse, MU_BOOL, "false", NULL, "with two label bytes, take the coarse class"),
     MU_FIELD(struct cifar, classes, MU_INT, "0", "[0,256]",
-             "number of classes; 0 is 10, 100 or 20 by format"),
+             "number of classes; 0 = 10, 100 or 20 by format"),
     {0},
 };
 
@@ -112,7 +112,7 @@ static void close_cifar(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_cifar = {
-    .name = "cifar", .help = "binary files of CIFAR-10 and CIFAR-100",
+    .name = "cifar", .help = "binary files of CIFAR-10 and CIFAR-100; fields: image, label",
     .fields = fields, .state_size = sizeof(struct cifar),
     .open = open_cifar, .read = read_cifar, .describe = describe, .close = close_cifar,
 };

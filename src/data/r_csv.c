@@ -50,7 +50,7 @@ static const mu_field fields[] = {
     MU_FIELD_ENUM(struct csv, header, "auto", "auto|yes|no", "whether the first row names the columns"),
     MU_FIELD(struct csv, separator, MU_STRING, ",", NULL, "one character, or tab"),
     MU_FIELD(struct csv, classes, MU_STRINGS, "[]", NULL,
-             "label words in class order; none: all words, sorted"),
+             "label words in class order; left out: all words found, sorted"),
     MU_FIELD(struct csv, shape, MU_INTS, "[]", "[1,65536]",
              "[channels, height, width] if the features are an image"),
     {0},
@@ -320,7 +320,7 @@ static void close_csv(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_csv = {
-    .name = "csv", .help = "rows of numbers with a label column, separated by commas or another character",
+    .name = "csv", .help = "rows of numbers with a label column; fields: features (or image), label",
     .fields = fields, .state_size = sizeof(struct csv),
     .open = open_csv, .read = read_csv, .describe = describe, .close = close_csv,
 };

@@ -43,9 +43,9 @@ static const mu_field fields[] = {
     MU_FIELD(struct idx, images, MU_PATH, NULL, NULL,
              "idx file of the images or feature rows, plain or gzip"),
     MU_FIELD(struct idx, labels, MU_PATH, "", NULL,
-             "idx file of the labels, plain or gzip; none: no `label` field"),
+             "idx file of the labels, plain or gzip; left out: no field label"),
     MU_FIELD(struct idx, classes, MU_INT, "0", "[0,2147483647]",
-             "number of classes; 0 takes the largest label"),
+             "number of classes; 0 = the largest label + 1"),
     MU_FIELD_ENUM(struct idx, order, "hwc", "hwc|chw", "order of the last three of four dimensions"),
     {0},
 };
@@ -210,7 +210,7 @@ static void close_idx(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_idx = {
-    .name = "idx", .help = "idx files as of MNIST and Fashion-MNIST, plain or gzip",
+    .name = "idx", .help = "idx files as of MNIST, plain or gzip; fields: image (or features), label",
     .fields = fields, .state_size = sizeof(struct idx),
     .open = open_idx, .read = read_idx, .describe = describe, .close = close_idx,
 };

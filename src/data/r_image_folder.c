@@ -273,7 +273,8 @@ static void close_folder(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_image_folder = {
-    .name = "image_folder", .help = "PNG and JPEG files in one folder per class, or named in a list file",
+    .name = "image_folder",
+    .help = "PNG and JPEG files in a folder per class, or from a list; fields: image, label",
     .fields = fields, .state_size = sizeof(struct image_folder),
     .open = open_folder, .read = read_folder, .describe = describe, .close = close_folder,
 };

@@ -165,7 +165,7 @@ static void close_record(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_record = {
-    .name = "record", .help = "Muster's packed record file with checksums, made by `muster data`",
+    .name = "record", .help = "packed records with checksums, made by `muster data`; fields as packed",
     .fields = fields, .state_size = sizeof(struct record),
     .open = open_record, .read = read_record, .describe = describe, .close = close_record,
 };

@@ -105,7 +105,7 @@ static mu_status read_synthetic(mu_reader *r, int64_t index, mu_record *out, mu_
 static void close_synthetic(mu_reader *r) { (void)r; }  // everything is in the arena
 
 const mu_reader_class mu_reader_synthetic = {
-    .name = "synthetic", .help = "made-up records that can be learned, for timing and tests",
+    .name = "synthetic", .help = "made-up records that can be learned; fields: image (or features), label",
     .fields = fields, .state_size = sizeof(struct synthetic),
     .open = open_synthetic, .read = read_synthetic, .close = close_synthetic,
 };

@@ -14,12 +14,12 @@ const mu_field mu_source_fields[] = {
     MU_FIELD(mu_source_spec, mean_file, MU_PATH, "", NULL,
              "subtracted: raw little-endian floats, one per channel or per element (height, width, channel)"),
     MU_FIELD(mu_source_spec, crop, MU_PAIR, "0", "[0,65536]",
-             "height and width cut out: random in training, else centre"),
+             "height and width cut out: random place in training, else centre; 0 = whole image"),
     MU_FIELD(mu_source_spec, mirror, MU_BOOL, "false", NULL,
-             "mirror every second image at random in training"),
-    MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only this many records; 0 is all"),
+             "mirror half of the images, chosen at random, in training"),
+    MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only the first so many records; 0 = all"),
     MU_FIELD(mu_source_spec, max_bad, MU_INT, "-1", "[-1,)",
-             "bad records skipped before giving up; -1 is a thousandth, at least 10"),
+             "bad records skipped before giving up; -1 = a thousandth of all, at least 10"),
     {0},
 };
 

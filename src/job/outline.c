@@ -15,21 +15,21 @@ static const mu_field top_fields[] = {
 };
 static const mu_field train_fields[] = {
     MU_FIELD(mu_train_opts, algorithm, MU_STRING, "bp", NULL, "how one batch is trained"),
-    MU_FIELD(mu_train_opts, batch, MU_INT, "64", "[1,1M]", "records per update, over all learners"),
+    MU_FIELD(mu_train_opts, batch, MU_INT, "64", "[1,1M]", "records per gradient, over all learners"),
     MU_FIELD(mu_train_opts, accumulate, MU_INT, "1", "[1,1M]",
-             "batches whose gradients are summed for one update"),
+             "batches whose mean gradient makes one update"),
     MU_FIELD(mu_train_opts, epochs, MU_DOUBLE, "0", "[0,1M]", "passes over the training data; 0 = no limit"),
     MU_FIELD(mu_train_opts, steps, MU_INT, "0", "[0,)", "updates; 0 = no limit"),
     MU_FIELD(mu_train_opts, deadline, MU_DURATION, "0", "[0,)",
-             "time of training, such as 90s or 2h; 0 = no limit"),
+             "time of training since start or resume, such as 90s or 2h; 0 = no limit"),
     MU_FIELD_ENUM(mu_train_opts, nonfinite, "stop", "stop|skip|rollback",
                   "what to do when the loss or a gradient is not finite"),
     MU_FIELD(mu_train_opts, max_bad_steps, MU_INT, "10", "[1,)",
              "non-finite steps in a row before `skip` gives up"),
     MU_FIELD(mu_train_opts, patience, MU_INT, "0", "[0,)",
-             "stop after this many validations without improvement; 0 = off"),
+             "stop after this many evaluations without improvement; 0 = off"),
     MU_FIELD(mu_train_opts, min_improvement, MU_DOUBLE, "0", "[0,)",
-             "smallest change that counts as improvement"),
+             "smallest change of accuracy (or loss) that counts as improvement"),
     MU_FIELD(mu_train_opts, target_accuracy, MU_DOUBLE, "0", "[0,1]",
              "stop when this accuracy is reached; 0 = off"),
     MU_FIELD(mu_train_opts, shuffle, MU_BOOL, "true", NULL,
@@ -40,20 +40,24 @@ static const mu_field train_fields[] = {
 };
 static const mu_field test_fields[] = {
     MU_FIELD(mu_test_opts, every, MU_INTERVAL, "1 epoch", NULL,
-             "how often validation or test data is evaluated"),
+             "how often validation data is evaluated, or test data if there is none"),
     MU_FIELD(mu_test_opts, batch, MU_INT, "0", "[0,1M]", "records per batch; 0 = as in training"),
     MU_FIELD(mu_test_opts, at_start, MU_BOOL, "false", NULL, "also evaluate before the first step"),
     {0},
 };
 static const mu_field cluster_fields[] = {
-    MU_FIELD(mu_cluster_opts, learners, MU_STRING, "auto", NULL, "number of learners, or auto"),
-    MU_FIELD(mu_cluster_opts, protocol, MU_STRING, "hardsync", NULL, "how learners synchronise"),
+    MU_FIELD(mu_cluster_opts, learners, MU_STRING, "auto", NULL,
+             "number of learners, or auto; this version has one"),
+    MU_FIELD(mu_cluster_opts, protocol, MU_STRING, "hardsync", NULL,
+             "how learners synchronise; this version has hardsync"),
     {0},
 };
 static const mu_field checkpoint_fields[] = {
-    MU_FIELD(mu_checkpoint_opts, every, MU_INTERVAL, "1 epoch", NULL, "how often a checkpoint is saved"),
+    MU_FIELD(mu_checkpoint_opts, every, MU_INTERVAL, "1 epoch", NULL,
+             "how often a checkpoint is saved; one is always saved at the end"),
     MU_FIELD(mu_checkpoint_opts, keep, MU_INT, "3", "[1,1k]", "newest checkpoints that stay on disk"),
-    MU_FIELD(mu_checkpoint_opts, best, MU_BOOL, "true", NULL, "also keep the best one by validation"),
+    MU_FIELD(mu_checkpoint_opts, best, MU_BOOL, "true", NULL,
+             "also keep the best one by accuracy (or loss) of the evaluations"),
     {0},
 };
 static const mu_field log_fields[] = {

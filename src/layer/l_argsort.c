@@ -69,7 +69,7 @@ static void teardown(mu_layer *l) {
 
 const mu_layer_class mu_layer_argsort = {
     .name = "argsort",
-    .help = "numbers of the k best scores",
+    .help = "class numbers of the k best scores, best first",
     .fields = fields,
     .state_size = sizeof(struct argsort),
     .n_src_min = 1,

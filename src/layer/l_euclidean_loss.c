@@ -58,7 +58,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 
 const mu_layer_class mu_layer_euclidean_loss = {
     .name = "euclidean_loss",
-    .help = "half the squared distance of two sources",
+    .help = "half the squared distance; sources: values, targets",
     .fields = fields,
     .state_size = sizeof(struct euclidean_loss),
     .n_src_min = 2,

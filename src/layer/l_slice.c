@@ -97,7 +97,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 
 const mu_layer_class mu_layer_slice = {
     .name = "slice",
-    .help = "cuts a source along one axis",
+    .help = "cuts a source along one axis; outputs NAME.0, NAME.1, ...",
     .fields = fields,
     .state_size = sizeof(struct slice),
     .n_src_min = 1,

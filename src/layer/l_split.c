@@ -56,7 +56,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 
 const mu_layer_class mu_layer_split = {
     .name = "split",
-    .help = "one value under several names; their gradients add up",
+    .help = "one value as outputs NAME.0, NAME.1, ...; gradients add up",
     .fields = fields,
     .state_size = sizeof(struct split),
     .n_src_min = 1,

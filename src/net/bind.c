@@ -19,7 +19,8 @@ typedef struct layer_opts {             // keys every layer block may have
 const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, name, MU_STRING, NULL, NULL, "name of the layer, its output and its parameters"),
     MU_FIELD(layer_opts, type, MU_STRING, NULL, NULL, "layer type, see `muster help layer`"),
-    MU_FIELD(layer_opts, src, MU_STRINGS, "[]", NULL, "sources by name; the layer above when left out"),
+    MU_FIELD(layer_opts, src, MU_STRINGS, "[]", NULL,
+             "sources: layers, or data.<field>; the layer above when left out"),
     MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL,
              "only in these phases: train, validation, test, predict"),
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),

@@ -13,9 +13,9 @@ struct exponential {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct exponential, gamma, MU_DOUBLE, "0.5", "(0,1]", "factor gained in each `every`"),
+    MU_FIELD(struct exponential, gamma, MU_DOUBLE, "0.5", "(0,1]", "factor of the rate after each `every`"),
     MU_FIELD(struct exponential, every, MU_INT, "1", "[1,)",
-             "steps (or epochs) in which the factor applies once"),
+             "steps (or epochs) after which the factor has applied once"),
     {0},
 };
 
@@ -27,7 +27,7 @@ static double rate(const void *state, double base, double t, double end) {
 
 const mu_schedule_class mu_schedule_exponential = {
     .name = "exponential",
-    .help = "falls by the factor gamma in every `every`, smoothly",
+    .help = "base * gamma ^ (t / every), smooth",
     .fields = fields,
     .state_size = sizeof(struct exponential),
     .rate = rate,

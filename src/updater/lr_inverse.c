@@ -22,7 +22,7 @@ static double rate(const void *state, double base, double t, double end) {
 
 const mu_schedule_class mu_schedule_inverse = {
     .name = "inverse",
-    .help = "falls as a negative power of time",
+    .help = "base * (1 + gamma * t) ^ -power",
     .fields = fields,
     .state_size = sizeof(struct inverse),
     .rate = rate,

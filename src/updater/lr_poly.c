@@ -26,7 +26,7 @@ static double rate(const void *state, double base, double t, double end) {
 
 const mu_schedule_class mu_schedule_poly = {
     .name = "poly",
-    .help = "falls to zero as a power of the time left",
+    .help = "base * (1 - t / over) ^ power, zero at the end",
     .fields = fields,
     .state_size = sizeof(struct poly),
     .rate = rate,

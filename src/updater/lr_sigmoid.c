@@ -24,7 +24,7 @@ static double rate(const void *state, double base, double t, double end) {
 
 const mu_schedule_class mu_schedule_sigmoid = {
     .name = "sigmoid",
-    .help = "a soft drop to zero around one time",
+    .help = "base / (1 + exp(gamma * (t - at))), a soft drop",
     .fields = fields,
     .state_size = sizeof(struct sigmoid),
     .rate = rate,

@@ -25,7 +25,7 @@ static double rate(const void *state, double base, double t, double end) {
 
 const mu_schedule_class mu_schedule_step = {
     .name = "step",
-    .help = "multiplied by gamma in fixed distances",
+    .help = "base * gamma ^ floor(t / every), drops in equal distances",
     .fields = fields,
     .state_size = sizeof(struct step),
     .rate = rate,
