@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
 jobs=${JOBS:-2}
-CC=clang scripts/build.sh build-fuzz "$jobs" -DCMAKE_C_COMPILER=clang -DMUSTER_FUZZ=ON -DMUSTER_SANITIZE=address,undefined
+scripts/build.sh --target fuzzers build-fuzz "$jobs" -DCMAKE_C_COMPILER=clang -DMUSTER_FUZZ=ON \
+    -DMUSTER_SANITIZE=address,undefined
 
 targets=()
 for f in test/fuzz/fuzz_*.c; do
