@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# build-in-chroot.sh - builds the tree and runs its tests on another release of Debian or Ubuntu.
+#
+#     test/distro/build-in-chroot.sh <suite> [folder] [ctest pattern]
+#     e.g. test/distro/build-in-chroot.sh trixie            (oneDNN 3, gcc 14)
+#          test/distro/build-in-chroot.sh noble             (Ubuntu 24.04)
+#
+# The system is made once by debootstrap in the folder (default: muster-<suite> in $TMPDIR or /tmp) and reused.
+# Needs root, debootstrap and the network. The sources are copied in, so nothing is written to the tree.
+# Ends with the exit code of ctest; 77 (skipped) when it cannot even begin.
+set -euo pipefail
+
+suite=${1:?usage: build-in-chroot.sh <suite> [folder] [ctest pattern]}
+root=${2:-${TMPDIR:-/tmp}/muster-$suite}
+pattern=${3:-.}
+here=$(cd "$(dirname "$0")/../.." && pwd)
+
+skip() { echo "skipped: $*" >&2; exit 77; }
+[ "$(id -u)" = 0 ] || skip "needs root for debootstrap and chroot"
+command -v debootstrap >/dev/null || skip "debootstrap is not installed (apt-get install debootstrap)"
+
+case $suite in
+jammy | noble) mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
+*) mirror=http://deb.debian.org/debian components=main ;;
+esac
+packages=(gcc ninja-build cmake pkg-config libc6-dev libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev libpng-dev
+          libturbojpeg0-dev libcsv-dev libopenblas-dev libdnnl-dev libcmocka-dev)
+
+if [ ! -e "$root/.muster-ready" ]; then
+    key=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    check=()
+    [ "$mirror" = http://deb.debian.org/debian ] || [ -e "$key" ] || check=(--no-check-gpg)
+    debootstrap "${check[@]}" --variant=minbase --components="$components" "$suite" "$root" "$mirror"
+    chroot "$root" apt-get update -qq
+    for p in "${packages[@]}"; do # one by one: a release may lack an optional one
+        DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get install -y -qq --no-install-recommends "$p" >/dev/null ||
+            echo "note: $suite has no $p" >&2
+    done
+    touch "$root/.muster-ready"
+fi
+
+rm -rf "$root/src/muster"
+mkdir -p "$root/src/muster"
+git -C "$here" ls-files -z --cached --others --exclude-standard | tar -C "$here" --null -T - -cf - | tar -C "$root/src/muster" -xf -
+
+mounted=()
+cleanup() { for m in "${mounted[@]}"; do umount "$m"; done; }
+trap cleanup EXIT
+mount -t proc proc "$root/proc" && mounted+=("$root/proc")
+mount --bind /dev "$root/dev" && mounted+=("$root/dev")
+
+chroot "$root" bash -euc '
+    cd /src/muster
+    export LC_ALL=C.UTF-8
+    gcc --version | head -1
+    dpkg-query -W -f "\${Package} \${Version}\n" libdnnl-dev libopenblas-dev 2>/dev/null || true
+    cmake -G Ninja -B build -DMUSTER_WERROR=ON >/dev/null
+    ninja -C build -j"$(nproc)"
+    ctest --test-dir build --output-on-failure -R "$1"
+' build "$pattern"
