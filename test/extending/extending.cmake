@@ -31,7 +31,8 @@ function(extended suffix folder)
   endforeach()
 endfunction()
 
-set(conform conform_layer conform_init conform_updater conform_schedule conform_reader conform_op)
+set(conform conform_layer conform_init conform_updater conform_schedule conform_reader conform_op
+    test_updater_apply test_ops_meaning)
 extended(_extended test/extending muster ${conform})
 extended(_wrong test/extending/wrong conform_layer conform_updater)
 

@@ -25,7 +25,7 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     (void)step;
     for (size_t i = 0; i < n; i++) {
         float c = b1 * m[i] + (1 - b1) * g[i];
-        w[i] -= lr * (float)((c > 0) - (c < 0));
+        w[i] -= lr * (c > 0 ? 1 : c < 0 ? -1 : c); // the sign; a NaN must reach the weights to be seen
         m[i] = b2 * m[i] + (1 - b2) * g[i];
     }
 }
