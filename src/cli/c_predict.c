@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-struct predict { const char *model, *layer, *out; bool raw; };
+struct predict { const char *model, *layer, *out; bool raw, best; };
 
 static const mu_opt options[] = {
     MU_OPT(struct predict, model, "model", MU_OPT_FILE, "FILE",
@@ -22,6 +22,7 @@ static const mu_opt options[] = {
     MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
     MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL,
            "all values of the layer instead of class and probability"),
+    MU_OPT(struct predict, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
     {0},
 };
 
@@ -96,7 +97,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session_opts o = {.phases = MU_PREDICT};
     struct predict *v = values;
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, err);
+    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
     if (st == MU_OK) st = predict(s, v, err);
     mu_session_close(s);
     mu_job_destroy(job);

@@ -8,17 +8,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct test { const char *model, *on; };
+struct test { const char *model, *on; bool best; };
 
 static const mu_opt options[] = {
     MU_OPT(struct test, model, "model", MU_OPT_FILE, "FILE",
            "parameters: .safetensors file, checkpoint or run folder"),
     MU_OPT_ONE_OF(struct test, on, "on", "test|validation", "which data of the job; test when not given"),
     MU_OPT_KEY("batch-size", "N", "test.batch", "samples per forward pass"),
+    MU_OPT(struct test, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
     {0},
 };
 
-static void print(const mu_args *a, const mu_scores *sc) {
+static void print(const mu_args *a, mu_phase phase, const mu_scores *sc) {
     fprintf(stderr, "%" PRId64 " samples in %.2f s (%.0f samples/s)\n", sc->samples, sc->seconds,
             (double)sc->samples / sc->seconds);
     if (!a->json) {
@@ -27,8 +28,9 @@ static void print(const mu_args *a, const mu_scores *sc) {
     }
     json_t *o = json_object();
     json_object_set_new(o, "samples", json_integer(sc->samples));
-    json_object_set_new(o, "test_loss", mu_json_number(sc->loss));
-    json_object_set_new(o, "test_accuracy", mu_json_number(sc->accuracy));
+    bool test = phase == MU_TEST;
+    json_object_set_new(o, test ? "test_loss" : "val_loss", mu_json_number(sc->loss));
+    json_object_set_new(o, test ? "test_accuracy" : "val_accuracy", mu_json_number(sc->accuracy));
     for (int i = 0; i < sc->n; i++) json_object_set_new(o, sc->name[i], mu_json_number(sc->value[i]));
     mu_cli_print_json(o);
 }
@@ -47,9 +49,9 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
                         mu_phase_name(phase));
         mu_err_hint(err, "Add it, or choose other data with `--on`.");
     }
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, err);
+    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
     if (st == MU_OK) st = mu_evaluate(p, phase, NULL, NULL, &sc, err);
-    if (st == MU_OK) print(a, &sc);
+    if (st == MU_OK) print(a, phase, &sc);
     mu_session_close(s);
     mu_job_destroy(job);
     return st;

@@ -2,6 +2,7 @@
 // jobs.c - see jobs.h.
 #include "cli/jobs.h"
 
+#include "cli/term.h"
 #include "run/rundir.h"
 #include "run/state.h"
 
@@ -16,14 +17,9 @@ bool mu_cli_is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-bool mu_cli_colour(FILE *out) {
-    const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
-    return isatty(fileno(out)) && !(no && *no) && term && strcmp(term, "dumb") != 0;
-}
-
 static void show(const mu_args *a, const mu_job *job) {
     if (!job->diags.n_errors && !job->diags.n_warnings) return;
-    mu_diags_print(&job->diags, stderr, mu_cli_colour(stderr));
+    mu_diags_print(&job->diags, stderr, mu_term_colour(stderr));
     if (a->json) mu_diags_print_json(&job->diags, stdout);
 }
 
@@ -62,14 +58,15 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     return st;
 }
 
-mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, mu_err *err) {
+mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err) {
     if (!model && !mu_cli_is_folder(word)) {
         MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word);
         mu_err_hint(err, "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
         return MU_EUSAGE;
     }
     int n;
-    return mu_state_load_params(model ? model : word, s->params, true, &n, err);
+    mu_ckpt_which which = best ? MU_CKPT_BEST : MU_CKPT_NEWEST;
+    return mu_state_load_params(model ? model : word, which, s->params, true, &n, err);
 }
 
 json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }

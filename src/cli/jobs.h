@@ -14,11 +14,11 @@
 mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job,
                       mu_session **out, mu_err *err);
 
-// Parameters for test and predict: --model if given, else the run folder's best or newest checkpoint.
-mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, mu_err *err);
+// Parameters for test and predict: --model if given, else the newest checkpoint of the run folder, or the
+// best one with --best.
+mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err);
 
 bool mu_cli_is_folder(const char *path);
-bool mu_cli_colour(FILE *out);                  // a terminal, no NO_COLOR, TERM is not dumb
 void mu_cli_print_json(json_t *object);         // one line on stdout; takes the reference
 json_t *mu_json_number(double x);               // null when not finite
 

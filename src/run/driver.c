@@ -331,7 +331,7 @@ static mu_status begin(run *r, mu_err *err) {
     MU_TRY(open_dir(r, err));
     for (size_t i = 0; i < job->train.init_from.n && !r->o->resume; i++) {
         int n;
-        MU_TRY(mu_state_load_params(job->train.init_from.v[i], r->s->params, false, &n, err));
+        MU_TRY(mu_state_load_params(job->train.init_from.v[i], MU_CKPT_NEWEST, r->s->params, false, &n, err));
         mu_info("%d of %d parameters taken from %s", n, r->s->params->n, job->train.init_from.v[i]);
     }
     if (r->o->resume) {

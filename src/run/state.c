@@ -156,7 +156,7 @@ static bool is_dir(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-mu_status mu_state_load_params(const char *path, mu_params *params, bool all, int *n_taken, mu_err *err) {
+mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all, int *n_taken, mu_err *err) {
     if (!is_dir(path)) {
         mu_st_file *f;
         MU_TRY(mu_st_open(path, &f, err));
@@ -167,7 +167,7 @@ mu_status mu_state_load_params(const char *path, mu_params *params, bool all, in
     char inner[MU_FS_PATH];
     MU_TRY(mu_fs_join(inner, path, MU_RUN_CHECKPOINTS, err)); // a run folder, or already the checkpoints
     mu_ckpt_loaded *c;
-    MU_TRY(mu_ckpt_load(is_dir(inner) ? inner : path, MU_CKPT_NEWEST, &c, err));
+    MU_TRY(mu_ckpt_load(is_dir(inner) ? inner : path, which, &c, err));
     mu_status st = copy_params(c->params, c->path, params, all, n_taken, err);
     mu_ckpt_unload(c);
     return st;

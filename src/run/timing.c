@@ -124,6 +124,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     out->layer = mu_arena_array(&s->job->arena, (size_t)out->n, sizeof *out->layer);
     if (!out->layer) return MU_FAIL_NOMEM(err, "the timing table");
     describe(w.net, out);
+    out->flops *= (double)s->job->train.accumulate;
     MU_TRY(mu_source_next(s->train.source, &w.fixed, err));
     MU_TRY(time_steps(&w, seconds, out, err));
     MU_TRY(time_layers(&w, seconds, out, err));
@@ -132,7 +133,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     out->param_count = (size_t)mu_params_n_trained(s->params);
     out->floor_bytes_s = time_bytes(s->params->count);
     double floor = out->floor_flops_s > out->floor_bytes_s ? out->floor_flops_s : out->floor_bytes_s;
-    out->samples_per_s = (double)s->job->train.batch / out->step_s;
+    out->samples_per_s = (double)mu_worker_samples_per_step(&w) / out->step_s;
     out->share_of_floor = floor / out->step_s;
     out->activation_bytes = w.net->activation_bytes;
     out->unplanned_bytes = w.net->unplanned_bytes;
