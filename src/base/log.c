@@ -4,21 +4,37 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static atomic_int show = MU_LOG_INFO, file_fd = -1;
+static atomic_int show = MU_LOG_NONE;
+static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER; // over file_fd and writing to it: see mu_log_drop_file
+static int file_fd = -1;
 static atomic_bool as_json;
 static void (*_Atomic before)(void);
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
 void mu_log_set_level(mu_log_level level) { atomic_store(&show, (int)level); }
 void mu_log_set_json(bool on) { atomic_store(&as_json, on); }
-void mu_log_set_file(int fd) { atomic_store(&file_fd, fd); }
 void mu_log_set_before(void (*erase)(void)) { atomic_store(&before, erase); }
+
+void mu_log_set_file(int fd) {
+    pthread_mutex_lock(&file_lock);
+    file_fd = fd;
+    pthread_mutex_unlock(&file_lock);
+}
+
+// The caller closes fd next, and its number may be given to any other file at once: a thread that still
+// wrote a line to it would damage that file.
+void mu_log_drop_file(int fd) {
+    pthread_mutex_lock(&file_lock);
+    if (file_fd == fd) file_fd = -1;
+    pthread_mutex_unlock(&file_lock);
+}
 
 static void put(int fd, const char *line, size_t n) {
     ssize_t done = write(fd, line, n);
@@ -36,32 +52,32 @@ static size_t escape(char *out, size_t size, const char *text) {
     return n;
 }
 
+static void put_on_stderr(mu_log_level level, const char *stamp, const char *text) {
+    char line[2300];
+    int n;
+    if (atomic_load(&as_json)) {
+        char body[2100];
+        escape(body, sizeof body, text);
+        n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp, names[level], body);
+    } else {
+        n = snprintf(line, sizeof line, "%s%s%s\n", level == MU_LOG_INFO ? "" : names[level],
+                     level == MU_LOG_INFO ? "" : ": ", text);
+    }
+    void (*erase)(void) = atomic_load(&before);
+    if (erase) erase();
+    put(STDERR_FILENO, line, (size_t)n);
+}
+
 void mu_log(mu_log_level level, const char *fmt, ...) {
-    char text[1024], line[2300], stamp[32];
+    char text[1024], line[1100], stamp[32];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    int fd = atomic_load(&file_fd), shown = (int)level <= atomic_load(&show);
-    if (!shown && fd < 0) return;
     mu_clock_rfc3339(stamp, sizeof stamp);
-    if (shown) {
-        int n;
-        if (atomic_load(&as_json)) {
-            char body[2100];
-            escape(body, sizeof body, text);
-            n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp,
-                         names[level], body);
-        } else {
-            n = snprintf(line, sizeof line, "%s%s%s\n", level == MU_LOG_INFO ? "" : names[level],
-                         level == MU_LOG_INFO ? "" : ": ", text);
-        }
-        void (*erase)(void) = atomic_load(&before);
-        if (erase) erase();
-        put(STDERR_FILENO, line, (size_t)n);
-    }
-    if (fd >= 0) {
-        int n = snprintf(line, sizeof line, "%s %s %s\n", stamp, names[level], text);
-        put(fd, line, (size_t)n);
-    }
+    if ((int)level <= atomic_load(&show)) put_on_stderr(level, stamp, text);
+    int n = snprintf(line, sizeof line, "%s %s %s\n", stamp, names[level], text);
+    pthread_mutex_lock(&file_lock);
+    if (file_fd >= 0) put(file_fd, line, (size_t)n);
+    pthread_mutex_unlock(&file_lock);
 }

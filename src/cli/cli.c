@@ -85,8 +85,7 @@ static mu_status run_parsed(const mu_verb_class *v, mu_args *a, void *values, mu
         return flush_stdout(err);
     }
     mu_log_set_json(!strcmp(a->log_format, "json"));
-    if (a->quiet) mu_log_set_level(MU_LOG_WARN);
-    if (a->verbose) mu_log_set_level(MU_LOG_DEBUG);
+    mu_log_set_level(a->verbose ? MU_LOG_DEBUG : a->quiet ? MU_LOG_WARN : MU_LOG_INFO);
     mu_status s = v->run(a, values, err);
     return s ? s : flush_stdout(err);
 }

@@ -17,6 +17,7 @@
 #ifdef MU_HAVE_BLAS
 #include <cblas.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #endif
 
 typedef enum choice { PLAIN, OPENBLAS, ONEDNN } choice;
@@ -51,13 +52,13 @@ const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int
 }
 
 #ifdef MU_HAVE_BLAS
-static int blas_threads = 1;
-static void apply_blas_threads(void) { openblas_set_num_threads(blas_threads); }
+static atomic_int blas_threads = 1;
+static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+static void apply_blas_threads(void) { openblas_set_num_threads(atomic_load(&blas_threads)); }
 
 static void gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                           const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, apply_blas_threads);
+    pthread_once(&blas_once, apply_blas_threads);
     cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
                 (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
@@ -70,8 +71,9 @@ void mu_gemm_set_threads(int n) {
     mu_dnnl_enter();
 #endif
 #ifdef MU_HAVE_BLAS
-    blas_threads = n;
-    apply_blas_threads();
+    // The library's number is set only when it changes: another thread may be multiplying.
+    if (atomic_exchange(&blas_threads, n) != n) apply_blas_threads();
+    pthread_once(&blas_once, apply_blas_threads);
 #endif
 }
 
