@@ -49,8 +49,9 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     }
     mu_err own;
     mu_err_clear(&own);
+    size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
-    if (st == MU_OK || st == MU_EJOB) return MU_OK; // reported in the diags
+    if (st == MU_OK || s->job->diags.n_errors > errors_before) return MU_OK; // binding reports to the diags, opening to err
     if (st == MU_ENOMEM) {
         if (err && err->status == MU_OK) *err = own;
         return st;
