@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,7 @@ static void write_log(run *r) {
                         {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms}};
     mu_err err;
     mu_err_clear(&err);
-    if (mu_metrics_write(r->metrics, line, MU_COUNT(line), &err) != MU_OK) report_failed(r, &err);
+    if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line), &err) != MU_OK) report_failed(r, &err);
     if (r->train_events && mu_events_write(r->train_events, r->w.step, tags, MU_COUNT(tags), &err) != MU_OK)
         report_failed(r, &err);
     r->loss_sum = 0;
@@ -142,9 +143,8 @@ static void write_scores(run *r, mu_phase phase, const mu_scores *sc) {
     mu_err err;
     mu_err_clear(&err);
     size_t n = isnan(sc->accuracy) ? 1 : 2;
-    if (mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
-    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK)
-        report_failed(r, &err);
+    if (r->metrics && mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
+    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK) report_failed(r, &err);
 }
 
 // ---- checkpoints ----
@@ -160,6 +160,7 @@ static mu_status save(run *r, bool best, mu_err *err) {
 
 // During training a failed save is a warning: the last good checkpoint is intact and the next one may work.
 static void save_if_possible(run *r, bool best) {
+    if (r->o->no_files) return;
     mu_err err;
     mu_err_clear(&err);
     if (save(r, best, &err) != MU_OK) say(r, "warning: checkpoint not saved: %s; training goes on", err.msg);
@@ -239,11 +240,14 @@ static bool finished(run *r) {
     const mu_train_opts *t = &r->s->job->train;
     if (r->why) return true;
     if (mu_stop_requested()) r->why = "signal";
+    else if (r->o->stop && atomic_load(r->o->stop)) r->why = "stop";
     else if (t->steps > 0 && r->w.step >= t->steps) r->why = "steps";
     else if (t->epochs > 0 && mu_worker_epoch(&r->w) + 1e-9 >= t->epochs) r->why = "epochs";
     else if (t->deadline > 0 && mu_clock_s() - r->start_s >= t->deadline) r->why = "deadline";
     return r->why != NULL;
 }
+
+static bool interrupted(const run *r) { return !strcmp(r->why, "signal") || !strcmp(r->why, "stop"); }
 
 static mu_status between(run *r, mu_err *err) {
     if (due_now(r, &r->log)) write_log(r);
@@ -324,39 +328,51 @@ static mu_status write_job(const run *r, mu_err *err) {
     return st;
 }
 
+// Parameters, history and cursor: given by the caller, from the newest checkpoint, or initial.
+static mu_status set_position(run *r, mu_err *err) {
+    const mu_run_position *at = r->o->at;
+    if (at) {
+        r->w.step = at->step;
+        r->w.samples = at->samples;
+        r->w.rate_scale = at->rate_scale;
+        r->ps = at->progress;
+        mu_source_stop(r->s->train.source);
+        return mu_source_seek(r->s->train.source, at->samples, err);
+    }
+    if (!r->o->resume) return mu_state_load_initial(r->s->job, r->s->params, err);
+    mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, &r->w, &r->ps, err);
+    if (st == MU_OK) {
+        snprintf(r->out->checkpoint, sizeof r->out->checkpoint, "%s", r->ckpt_dir);
+    } else if (st == MU_ENOTFOUND) {
+        say(r, "no checkpoint in %s yet: starting from the beginning", r->dir.path);
+        mu_err_clear(err);
+        st = MU_OK;
+    }
+    return st;
+}
+
+static mu_status open_reports(run *r, mu_err *err) {
+    char path[MU_FS_PATH];
+    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_METRICS, path, err));
+    MU_TRY(mu_metrics_open(path, r->o->resume ? r->w.step : -1, &r->metrics, err));
+    if (!r->s->job->log.tensorboard) return MU_OK;
+    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_TRAIN_EVENTS, path, err));
+    MU_TRY(mu_events_open(path, &r->train_events, err));
+    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_VALIDATION_EVENTS, path, err));
+    return mu_events_open(path, &r->judge_events, err);
+}
+
 static mu_status begin(run *r, mu_err *err) {
     const mu_job *job = r->s->job;
     mu_worker_init(&r->w, r->s);
     r->ps.best = NAN;
-    MU_TRY(open_dir(r, err));
-    for (size_t i = 0; i < job->train.init_from.n && !r->o->resume; i++) {
-        int n;
-        MU_TRY(mu_state_load_params(job->train.init_from.v[i], MU_CKPT_NEWEST, r->s->params, false, &n, err));
-        mu_info("%d of %d parameters taken from %s", n, r->s->params->n, job->train.init_from.v[i]);
-    }
-    if (r->o->resume) {
-        mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, &r->w, &r->ps, err);
-        if (st == MU_ENOTFOUND) {
-            say(r, "no checkpoint in %s yet: starting from the beginning", r->dir.path);
-            mu_err_clear(err);
-        } else if (st != MU_OK) {
-            return st;
-        } else {
-            snprintf(r->out->checkpoint, sizeof r->out->checkpoint, "%s", r->ckpt_dir);
-        }
-    } else {
-        MU_TRY(write_job(r, err));
+    if (!r->o->no_files) MU_TRY(open_dir(r, err));
+    MU_TRY(set_position(r, err));
+    if (!r->o->no_files) {
+        if (!r->o->resume) MU_TRY(write_job(r, err));
+        MU_TRY(open_reports(r, err));
     }
     r->before_s = r->ps.trained_s;
-    char path[MU_FS_PATH];
-    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_METRICS, path, err));
-    MU_TRY(mu_metrics_open(path, r->o->resume ? r->w.step : -1, &r->metrics, err));
-    if (job->log.tensorboard) {
-        MU_TRY(mu_rundir_path(&r->dir, MU_RUN_TRAIN_EVENTS, path, err));
-        MU_TRY(mu_events_open(path, &r->train_events, err));
-        MU_TRY(mu_rundir_path(&r->dir, MU_RUN_VALIDATION_EVENTS, path, err));
-        MU_TRY(mu_events_open(path, &r->judge_events, err));
-    }
     r->start_s = r->window_s = mu_clock_s();
     r->start_samples = r->window_samples = r->w.samples;
     r->log = due_init(r, job->log.every);
@@ -368,7 +384,7 @@ static mu_status begin(run *r, mu_err *err) {
 
 // The final scores: test data if the job has it, else validation. Not repeated when just measured.
 static mu_status final_scores(run *r, mu_err *err) {
-    if (!strcmp(r->why, "signal")) return MU_OK;
+    if (interrupted(r)) return MU_OK;
     mu_phase judged = MU_TEST;
     mu_session_phase *p = mu_session_judge(r->s, &judged);
     bool fresh = r->judged_step == r->w.step && judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
@@ -404,9 +420,21 @@ static mu_status end(run *r, mu_err *err) {
     out->wait_s = stats.wait_s;
     out->compute_s = train_s - stats.wait_s;
     out->why = r->why;
+    r->ps.trained_s = out->wall_s;
+    if (r->o->no_files) return MU_OK;
     if (r->saved_step != r->w.step) MU_TRY(save(r, false, err)); // never a success without its checkpoint
     MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
     return mu_fs_join(out->model, r->dir.path, "model.safetensors", err);
+}
+
+static mu_status tell_stopped(const run *r, mu_err *err) {
+    bool by_signal = !strcmp(r->why, "signal");
+    mu_status st = by_signal ? mu_stop_status() : MU_EINTERRUPTED;
+    char where[MU_FS_PATH + 32] = "";
+    if (!r->o->no_files) snprintf(where, sizeof where, "; the checkpoint is %s", r->out->checkpoint);
+    MU_FAIL(err, st, "stopped%s after step %lld%s", by_signal ? " by a signal" : "", (long long)r->w.step, where);
+    if (by_signal) mu_err_hint(err, "Go on with `--resume %s`.", r->out->run_dir);
+    return st;
 }
 
 mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
@@ -414,16 +442,13 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     memset(out, 0, sizeof *out);
     r.dir.log_fd = r.dir.lock_fd = -1;
     mu_status st = begin(&r, err);
-    if (st == MU_OK) st = loop(&r, err);
+    bool begun = st == MU_OK;
+    if (begun) st = loop(&r, err);
     mu_source_stop(s->train.source);
     if (st == MU_OK) st = end(&r, err);
-    if (st == MU_OK && !strcmp(r.why, "signal")) {
-        st = mu_stop_status();
-        MU_FAIL(err, st, "stopped by a signal after step %lld; the checkpoint is %s", (long long)r.w.step,
-                out->checkpoint);
-        mu_err_hint(err, "Go on with `--resume %s`.", out->run_dir);
-    }
-    mu_log_set_file(-1);
+    if (begun && o->at) *o->at = (mu_run_position){r.w.step, r.w.samples, r.w.rate_scale, r.ps};
+    if (st == MU_OK && interrupted(&r)) st = tell_stopped(&r, err);
+    if (r.dir.log_fd >= 0) mu_log_drop_file(r.dir.log_fd);
     mu_metrics_close(r.metrics);
     mu_events_close(r.train_events);
     mu_events_close(r.judge_events);

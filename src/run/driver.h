@@ -2,13 +2,16 @@
 // driver.h - a whole training: run folder, loop, evaluation, checkpoints, end.
 //
 // The driver prints nothing; a front end watches through mu_run_watch. SIGINT and SIGTERM (once
-// installed by mu_stop_install) end the loop after the current step with a checkpoint.
+// installed by mu_stop_install) or the caller's own flag end the loop after the current step with a
+// checkpoint.
 #ifndef MU_RUN_DRIVER_H
 #define MU_RUN_DRIVER_H
 
 #include "run/evaluate.h"
 #include "run/rundir.h"
 #include "run/state.h"
+
+#include <math.h>
 
 typedef struct mu_run_moment {          // one look at a running training
     int64_t step, end_steps;            // end_steps 0 = open end
@@ -27,9 +30,21 @@ typedef struct mu_run_watch {           // entries may be NULL
     void (*message)(void *ctx, const char *text); // rare: skipped steps, rollbacks, failed saves
 } mu_run_watch;
 
+typedef struct mu_run_position {        // where a training stands, besides the arrays of the session
+    int64_t           step, samples;
+    double            rate_scale;
+    mu_progress_state progress;
+} mu_run_position;
+#define MU_RUN_BEGINNING ((mu_run_position){.rate_scale = 1, .progress = {.best = NAN}})
+
 typedef struct mu_run_opts {
     const char *out;                    // run folder; NULL = runs/<name>-<id>
     const char *resume;                 // run folder to resume; "" = newest run of this job; NULL = no
+    bool        no_files;               // no run folder: nothing is written, `out` and `resume` are ignored
+    // The session holds parameters and history already: the training begins at *at, no model or checkpoint is
+    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or from the newest checkpoint.
+    mu_run_position  *at;
+    const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
     mu_run_watch watch;
 } mu_run_opts;
 
@@ -44,7 +59,7 @@ typedef struct mu_run_result {
     int64_t     skipped, rollbacks, bad_records;
     double      rate, compute_s, wait_s;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
-    const char *why;                    // "epochs", "steps", "deadline", "target", "patience", "signal"
+    const char *why;                    // "epochs", "steps", "deadline", "target", "patience", "signal", "stop"
 } mu_run_result;
 
 // MU_OK; MU_EINTERRUPTED / MU_ETERMINATED after a clean checkpoint; MU_EDIVERGED; others.

@@ -3,6 +3,7 @@
 // parameters were spread over learners.
 #include "run/state.h"
 
+#include "base/log.h"
 #include "run/rundir.h"
 
 #include <math.h>
@@ -171,6 +172,15 @@ mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params 
     mu_status st = copy_params(c->params, c->path, params, all, n_taken, err);
     mu_ckpt_unload(c);
     return st;
+}
+
+mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err) {
+    for (size_t i = 0; i < job->train.init_from.n; i++) {
+        int n;
+        MU_TRY(mu_state_load_params(job->train.init_from.v[i], params, false, &n, err));
+        mu_info("%d of %d parameters taken from %s", n, params->n, job->train.init_from.v[i]);
+    }
+    return MU_OK;
 }
 
 mu_status mu_state_export(const char *dir, const char *file, const mu_params *params, mu_err *err) {
