@@ -14,10 +14,13 @@
  *     muster_job_destroy(job);
  *
  * Every function that can fail returns a status and fills the caller's muster_error (which may be
- * NULL); outputs are written only on success. The library never prints to stdout, never ends the
- * process and installs no signal handlers. What create or load gave, destroy takes back; all other
- * pointers are borrowed for the call. A job may be shared by threads once it is loaded; a run belongs
- * to one thread at a time, except muster_run_stop. Different runs do not disturb each other.
+ * NULL); outputs are written only on success, and a failed call leaves a run as it was unless said
+ * otherwise. The library never prints, never ends the process and installs no signal handlers. What
+ * create or load gave, destroy takes back; all other pointers are borrowed for the call.
+ *
+ * Threads: a job may be used by several at once. A run belongs to one thread at a time, except
+ * muster_run_stop. Runs in different threads do not disturb each other, but where several train in
+ * different folders at once, their log.txt may hold each other's lines.
  *
  * Compatibility: functions, enum values and struct members are added, never renamed or moved.
  * Compile and link with `pkg-config --cflags --libs muster`.
@@ -45,15 +48,15 @@ typedef enum muster_status {
     MUSTER_USAGE = 2,           /* a call that makes no sense, e.g. an unknown output */
     MUSTER_BAD_INPUT = 3,       /* job file, data or model is wrong */
     MUSTER_DIVERGED = 4,        /* loss or gradients stopped being numbers */
-    MUSTER_NOT_FOUND = 6,       /* no such file, checkpoint or run */
+    MUSTER_NOT_FOUND = 6,       /* no such model, checkpoint or run */
     MUSTER_STOPPED = 130        /* muster_run_stop or the callback asked for it; the state was saved */
 } muster_status;
 
 typedef struct muster_error {
     muster_status status;
     int  line, column;          /* place in the job file, from 1; 0 = none */
-    char path[256];             /* file of that place; "" = none */
-    char message[512];          /* one line, no final period */
+    char path[1024];            /* file of that place; "" = none */
+    char message[640];          /* one line, no final period */
     char hint[320];             /* a sentence on what to do; "" = none */
 } muster_error;
 
@@ -63,54 +66,64 @@ MU_API const char *muster_version(void);        /* "0.1.0" */
 
 typedef struct muster_job muster_job;
 
-/* Loads a job file and checks it completely. edits: "train.batch=32", ... as --set of the program.
+/* Loads a job file and checks all that can be checked without opening data files; creating a run
+ * checks the rest. edits: "train.batch=32", ... as --set of the program; NULL with n_edits 0 for none.
  * When there are several problems the error holds the first and the number of the others;
  * `muster check` prints them all. */
 MU_API muster_status muster_job_load(const char *path, const char *const *edits, size_t n_edits,
                                      muster_job **out, muster_error *err);
-/* The same from text in memory. `name` stands for the file in messages; relative paths in the job are
- * taken from the current folder. */
+/* The same from text in memory. `name` stands for the file in messages, and relative paths in the job
+ * begin in its folder: "job.yaml" means the current folder. */
 MU_API muster_status muster_job_parse(const char *name, const char *text, size_t size,
                                       const char *const *edits, size_t n_edits, muster_job **out,
                                       muster_error *err);
-MU_API void muster_job_destroy(muster_job *job);        /* NULL is fine; not before its runs */
+MU_API void muster_job_destroy(muster_job *job);        /* NULL is fine; its runs live on */
 
 /* ---- runs: a net with its parameters ---- */
 
 typedef struct muster_run muster_run;
 
-/* Builds the net with initial values. folder: where checkpoints, metrics and the log of training go
- * (made if absent); NULL = nothing is written, and muster_run_save is the only way to keep the model.
- * Data files are opened by train and evaluate, so a run that only predicts needs none. */
+/* Opens the data of the job and builds the net with initial values (`train.init_from` included).
+ * folder: where checkpoints, metrics and the log of training go (made by train if absent);
+ * NULL = nothing is written, and muster_run_save is the only way to keep the model. */
 MU_API muster_status muster_run_create(const muster_job *job, const char *folder, muster_run **out,
                                        muster_error *err);
+/* A run that only predicts. No training data is needed: the input is what `data.predict` describes, and
+ *     data: {predict: {reader: array, shape: [1, 28, 28], scale: 0.00390625}}
+ * describes it without any file; a job without that block needs the files of `data.test`. model: as for
+ * muster_run_load; NULL = it is loaded later. */
+MU_API muster_status muster_run_create_predictor(const muster_job *job, const char *model, muster_run **out,
+                                                 muster_error *err);
 MU_API void muster_run_destroy(muster_run *run);        /* NULL is fine */
 
 typedef struct muster_progress {
     int64_t step, steps;        /* updates done, and planned; 0 = open end */
     double  epoch, epochs;      /* passes over the data done, and planned; 0 = open end */
-    double  loss;               /* mean training loss since the last call */
+    double  loss;               /* mean training loss since the last line of metrics (`log.every`) */
     double  rate;               /* learning rate */
     double  samples_per_s;
     double  test_accuracy;      /* of the last evaluation; NaN = none yet */
-    double  elapsed_s;
+    double  elapsed_s;          /* of training, earlier calls and resumed runs included */
 } muster_progress;
 
-/* Called on the training thread about once a second and after each evaluation. Not 0 = save and stop. */
+/* Called on the training thread a few times a second and after each evaluation. Not 0 = save and stop. */
 typedef int (*muster_progress_fn)(void *ctx, const muster_progress *progress);
 
 typedef struct muster_result {
     int64_t steps;
     double  epochs, wall_s, samples_per_s;
     double  train_loss;
-    double  test_loss, test_accuracy;           /* NaN = the job has no such data or layer */
-    char    checkpoint[512], model[512];        /* paths; "" = nothing was written */
+    double  test_loss, test_accuracy;           /* NaN = the job has no such data or layer, or never got there */
+    char    checkpoint[4096], model[4096];      /* paths; "" = nothing was written */
 } muster_result;
 
-/* Trains as the job says, from the present parameters and position. progress and out may be NULL. */
+/* Trains as the job says, from the present parameters and position; called again after a stop it goes on.
+ * A folder that already holds a run is refused unless that run is resumed. progress and out may be NULL;
+ * *out is filled for MUSTER_STOPPED too. After another failure the parameters are those of the last step. */
 MU_API muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx,
                                       muster_result *out, muster_error *err);
-/* Asks a training in another thread (or in a signal handler) to save and return MUSTER_STOPPED. */
+/* Asks a training in another thread (or below a signal handler) to save and return MUSTER_STOPPED after
+ * the step or evaluation at hand. When none is running, the next one stops before its first step. */
 MU_API void muster_run_stop(muster_run *run);
 
 typedef struct muster_metric {
@@ -118,31 +131,33 @@ typedef struct muster_metric {
     double value;
 } muster_metric;
 
-/* Runs the data block `split` ("test", "validation", "train") once and gives up to `size` metrics;
- * *n is the number there are. */
+/* Runs the data block `split`, "test" or "validation", once and gives up to `size` metrics; *n is the
+ * number there are (n may be NULL). */
 MU_API muster_status muster_run_evaluate(muster_run *run, const char *split, muster_metric *metrics,
                                          size_t size, size_t *n, muster_error *err);
 
 /* ---- prediction on arrays ---- */
 
-/* Floats per sample of an input field ("image"; NULL = the first) and of a layer's output (NULL = the
- * last layer that is neither loss nor metric). */
-MU_API muster_status muster_run_input_size(muster_run *run, const char *field, size_t *out, muster_error *err);
+/* Floats per sample of the input, which is the first field of `data.predict` (else of the test, validation
+ * or training data), and of a layer's output (NULL = the last layer that is neither loss nor metric: scores
+ * before softmax unless the net has a softmax layer). */
+MU_API muster_status muster_run_input_size(muster_run *run, size_t *out, muster_error *err);
 MU_API muster_status muster_run_output_size(muster_run *run, const char *layer, size_t *out, muster_error *err);
 
-/* input: n_samples x input size floats; images in the order channel, height, width, values as in the
- * data files (scale and mean of the job's test data are applied here). output: n_samples x output size
- * floats; 4-D outputs also come out as channel, height, width. */
+/* input: n_samples x input size floats; images in the order channel, height, width, values as in the data
+ * files (centre crop, mean and scale of the data block are applied here). output: n_samples x output size
+ * floats, images again as channel, height, width. The net always computes `test.batch` samples (without that
+ * key `train.batch`); the edit "test.batch=1" suits single questions. */
 MU_API muster_status muster_run_predict(muster_run *run, const float *input, size_t n_samples,
                                         const char *layer, float *output, muster_error *err);
 
 /* ---- parameters and checkpoints ---- */
 
-/* Takes parameters by name from a .safetensors file or a checkpoint folder; every parameter of the net
- * must be there with its shape. Training then starts at step 0. */
+/* Takes parameters by name from a .safetensors file, a checkpoint or a run folder; every parameter of the
+ * net must be there with its shape. Training then starts at step 0. */
 MU_API muster_status muster_run_load(muster_run *run, const char *path, muster_error *err);
-/* Takes parameters, updater state and position from a checkpoint of this job, so that training goes on
- * exactly where it stopped. NULL = the newest complete one in the run's folder. */
+/* Takes parameters, updater state and position from a checkpoint of this job or from the newest in a run
+ * folder, so that training goes on exactly where it stopped. NULL = the run's own folder. */
 MU_API muster_status muster_run_resume(muster_run *run, const char *path, muster_error *err);
 /* Writes the parameters as one .safetensors file, under another name first and then renamed. */
 MU_API muster_status muster_run_save(muster_run *run, const char *path, muster_error *err);

@@ -16,6 +16,7 @@
 #include "data/transform.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -305,6 +306,9 @@ static mu_status check_opts(const mu_source_opts *o, mu_err *err) {
 static mu_status set_up(mu_source *s, mu_err *err) {
     MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, &s->reader, err));
     s->n_records = s->reader->n_records;
+    if (!s->n_records && s->o.phase != MU_PREDICT)
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "reader"),
+                          "reader `%s` has no records of its own: it serves only `data.predict`", s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
     s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));
@@ -359,6 +363,18 @@ const mu_reader *mu_source_reader(const mu_source *s) { return s->reader; }
 int mu_source_n_fields(const mu_source *s) { return s->reader->n_fields; }
 const mu_data_field *mu_source_field(const mu_source *s, int i) { return &s->field[i]; }
 int64_t mu_source_n_records(const mu_source *s) { return s->n_records; }
+
+void mu_source_transform(const mu_source *s, int i, const float *record, void *dst) {
+    mu_transform t = s->transform[i];
+    if (t.store == MU_STORE_I32) {
+        size_t n = record_elements(s, i);
+        for (size_t k = 0; k < n; k++) ((int32_t *)dst)[k] = (int32_t)lrintf(record[k]);
+        return;
+    }
+    t.store = MU_STORE_F32;
+    t.random_crop = t.mirror = false;
+    mu_transform_apply(&t, record, 0, dst);
+}
 
 const float *mu_source_mean(const mu_source *s, int i, size_t *n) {
     *n = s->mean[i].n;

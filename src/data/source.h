@@ -82,6 +82,11 @@ void      mu_source_stop(mu_source *s);                                 // joins
 // The next batch; valid until the following call. Evaluation past the end: *out = NULL.
 mu_status mu_source_next(mu_source *s, const mu_batch **out, mu_err *err);
 
+// One record of field i that does not come from the reader, transformed as evaluation does: `record` holds
+// floats as the reader's field (images HWC, not yet cropped), dst gets one row of a batch (int32 fields are
+// rounded). Thread: any, also while the source runs.
+void mu_source_transform(const mu_source *s, int i, const float *record, void *dst);
+
 // The mean that is subtracted from field i, HWC order of the uncropped record; NULL = none.
 // *n is the number of channels or of the elements of a record.
 const float *mu_source_mean(const mu_source *s, int i, size_t *n);

@@ -49,6 +49,9 @@ void mu_diags_add_err(mu_diags *d, const mu_err *err);          // an error cont
 void mu_diags_no_memory(mu_diags *d);                           // memory ran out while checking
 // The error with the first place, NULL if there is none.
 const mu_diag *mu_diags_first_error(const mu_diags *d);
+// The same as an error context, with label and hint as its hint and the number of the others; MU_EJOB.
+// MU_OK when there is none. err->pos borrows the path of the place.
+mu_status mu_diags_report(const mu_diags *d, mu_err *err);
 
 void mu_diags_print(const mu_diags *d, FILE *out, bool colour); // sorted by place, then a count line
 void mu_diags_print_json(const mu_diags *d, FILE *out);         // one JSON array

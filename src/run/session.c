@@ -17,6 +17,10 @@ static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
                                 : &s->predict;
 }
 
+static int64_t batch_of(const mu_session *s, mu_phase p) {
+    return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
+}
+
 // The value in the block that a message talks about: the longest that stands in it, as file names do.
 static const mu_node *value_named(const mu_node *n, const char *msg) {
     if (n->kind == MU_SCALAR) return n->text[0] && strstr(msg, n->text) ? n : NULL;
@@ -31,14 +35,19 @@ static const mu_node *value_named(const mu_node *n, const char *msg) {
 static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
     if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
+    if (block && so->no_data) {
+        mu_source_spec unused;
+        mu_status bound = mu_source_bind(&s->binder, block, &unused, err);
+        if (bound == MU_EJOB) mu_err_clear(err);        // reported in the diags
+        return bound == MU_ENOMEM ? bound : MU_OK;
+    }
     if (!block) {
-        if (p != MU_TRAIN || !s->job->data) return MU_OK;
+        if (p != MU_TRAIN || !s->job->data || so->no_data) return MU_OK;
         mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, s->job->data->pos, "`data` has no `train`");
         mu_diag_hint(&s->job->diags, g, "Add `train: {reader: idx, images: ..., labels: ...}`.");
         return MU_OK;
     }
-    int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
-    mu_source_opts o = {.batch = batch, .seed = (uint64_t)s->job->seed, .phase = p,
+    mu_source_opts o = {.batch = batch_of(s, p), .seed = (uint64_t)s->job->seed, .phase = p,
                         .shuffle = p == MU_TRAIN && s->job->train.shuffle};
     const char *mean = mu_node_text(mu_node_find(block, "mean"));
     if (p != MU_TRAIN && mean &&
@@ -72,18 +81,10 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     mu_data_field fields[MU_MAX_FIELDS];
     int n = mu_source_n_fields(ph->source);
     for (int i = 0; i < n; i++) fields[i] = *mu_source_field(ph->source, i);
-    int64_t batch = p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
     mu_net_opts o = {
-        .net = s->job->net,
-        .fields = fields,
-        .n_fields = n,
-        .phase = p,
-        .batch = batch,
-        .seed = (uint64_t)s->job->seed,
-        .share = s->params,
-        .shapes_only = so->check_only,
-        .keep_factors =
-            s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
+        .net = s->job->net, .fields = fields, .n_fields = n, .phase = p, .batch = batch_of(s, p),
+        .seed = (uint64_t)s->job->seed, .share = s->params, .shapes_only = so->check_only,
+        .keep_factors = s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
     if (so->check_only) o.share = NULL;
     mu_err own;
@@ -161,7 +162,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     }
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);
-    if (s->updater && !o->check_only)
+    if (s->updater && !o->check_only && !o->no_data)
         MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
     return MU_OK;
 }
@@ -194,4 +195,47 @@ mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase) {
     if (s->validation.net) { *phase = MU_VALIDATION; return &s->validation; }
     if (s->test.net) { *phase = MU_TEST; return &s->test; }
     return NULL;
+}
+
+// ---- prediction on arrays ----
+
+const mu_source *mu_session_array_source(const mu_session *s) {
+    return s->predict.source ? s->predict.source : s->test.source ? s->test.source
+         : s->validation.source ? s->validation.source : s->train.source;
+}
+
+static mu_status add_array_net(mu_session *s, mu_err *err) {
+    bool alone = !mu_session_array_source(s);
+    mu_session_opts so = {.phases = alone ? MU_PREDICT : 0};
+    if (!s->predict.source) MU_TRY(open_source(s, MU_PREDICT, &so, err));
+    const mu_source *source = mu_session_array_source(s);
+    if (s->job->diags.n_errors) return MU_EJOB;
+    if (!source) {
+        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS, "`data` has neither `predict` nor `test`");
+        mu_err_hint(err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
+        return MU_EJOB;
+    }
+    mu_net_opts o = {
+        .net = s->job->net, .fields = mu_source_field(source, 0), .n_fields = 1, .phase = MU_PREDICT,
+        .batch = batch_of(s, MU_PREDICT), .seed = (uint64_t)s->job->seed, .share = s->params, .keep_all = true,
+    };
+    MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
+    if (!s->params) s->params = s->predict.net->params;
+    return MU_OK;
+}
+
+mu_status mu_session_add_arrays(mu_session *s, mu_err *err) {
+    if (s->predict.net) return MU_OK;
+    mu_diags *d = &s->job->diags;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = add_array_net(s, &own);
+    if (st == MU_OK) return MU_OK;
+    if (d->n_errors) {
+        mu_err_clear(&own);
+        mu_diags_report(d, &own);
+    }
+    if (err && err->status == MU_OK) *err = own;
+    d->n = d->n_errors = d->n_warnings = 0; // a problem that is still listed would not count when it is found again
+    return st;
 }

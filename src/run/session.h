@@ -27,6 +27,7 @@ typedef struct mu_session_opts {
                                 // except that a missing `data.train` is a problem when training is wanted,
                                 // and prediction alone falls back to `data.test`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
+    bool     no_data;           // no data file is opened and no net built: every block is checked by itself
 } mu_session_opts;
 
 // MU_EJOB: look at job->diags. MU_EDATA and others: err.
@@ -35,5 +36,11 @@ void      mu_session_close(mu_session *s);
 
 // The phase that judges progress while training: validation if the job has it, else test, else NULL.
 mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase);
+
+// Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of
+// what is open already (test, validation, train), else of `data.test`. Every layer's output stays readable
+// after a forward pass. Does nothing when the net is there; a failure leaves the session as it was.
+mu_status mu_session_add_arrays(mu_session *s, mu_err *err);
+const mu_source *mu_session_array_source(const mu_session *s);  // whose field and transformation that is
 
 #endif

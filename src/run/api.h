@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// api.h - what the files behind the installed header share; private to them.
+//
+// A job is kept as text: opening a session binds into the job's arena and diags, so each run parses a
+// mu_job of its own. That is what lets threads share a muster_job and a job go before its runs.
+#ifndef MU_RUN_API_H
+#define MU_RUN_API_H
+
+#include "muster/muster.h"
+#include "run/driver.h"
+
+struct muster_job {
+    mu_arena     arena;         // everything below
+    const char  *path, *text;
+    size_t       size, n_edits;
+    const char **edits;
+};
+
+struct muster_run {
+    mu_job         *job;
+    mu_session     *session;
+    char           *folder;     // NULL = nothing is written
+    mu_run_position at;
+    bool            continues;  // the position belongs to the run in `folder`, if there is one
+    _Atomic int     stop;       // set by any thread, taken back when a training returns
+    float          *record;     // one sample as the reader would give it; NULL before the first prediction
+    void           *rows;       // one batch of input rows
+};
+
+// Copies err out for a status that is not MU_OK; `out` may be NULL.
+muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out);
+muster_status mu_api_misuse(muster_error *out, const char *message);    // MUSTER_USAGE
+
+void mu_api_free_buffers(muster_run *run);      // those of prediction
+
+#endif
