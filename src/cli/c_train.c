@@ -32,19 +32,16 @@ typedef struct screen {
     mu_progress p;
     double      last_s;         // trained_s at the last row of the table
     double      accuracy;
-    bool        quiet;
 } screen;
 
 static void started(void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
-    screen *sc = ctx;
+    (void)ctx;
     const mu_train_opts *t = &s->job->train;
-    if (sc->quiet) return;
-    fprintf(stderr,
-            "%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
-            " x lambda 1), %s rate %g\n",
+    mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
+            " x lambda 1), %s rate %g",
             s->job->name, mu_params_n_trained(s->params), mu_source_n_records(s->train.source),
             t->batch * t->accumulate, t->batch, s->updater->class->name, s->updater->base);
-    fprintf(stderr, "%s %s\n", resumed ? "resuming" : "run folder", run_dir);
+    mu_info("%s %s", resumed ? "resuming" : "run folder", run_dir);
 }
 
 static void progress(void *ctx, const mu_run_moment *m) {
@@ -73,40 +70,54 @@ static void message(void *ctx, const char *text) {
     mu_warn("%s", text);
 }
 
+// Keys are a contract: added, never renamed.
 static void print_json(const mu_job *job, const mu_run_result *r) {
-    double acc = r->tested ? r->test.accuracy : NAN, loss = r->tested ? r->test.loss : NAN;
-    json_t *o = json_pack(
-        "{s:I s:o s:o s:o s:o s:o s:o s:i s:s s:I s:i s:o s:{s:i s:i s:[]} s:{s:I s:I s:I s:i} s:i s:i s:o "
-        "s:o s:o s:s s:s s:s s:s s:o s:I s:I}",
-        "steps", (json_int_t)r->steps, "epochs", mu_json_number(r->epochs), "wall_s",
-        mu_json_number(r->wall_s), "samples_per_s", mu_json_number(r->samples_per_s), "train_loss",
-        mu_json_number(r->train_loss), "test_accuracy", mu_json_number(acc), "test_loss",
-        mu_json_number(loss), "learners", 1, "protocol", job->cluster.protocol, "mu",
-        (json_int_t)job->train.batch, "lambda", 1, "lr_effective", mu_json_number(r->rate), "staleness",
-        "mean", 0, "max", 0, "hist", "gradients", "produced", (json_int_t)r->steps, "applied",
-        (json_int_t)(r->steps - r->skipped), "rejected", (json_int_t)r->skipped, "lost", 0, "learners_lost",
-        0, "learners_replaced", 0, "compute_s", mu_json_number(r->compute_s), "wait_s",
-        mu_json_number(r->wait_s), "overlap", mu_json_number(r->compute_s / (r->compute_s + r->wait_s)),
-        "checkpoint", r->checkpoint, "model", r->model, "run", r->run_dir, "stopped_by", r->why ? r->why : "",
-        "best", mu_json_number(r->best), "best_step", (json_int_t)r->best_step, "bad_records",
-        (json_int_t)r->bad_records);
+    const struct { const char *key; double value; } numbers[] = {
+        {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
+        {"train_loss", r->train_loss},
+        {"test_accuracy", r->tested ? r->test.accuracy : NAN}, {"test_loss", r->tested ? r->test.loss : NAN},
+        {"val_accuracy", r->validated ? r->validation.accuracy : NAN},
+        {"val_loss", r->validated ? r->validation.loss : NAN},
+        {"lr_effective", r->rate}, {"compute_s", r->compute_s}, {"wait_s", r->wait_s},
+        {"overlap", r->compute_s / (r->compute_s + r->wait_s)}, {"best", r->best},
+    };
+    const struct { const char *key; int64_t value; } counts[] = {
+        {"steps", r->steps}, {"learners", 1}, {"mu", job->train.batch}, {"lambda", 1}, {"learners_lost", 0},
+        {"learners_replaced", 0}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
+    };
+    const struct { const char *key, *value; } texts[] = {
+        {"protocol", job->cluster.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
+        {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
+    };
+    json_t *o = json_object();
+    for (size_t i = 0; i < MU_COUNT(counts); i++)
+        json_object_set_new(o, counts[i].key, json_integer(counts[i].value));
+    for (size_t i = 0; i < MU_COUNT(numbers); i++)
+        json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
+    for (size_t i = 0; i < MU_COUNT(texts); i++)
+        json_object_set_new(o, texts[i].key, json_string(texts[i].value));
+    // one learner: every gradient is computed on the weights it is applied to
+    json_object_set_new(o, "staleness", json_pack("{s:i s:i s:[]}", "mean", 0, "max", 0, "hist"));
+    json_object_set_new(o, "gradients",
+                        json_pack("{s:I s:I s:I s:i}", "produced", (json_int_t)r->steps, "applied",
+                                  (json_int_t)(r->steps - r->skipped), "rejected", (json_int_t)r->skipped,
+                                  "lost", 0));
     mu_cli_print_json(o);
 }
 
-static void print_summary(const char *word, const mu_run_result *r) {
-    fprintf(stderr, "%" PRId64 " steps, %.4g epochs in %.1f s, %.0f samples/s, stopped by %s\n", r->steps,
-            r->epochs, r->wall_s, r->samples_per_s, r->why);
-    if (r->tested) {
-        fprintf(stderr, "final");
-        for (int i = 0; i < r->test.n; i++) fprintf(stderr, "  %s %.4f", r->test.name[i], r->test.value[i]);
-        fprintf(stderr, "  (%" PRId64 " samples)\n", r->test.samples);
-    }
+static void print_summary(const mu_session *s, const mu_run_result *r) {
+    mu_info("%" PRId64 " steps, %.4g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
+            r->wall_s, r->samples_per_s, r->why);
+    const mu_scores *sc = r->tested ? &r->test : r->validated ? &r->validation : NULL;
+    char line[256];
+    int n = 0;
+    for (int i = 0; sc && i < sc->n && n < (int)sizeof line; i++)
+        n += snprintf(line + n, sizeof line - (size_t)n, "  %s %.4f", sc->name[i], sc->value[i]);
+    if (sc) mu_info("%s%s  (%" PRId64 " samples)", r->tested ? "test" : "validation", line, sc->samples);
     if (r->skipped || r->rollbacks || r->bad_records)
-        fprintf(stderr,
-                "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced\n",
+        mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->bad_records);
-    (void)word;
-    fprintf(stderr, "saved  %s   next: muster test %s\n", r->model, r->run_dir);
+    mu_info("saved  %s   next: muster %s %s", r->model, s->test.net ? "test" : "predict", r->run_dir);
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
@@ -117,13 +128,14 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_err_hint(err, "`muster init lenet job.yaml` writes an example.");
         return MU_EUSAGE;
     }
+    if (v->resume && !*v->resume && mu_cli_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;
     mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST};
     mu_status st = mu_stop_install(err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) {
-        screen sc = {.accuracy = NAN, .quiet = a->quiet};
+        screen sc = {.accuracy = NAN};
         mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
         mu_run_opts ro = {
             .out = v->out, .resume = v->resume, .watch = {&sc, started, progress, judged, message}};
@@ -131,7 +143,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         st = mu_run_train(s, &ro, &r, err);
         mu_progress_done(&sc.p);
         bool ended = st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED;
-        if (ended && !a->quiet) print_summary(word, &r);
+        if (ended) print_summary(s, &r);
         if (ended && a->json) print_json(job, &r);
     }
     mu_session_close(s);

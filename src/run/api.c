@@ -50,7 +50,8 @@ static mu_status keep(const mu_job *job, const char *const *edits, size_t n, mus
     if (!m) return MU_FAIL_NOMEM(err, "the job");
     mu_arena_init(&m->arena, "api/job");
     m->path = mu_arena_strdup(&m->arena, job->path);
-    m->text = mu_arena_strdup(&m->arena, job->diags.source[0].text); // what was parsed, whole: there is no NUL in YAML
+    m->text = mu_arena_strdup(&m->arena,
+                              job->diags.source[0].text); // what was parsed, whole: there is no NUL in YAML
     m->edits = mu_arena_array(&m->arena, n + 1, sizeof *m->edits);
     bool whole = m->path && m->text && m->edits;
     for (size_t i = 0; whole && i < n; i++) whole = (m->edits[i] = mu_arena_strdup(&m->arena, edits[i]));
@@ -73,7 +74,8 @@ static mu_status problem(const mu_job *job, mu_status st, mu_err *err) {
 
 static mu_status check(mu_job *job, mu_err *err) {
     unsigned train = mu_node_find(job->data, "train") ? MU_TRAIN : 0; // a job may be for prediction alone
-    mu_session_opts o = {.phases = train | MU_VALIDATION | MU_TEST | MU_PREDICT, .check_only = true, .no_data = true};
+    mu_session_opts o = {
+        .phases = train | MU_VALIDATION | MU_TEST | MU_PREDICT, .check_only = true, .no_data = true};
     mu_session *s = NULL;
     mu_status st = mu_session_open(job, &o, &s, err);
     mu_session_close(s);
@@ -81,8 +83,8 @@ static mu_status check(mu_job *job, mu_err *err) {
 }
 
 // `job` is what loading gave, also when it failed.
-static muster_status finish_load(mu_job *job, mu_status st, const char *const *edits, size_t n, muster_job **out, mu_err *e,
-                                 muster_error *err) {
+static muster_status finish_load(mu_job *job, mu_status st, const char *const *edits, size_t n,
+                                 muster_job **out, mu_err *e, muster_error *err) {
     if (job && job->root && (st == MU_OK || st == MU_EJOB)) { // goes on to count all problems
         mu_err own;
         mu_err_clear(&own);
@@ -96,8 +98,10 @@ static muster_status finish_load(mu_job *job, mu_status st, const char *const *e
     return result;
 }
 
-muster_status muster_job_load(const char *path, const char *const *edits, size_t n_edits, muster_job **out, muster_error *err) {
-    if (!path || !out || (n_edits && !edits)) return mu_api_misuse(err, "muster_job_load needs a path and a place for the job");
+muster_status muster_job_load(const char *path, const char *const *edits, size_t n_edits, muster_job **out,
+                              muster_error *err) {
+    if (!path || !out || (n_edits && !edits))
+        return mu_api_misuse(err, "muster_job_load needs a path and a place for the job");
     mu_err e;
     mu_err_clear(&e);
     mu_job *job = NULL;
@@ -105,8 +109,8 @@ muster_status muster_job_load(const char *path, const char *const *edits, size_t
     return finish_load(job, st, edits, n_edits, out, &e, err);
 }
 
-muster_status muster_job_parse(const char *name, const char *text, size_t size, const char *const *edits, size_t n_edits,
-                               muster_job **out, muster_error *err) {
+muster_status muster_job_parse(const char *name, const char *text, size_t size, const char *const *edits,
+                               size_t n_edits, muster_job **out, muster_error *err) {
     if (!name || !text || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_parse needs a name, a text and a place for the job");
     mu_err e;
@@ -124,7 +128,8 @@ void muster_job_destroy(muster_job *job) {
 
 // ---- runs ----
 
-static mu_status open_run(muster_run *r, const muster_job *job, const char *folder, unsigned phases, mu_err *err) {
+static mu_status open_run(muster_run *r, const muster_job *job, const char *folder, unsigned phases,
+                          mu_err *err) {
     r->at = MU_RUN_BEGINNING;
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
     MU_TRY(mu_job_parse(job->path, job->text, job->size, job->edits, job->n_edits, &r->job, err));
@@ -132,8 +137,8 @@ static mu_status open_run(muster_run *r, const muster_job *job, const char *fold
     return problem(r->job, st, err);
 }
 
-static muster_status create(const muster_job *job, const char *folder, unsigned phases, const char *model, muster_run **out,
-                            muster_error *err) {
+static muster_status create(const muster_job *job, const char *folder, unsigned phases, const char *model,
+                            muster_run **out, muster_error *err) {
     mu_err e;
     mu_err_clear(&e);
     muster_run *r = mu_alloc(sizeof *r, "api/run");
@@ -141,7 +146,8 @@ static muster_status create(const muster_job *job, const char *folder, unsigned 
     mu_status st = r ? open_run(r, job, folder, phases, &e) : MU_FAIL_NOMEM(&e, "the run");
     if (st == MU_OK && !phases) st = mu_session_add_arrays(r->session, &e);
     if (st == MU_OK && phases) st = mu_state_load_initial(r->job, r->session->params, &e);
-    if (st == MU_OK && model) st = mu_state_load_params(model, r->session->params, true, &n, &e);
+    if (st == MU_OK && model)
+        st = mu_state_load_params(model, MU_CKPT_NEWEST, r->session->params, true, &n, &e);
     if (st == MU_OK) {
         *out = r;
         return MUSTER_OK;
@@ -151,13 +157,16 @@ static muster_status create(const muster_job *job, const char *folder, unsigned 
     return result;
 }
 
-muster_status muster_run_create(const muster_job *job, const char *folder, muster_run **out, muster_error *err) {
+muster_status muster_run_create(const muster_job *job, const char *folder, muster_run **out,
+                                muster_error *err) {
     if (!job || !out) return mu_api_misuse(err, "muster_run_create needs a job and a place for the run");
     return create(job, folder, MU_TRAIN | MU_VALIDATION | MU_TEST, NULL, out, err);
 }
 
-muster_status muster_run_create_predictor(const muster_job *job, const char *model, muster_run **out, muster_error *err) {
-    if (!job || !out) return mu_api_misuse(err, "muster_run_create_predictor needs a job and a place for the run");
+muster_status muster_run_create_predictor(const muster_job *job, const char *model, muster_run **out,
+                                          muster_error *err) {
+    if (!job || !out)
+        return mu_api_misuse(err, "muster_run_create_predictor needs a job and a place for the run");
     return create(job, NULL, 0, model, out, err);
 }
 
@@ -177,13 +186,21 @@ typedef struct watcher { muster_run *run; muster_progress_fn fn; void *ctx; doub
 static void on_progress(void *ctx, const mu_run_moment *m) {
     watcher *w = ctx;
     muster_progress p = {
-        .step = m->step, .steps = m->end_steps, .epoch = m->epoch, .epochs = m->end_epochs, .loss = m->loss, .rate = m->rate,
-        .samples_per_s = m->samples_per_s, .test_accuracy = w->accuracy, .elapsed_s = m->trained_s,
+        .step = m->step,
+        .steps = m->end_steps,
+        .epoch = m->epoch,
+        .epochs = m->end_epochs,
+        .loss = m->loss,
+        .rate = m->rate,
+        .samples_per_s = m->samples_per_s,
+        .test_accuracy = w->accuracy,
+        .elapsed_s = m->trained_s,
     };
     if (w->fn && w->fn(w->ctx, &p)) atomic_store(&w->run->stop, 1);
 }
 
-static void on_judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
+static void on_judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
+                      bool is_best) {
     watcher *w = ctx;
     (void)phase;
     (void)is_best;
@@ -209,7 +226,8 @@ static void fill_result(const mu_run_result *r, muster_result *out) {
     snprintf(out->model, sizeof out->model, "%s", r->model);
 }
 
-muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx, muster_result *out, muster_error *err) {
+muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx, muster_result *out,
+                               muster_error *err) {
     if (!run) return mu_api_misuse(err, "muster_run_train needs a run");
     if (!run->session->train.net) return mu_api_misuse(err, "this run was made for prediction only");
     watcher w = {run, progress, ctx, NAN};
@@ -245,9 +263,10 @@ static mu_status evaluate(muster_run *run, const char *split, mu_scores *scores,
     return mu_evaluate(p, phase, NULL, NULL, scores, err);
 }
 
-muster_status muster_run_evaluate(muster_run *run, const char *split, muster_metric *metrics, size_t size, size_t *n,
-                                  muster_error *err) {
-    if (!run || !split || (size && !metrics)) return mu_api_misuse(err, "muster_run_evaluate needs a run and a split");
+muster_status muster_run_evaluate(muster_run *run, const char *split, muster_metric *metrics, size_t size,
+                                  size_t *n, muster_error *err) {
+    if (!run || !split || (size && !metrics))
+        return mu_api_misuse(err, "muster_run_evaluate needs a run and a split");
     if (!run->session->train.net) return mu_api_misuse(err, "this run was made for prediction only");
     mu_scores scores;
     mu_err e;

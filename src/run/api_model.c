@@ -34,13 +34,16 @@ static void put_back(mu_params *ps, const copies *c) {
 }
 
 // A run folder means its checkpoints.
-static mu_status find_checkpoints(const muster_run *run, const char *path, char out[MU_FS_PATH], mu_err *err) {
+static mu_status find_checkpoints(const muster_run *run, const char *path, char out[MU_FS_PATH],
+                                  mu_err *err) {
     struct stat st;
     if (!path) path = run->folder;
     if (!path) return MU_FAIL(err, MU_EUSAGE, "the run has no folder to resume from");
     MU_TRY(mu_fs_join(out, path, MU_RUN_CHECKPOINTS, err));
     if (stat(out, &st) == 0 && S_ISDIR(st.st_mode)) return MU_OK;
-    return snprintf(out, MU_FS_PATH, "%s", path) < MU_FS_PATH ? MU_OK : MU_FAIL(err, MU_EUSAGE, "the path is too long");
+    return snprintf(out, MU_FS_PATH, "%s", path) < MU_FS_PATH
+               ? MU_OK
+               : MU_FAIL(err, MU_EUSAGE, "the path is too long");
 }
 
 static mu_status resume(muster_run *run, const char *path, mu_err *err) {
@@ -57,7 +60,7 @@ static mu_status resume(muster_run *run, const char *path, mu_err *err) {
 
 static mu_status load(muster_run *run, const char *path, mu_err *err) {
     int n;
-    MU_TRY(mu_state_load_params(path, run->session->params, true, &n, err));
+    MU_TRY(mu_state_load_params(path, MU_CKPT_NEWEST, run->session->params, true, &n, err));
     mu_params *ps = run->session->params;
     for (int i = 0; i < ps->n_slots; i++) memset(ps->slot[i], 0, ps->count * sizeof(float));
     run->at = MU_RUN_BEGINNING;
@@ -65,8 +68,8 @@ static mu_status load(muster_run *run, const char *path, mu_err *err) {
     return MU_OK;
 }
 
-static muster_status change(muster_run *run, mu_status (*how)(muster_run *, const char *, mu_err *), const char *path,
-                            muster_error *err) {
+static muster_status change(muster_run *run, mu_status (*how)(muster_run *, const char *, mu_err *),
+                            const char *path, muster_error *err) {
     mu_params *ps = run->session->params;
     copies before;
     mu_err e;

@@ -23,8 +23,10 @@ static mu_status make_ready(muster_run *run, mu_err *err) {
     MU_TRY(mu_session_add_arrays(run->session, err));
     if (run->rows) return MU_OK;
     const mu_tensor *in = &run->session->predict.net->layer[0]->out[0].value;
-    run->record = mu_alloc_array((size_t)mu_shape_count(&raw_field(run)->shape), sizeof(float), "api/predict");
-    run->rows = mu_alloc_array(mu_tensor_count(in), sizeof(float), "api/predict"); // float and int32 are the same size
+    run->record =
+        mu_alloc_array((size_t)mu_shape_count(&raw_field(run)->shape), sizeof(float), "api/predict");
+    run->rows = mu_alloc_array(mu_tensor_count(in), sizeof(float),
+                               "api/predict"); // float and int32 are the same size
     if (run->record && run->rows) return MU_OK;
     mu_api_free_buffers(run);
     return MU_FAIL_NOMEM(err, "one batch of samples");
@@ -62,7 +64,8 @@ static size_t row_size(const mu_tensor *t) { return (size_t)mu_shape_inner(&t->s
 
 static void put_samples(muster_run *run, const float *input, size_t n) {
     const mu_data_field *f = raw_field(run);
-    size_t size = (size_t)mu_shape_count(&f->shape), row = row_size(&run->session->predict.net->layer[0]->out[0].value);
+    size_t size = (size_t)mu_shape_count(&f->shape),
+           row = row_size(&run->session->predict.net->layer[0]->out[0].value);
     for (size_t i = 0; i < n; i++) {
         const float *sample = input + i * size;
         if (f->is_image) {
@@ -74,11 +77,13 @@ static void put_samples(muster_run *run, const float *input, size_t n) {
 }
 
 static void get_rows(const mu_tensor *t, size_t n, float *output) {
-    if (t->shape.n == 4) mu_nhwc_to_nchw(output, t->f, (int64_t)n, t->shape.d[1], t->shape.d[2] * t->shape.d[3]);
+    if (t->shape.n == 4)
+        mu_nhwc_to_nchw(output, t->f, (int64_t)n, t->shape.d[1], t->shape.d[2] * t->shape.d[3]);
     else memcpy(output, t->f, n * row_size(t) * sizeof(float));
 }
 
-static mu_status predict(muster_run *run, const float *input, size_t n_samples, const char *layer, float *output, mu_err *err) {
+static mu_status predict(muster_run *run, const float *input, size_t n_samples, const char *layer,
+                         float *output, mu_err *err) {
     const mu_layer *l;
     MU_TRY(make_ready(run, err));
     mu_net *net = run->session->predict.net;
@@ -89,16 +94,18 @@ static mu_status predict(muster_run *run, const float *input, size_t n_samples, 
     for (size_t at = 0, n; at < n_samples; at += n) {
         n = n_samples - at < (size_t)net->batch ? n_samples - at : (size_t)net->batch;
         put_samples(run, input + at * in_size, n);
-        mu_step s = {.phase = MU_PREDICT, .first_sample = (int64_t)at, .rows = (int64_t)n, .global_rows = (int64_t)n};
+        mu_step s = {
+            .phase = MU_PREDICT, .first_sample = (int64_t)at, .rows = (int64_t)n, .global_rows = (int64_t)n};
         MU_TRY(mu_net_forward(net, &s, err));
         get_rows(&l->out[0].value, n, output + at * out_size);
     }
     return MU_OK;
 }
 
-muster_status muster_run_predict(muster_run *run, const float *input, size_t n_samples, const char *layer, float *output,
-                                 muster_error *err) {
-    if (!run || (n_samples && (!input || !output))) return mu_api_misuse(err, "muster_run_predict needs a run and two arrays");
+muster_status muster_run_predict(muster_run *run, const float *input, size_t n_samples, const char *layer,
+                                 float *output, muster_error *err) {
+    if (!run || (n_samples && (!input || !output)))
+        return mu_api_misuse(err, "muster_run_predict needs a run and two arrays");
     mu_err e;
     mu_err_clear(&e);
     mu_status st = predict(run, input, n_samples, layer, output, &e);
@@ -116,7 +123,8 @@ muster_status muster_run_input_size(muster_run *run, size_t *out, muster_error *
 }
 
 muster_status muster_run_output_size(muster_run *run, const char *layer, size_t *out, muster_error *err) {
-    if (!run || !out) return mu_api_misuse(err, "muster_run_output_size needs a run and a place for the size");
+    if (!run || !out)
+        return mu_api_misuse(err, "muster_run_output_size needs a run and a place for the size");
     const mu_layer *l = NULL;
     mu_err e;
     mu_err_clear(&e);

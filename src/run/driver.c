@@ -32,7 +32,7 @@ typedef struct run {
     mu_events         *train_events, *judge_events;
     due                log, test, save;
     double             start_s, before_s;       // clock at start of this process; seconds trained earlier
-    double             loss_sum;                // since the last log line
+    double             loss_sum, accuracy_sum;  // since the last log line
     int64_t            loss_n;
     double             window_s;                // clock at the last log line
     int64_t            window_samples, start_samples;
@@ -62,6 +62,12 @@ static bool due_now(const run *r, due *d) {
     if (now_in(r, d->every.unit) + 1e-9 < d->next) return false;
     while (now_in(r, d->every.unit) + 1e-9 >= d->next) d->next += d->every.n;
     return true;
+}
+
+static void set_due(run *r) {
+    r->log = due_init(r, r->s->job->log.every);
+    r->test = due_init(r, r->s->job->test.every);
+    r->save = due_init(r, r->s->job->checkpoint.every);
 }
 
 // ---- reports ----
@@ -109,6 +115,7 @@ static void write_log(run *r) {
     double now = mu_clock_s(), spent = now - r->window_s;
     r->last_loss = r->loss_n ? r->loss_sum / (double)r->loss_n : NAN;
     r->last_speed = spent > 0 ? (double)(r->w.samples - r->window_samples) / spent : 0;
+    double accuracy = r->loss_n ? r->accuracy_sum / (double)r->loss_n : NAN;
     double step_ms = r->loss_n ? 1e3 * spent / (double)r->loss_n : NAN;
     mu_metric_value line[] = {
         {"step", (double)r->w.step},
@@ -117,15 +124,20 @@ static void write_log(run *r) {
         {"train_loss", r->last_loss},
         {"lr", r->w.rate},
         {"samples_per_s", r->last_speed},
+        {"train_accuracy", accuracy},
     };
     mu_scalar tags[] = {{MU_TAG_TRAIN_LOSS, (float)r->last_loss}, {MU_TAG_LR, (float)r->w.rate},
-                        {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms}};
+                        {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms},
+                        {MU_TAG_TRAIN_ACCURACY, (float)accuracy}};
+    size_t without = isnan(accuracy) ? 1u : 0u; // the last one, of a net without such a metric
     mu_err err;
     mu_err_clear(&err);
-    if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line), &err) != MU_OK) report_failed(r, &err);
-    if (r->train_events && mu_events_write(r->train_events, r->w.step, tags, MU_COUNT(tags), &err) != MU_OK)
+    if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line) - without, &err) != MU_OK)
         report_failed(r, &err);
-    r->loss_sum = 0;
+    if (r->train_events &&
+        mu_events_write(r->train_events, r->w.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)
+        report_failed(r, &err);
+    r->loss_sum = r->accuracy_sum = 0;
     r->loss_n = 0;
     r->window_s = now;
     r->window_samples = r->w.samples;
@@ -144,7 +156,8 @@ static void write_scores(run *r, mu_phase phase, const mu_scores *sc) {
     mu_err_clear(&err);
     size_t n = isnan(sc->accuracy) ? 1 : 2;
     if (r->metrics && mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
-    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK) report_failed(r, &err);
+    if (r->judge_events && mu_events_write(r->judge_events, r->w.step, tags, n, &err) != MU_OK)
+        report_failed(r, &err);
 }
 
 // ---- checkpoints ----
@@ -167,6 +180,11 @@ static void save_if_possible(run *r, bool best) {
 }
 
 // ---- judging ----
+
+static void keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc) {
+    *(phase == MU_TEST ? &out->test : &out->validation) = *sc;
+    *(phase == MU_TEST ? &out->tested : &out->validated) = true;
+}
 
 // Larger is better for accuracy, smaller for loss.
 static bool improves(const run *r, const mu_scores *sc, double *value) {
@@ -191,10 +209,11 @@ static mu_status judge(run *r, mu_err *err) {
         r->ps.stale++;
     }
     write_scores(r, phase, &sc);
+    mu_debug("step %lld: %s loss %g accuracy %g%s", (long long)r->w.step, mu_phase_name(phase), sc.loss,
+             sc.accuracy, best ? ", the best so far" : "");
     mu_run_moment m = moment(r);
     if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, &sc, best);
-    r->out->test = sc;
-    r->out->tested = true;
+    keep_scores(r->out, phase, &sc);
     r->judged_step = r->w.step;
     const mu_train_opts *t = &r->s->job->train;
     if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER)
@@ -229,6 +248,10 @@ static mu_status bad_step(run *r, mu_err *err) {
         MU_TRY(mu_source_start(r->s->train.source, err));
         r->ps.rollbacks = n;
         r->w.rate_scale = scale;
+        set_due(r); // the steps since the checkpoint are done and reported again
+        r->window_samples = r->w.samples;
+        r->loss_sum = r->accuracy_sum = 0;
+        r->loss_n = 0;
         say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg,
             (long long)r->w.step);
         return MU_OK;
@@ -270,6 +293,7 @@ static mu_status loop(run *r, mu_err *err) {
         if (st == MU_OK) {
             r->bad_in_row = 0;
             r->loss_sum += r->w.loss;
+            r->accuracy_sum += r->w.accuracy;
             r->loss_n++;
         } else if (st == MU_EDIVERGED) {
             MU_TRY(bad_step(r, err));
@@ -363,7 +387,6 @@ static mu_status open_reports(run *r, mu_err *err) {
 }
 
 static mu_status begin(run *r, mu_err *err) {
-    const mu_job *job = r->s->job;
     mu_worker_init(&r->w, r->s);
     r->ps.best = NAN;
     if (!r->o->no_files) MU_TRY(open_dir(r, err));
@@ -375,9 +398,7 @@ static mu_status begin(run *r, mu_err *err) {
     r->before_s = r->ps.trained_s;
     r->start_s = r->window_s = mu_clock_s();
     r->start_samples = r->window_samples = r->w.samples;
-    r->log = due_init(r, job->log.every);
-    r->test = due_init(r, job->test.every);
-    r->save = due_init(r, job->checkpoint.every);
+    set_due(r);
     if (r->o->watch.started) r->o->watch.started(r->o->watch.ctx, r->s, r->dir.path, r->o->resume != NULL);
     return MU_OK;
 }
@@ -392,9 +413,10 @@ static mu_status final_scores(run *r, mu_err *err) {
     mu_session_phase *final = r->s->test.net ? &r->s->test : p;
     mu_phase phase = r->s->test.net ? MU_TEST : judged;
     double t0 = mu_clock_s();
-    MU_TRY(mu_evaluate(final, phase, NULL, NULL, &r->out->test, err));
-    r->out->tested = true;
-    write_scores(r, phase, &r->out->test);
+    mu_scores sc;
+    MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));
+    keep_scores(r->out, phase, &sc);
+    write_scores(r, phase, &sc);
     r->eval_s += mu_clock_s() - t0;
     return MU_OK;
 }
@@ -411,7 +433,7 @@ static mu_status end(run *r, mu_err *err) {
     out->wall_s = r->before_s + wall;
     out->samples_per_s = train_s > 0 ? (double)(r->w.samples - r->start_samples) / train_s : 0;
     out->train_loss = r->last_loss;
-    out->best = r->ps.best;
+    out->best = fabs(r->ps.best); // kept negative when it is a loss
     out->best_step = r->ps.best_step;
     out->skipped = r->ps.skipped;
     out->rollbacks = r->ps.rollbacks;
@@ -432,7 +454,8 @@ static mu_status tell_stopped(const run *r, mu_err *err) {
     mu_status st = by_signal ? mu_stop_status() : MU_EINTERRUPTED;
     char where[MU_FS_PATH + 32] = "";
     if (!r->o->no_files) snprintf(where, sizeof where, "; the checkpoint is %s", r->out->checkpoint);
-    MU_FAIL(err, st, "stopped%s after step %lld%s", by_signal ? " by a signal" : "", (long long)r->w.step, where);
+    MU_FAIL(err, st, "stopped%s after step %lld%s", by_signal ? " by a signal" : "", (long long)r->w.step,
+            where);
     if (by_signal) mu_err_hint(err, "Go on with `--resume %s`.", r->out->run_dir);
     return st;
 }

@@ -42,7 +42,8 @@ typedef struct mu_run_opts {
     const char *resume;                 // run folder to resume; "" = newest run of this job; NULL = no
     bool        no_files;               // no run folder: nothing is written, `out` and `resume` are ignored
     // The session holds parameters and history already: the training begins at *at, no model or checkpoint is
-    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or from the newest checkpoint.
+    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or from the newest
+    // checkpoint.
     mu_run_position  *at;
     const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
     mu_run_watch watch;
@@ -52,14 +53,14 @@ typedef struct mu_run_result {
     int64_t     steps;
     double      epochs, wall_s, samples_per_s;
     double      train_loss;             // mean of the last log interval
-    mu_scores   test;                   // final test (or validation) scores; n = 0: not evaluated
-    bool        tested;
-    double      best;                   // best judged accuracy (or loss), NaN = none
+    mu_scores   test, validation;       // the last ones measured, when tested / validated
+    bool        tested, validated;
+    double      best;                   // best judged accuracy, or loss of a net without one; NaN = none
     int64_t     best_step;
     int64_t     skipped, rollbacks, bad_records;
     double      rate, compute_s, wait_s;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
-    const char *why;                    // "epochs", "steps", "deadline", "target", "patience", "signal", "stop"
+    const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop"
 } mu_run_result;
 
 // MU_OK; MU_EINTERRUPTED / MU_ETERMINATED after a clean checkpoint; MU_EDIVERGED; others.

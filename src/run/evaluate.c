@@ -56,7 +56,8 @@ static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
 mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out,
                       mu_err *err) {
     double start = mu_clock_s();
-    if (!mu_source_n_records(p->source)) return MU_FAIL(err, MU_EDATA, "the data of phase %s has no records", mu_phase_name(phase));
+    if (!mu_source_n_records(p->source))
+        return MU_FAIL(err, MU_EDATA, "the data of phase %s has no records", mu_phase_name(phase));
     mu_source_stop(p->source);
     MU_TRY(mu_source_seek(p->source, 0, err));
     MU_TRY(mu_source_start(p->source, err));

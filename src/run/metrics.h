@@ -2,9 +2,9 @@
 // metrics.h - metrics.jsonl: one JSON object per line, written with one call each, so that a reader never
 // sees half a line and a killed run loses nothing that was reported.
 //
-// Usual keys: step, epoch, wall_s, train_loss, train_accuracy, lr, samples_per_s, grad_norm, val_loss,
-// val_accuracy. Whole numbers are printed as such, others with 9 digits (exact for floats), values that
-// are not finite as null. Writing allocates nothing.
+// Usual keys: step, epoch, wall_s, train_loss, train_accuracy, lr, samples_per_s, val_loss, val_accuracy,
+// test_loss, test_accuracy. Whole numbers are printed as such, others with 9 digits (exact for floats),
+// values that are not finite as null. Writing allocates nothing.
 #ifndef MU_RUN_METRICS_H
 #define MU_RUN_METRICS_H
 

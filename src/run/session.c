@@ -60,7 +60,8 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     mu_err_clear(&own);
     size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
-    if (st == MU_OK || s->job->diags.n_errors > errors_before) return MU_OK; // binding reports to the diags, opening to err
+    if (st == MU_OK || s->job->diags.n_errors > errors_before)
+        return MU_OK; // binding reports to the diags, opening to err
     if (st == MU_ENOMEM) {
         if (err && err->status == MU_OK) *err = own;
         return st;
@@ -82,9 +83,16 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     int n = mu_source_n_fields(ph->source);
     for (int i = 0; i < n; i++) fields[i] = *mu_source_field(ph->source, i);
     mu_net_opts o = {
-        .net = s->job->net, .fields = fields, .n_fields = n, .phase = p, .batch = batch_of(s, p),
-        .seed = (uint64_t)s->job->seed, .share = s->params, .shapes_only = so->check_only,
-        .keep_factors = s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
+        .net = s->job->net,
+        .fields = fields,
+        .n_fields = n,
+        .phase = p,
+        .batch = batch_of(s, p),
+        .seed = (uint64_t)s->job->seed,
+        .share = s->params,
+        .shapes_only = so->check_only,
+        .keep_factors =
+            s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
     if (so->check_only) o.share = NULL;
     mu_err own;
@@ -211,13 +219,20 @@ static mu_status add_array_net(mu_session *s, mu_err *err) {
     const mu_source *source = mu_session_array_source(s);
     if (s->job->diags.n_errors) return MU_EJOB;
     if (!source) {
-        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS, "`data` has neither `predict` nor `test`");
+        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
+                   "`data` has neither `predict` nor `test`");
         mu_err_hint(err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
         return MU_EJOB;
     }
     mu_net_opts o = {
-        .net = s->job->net, .fields = mu_source_field(source, 0), .n_fields = 1, .phase = MU_PREDICT,
-        .batch = batch_of(s, MU_PREDICT), .seed = (uint64_t)s->job->seed, .share = s->params, .keep_all = true,
+        .net = s->job->net,
+        .fields = mu_source_field(source, 0),
+        .n_fields = 1,
+        .phase = MU_PREDICT,
+        .batch = batch_of(s, MU_PREDICT),
+        .seed = (uint64_t)s->job->seed,
+        .share = s->params,
+        .keep_all = true,
     };
     MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
     if (!s->params) s->params = s->predict.net->params;
@@ -236,6 +251,7 @@ mu_status mu_session_add_arrays(mu_session *s, mu_err *err) {
         mu_diags_report(d, &own);
     }
     if (err && err->status == MU_OK) *err = own;
-    d->n = d->n_errors = d->n_warnings = 0; // a problem that is still listed would not count when it is found again
+    d->n = d->n_errors = d->n_warnings =
+        0; // a problem that is still listed would not count when it is found again
     return st;
 }

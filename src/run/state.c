@@ -157,7 +157,8 @@ static bool is_dir(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all, int *n_taken, mu_err *err) {
+mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
+                               int *n_taken, mu_err *err) {
     if (!is_dir(path)) {
         mu_st_file *f;
         MU_TRY(mu_st_open(path, &f, err));
@@ -177,7 +178,7 @@ mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params 
 mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err) {
     for (size_t i = 0; i < job->train.init_from.n; i++) {
         int n;
-        MU_TRY(mu_state_load_params(job->train.init_from.v[i], params, false, &n, err));
+        MU_TRY(mu_state_load_params(job->train.init_from.v[i], MU_CKPT_NEWEST, params, false, &n, err));
         mu_info("%d of %d parameters taken from %s", n, params->n, job->train.init_from.v[i]);
     }
     return MU_OK;

@@ -24,9 +24,11 @@ mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, 
 
 // Parameters only. From a .safetensors file, a step folder, a checkpoints folder or a run folder.
 // `all`: every parameter must be there; otherwise what matches by name is taken and *n_taken counts.
-mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all, int *n_taken, mu_err *err);
+mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
+                               int *n_taken, mu_err *err);
 // The files named by `train.init_from`, one after the other, what matches by name.
 mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err);
-mu_status mu_state_export(const char *dir, const char *file, const mu_params *params, mu_err *err);    // model only
+mu_status mu_state_export(const char *dir, const char *file, const mu_params *params,
+                          mu_err *err); // model only
 
 #endif

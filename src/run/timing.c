@@ -88,7 +88,8 @@ static void update_once(float *restrict w, float *restrict v, size_t n, float g)
 
 // Seconds to read `n` weights once, then to read and write weights and one history block, on this core.
 static double time_bytes(size_t n) {
-    float *w = mu_alloc_block(n * sizeof *w + 64, "timing"), *v = mu_alloc_block(n * sizeof *v + 1024, "timing");
+    float *w = mu_alloc_block(n * sizeof *w + 64, "timing"),
+          *v = mu_alloc_block(n * sizeof *v + 1024, "timing");
     double best = 0;
     for (int round = 0; w && v && round < 9; round++) {
         double t0 = mu_clock_s();

@@ -5,24 +5,28 @@
 #include "base/log.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- the fused path ----
 
-static double read_loss(const mu_net *net) {
-    double loss = 0;
-    for (int i = 1; i < net->n_layers; i++)
-        for (int k = 0; k < net->layer[i]->n_metric; k++) {
-            const mu_metric *m = &net->layer[i]->metric[k];
-            if (m->is_loss && m->weight > 0) loss += m->sum / m->weight;
+// What the forward pass that has just ended reported.
+static void read_metrics(mu_worker *w) {
+    w->loss = 0;
+    w->accuracy = NAN;
+    for (int i = 1; i < w->net->n_layers; i++)
+        for (int k = 0; k < w->net->layer[i]->n_metric; k++) {
+            const mu_metric *m = &w->net->layer[i]->metric[k];
+            if (m->weight <= 0) continue;
+            if (m->is_loss) w->loss += m->sum / m->weight;
+            if (!strcmp(m->name, "accuracy")) w->accuracy = m->sum / m->weight;
         }
-    return loss;
+    w->loss_known = true;
 }
 
 static bool takes(void *ctx, const mu_param *p) {
     mu_worker *w = ctx;
     if (!w->loss_known) { // first question of this backward: the forward pass is over
-        w->loss = read_loss(w->net);
-        w->loss_known = true;
+        read_metrics(w);
         w->bad = !isfinite(w->loss);
     }
     return p->n_users == 1 && p->shape.n == 2 && !p->is_stat;
@@ -138,8 +142,7 @@ static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
     w->loss_known = w->bad = false;
     mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
     if (st != MU_OK && st != MU_EDIVERGED) return st;
-    if (!w->loss_known) w->loss = read_loss(w->net);
-    w->loss_known = true;
+    if (!w->loss_known) read_metrics(w);
     if (!isfinite(w->loss)) { // the forward pass tells more than where backward noticed it
         mu_err_clear(err);
         st = name_bad_layer(w, s, err);
@@ -155,12 +158,14 @@ mu_status mu_worker_step(mu_worker *w, mu_err *err) {
         w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
-    double loss = 0;
+    double loss = 0, accuracy = 0;
     for (int64_t i = 0; i < n; i++, s.accumulate = true) {
         MU_TRY(one_batch(w, &s, err));
         loss += w->loss;
+        accuracy += w->accuracy;
     }
     w->loss = loss / (double)n;
+    w->accuracy = accuracy / (double)n;
     float scale = 1;
     MU_TRY(measure(w, &scale, err));
     apply_all(w, scale);

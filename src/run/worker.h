@@ -31,6 +31,7 @@ typedef struct mu_worker {
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;
     double       loss;                  // objective of the last step
+    double       accuracy;              // of its batches; NaN when the net has no such metric
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
 
