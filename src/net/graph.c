@@ -27,7 +27,7 @@ static void mark_backward(mu_net *net) {
     for (int i = n - 1; i >= 0; i--) { // leads to a loss
         mu_layer *l = net->layer[i];
         bool leads = l->class->flags & MU_LAYER_LOSS;
-        for (int k = 0; k < l->n_out || k == 0; k++) leads |= l->out[k].needs_grad;
+        for (int k = 0; k < MU_MAX_OUT; k++) leads |= l->out[k].needs_grad; // n_out is not known before infer
         l->in_backward = net->backward && leads && l->class->backward;
         for (int k = 0; l->in_backward && k < l->n_src; k++) l->src[k]->needs_grad = true;
     }

@@ -212,12 +212,31 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
+// Outputs are declared in infer, after the marking of gradients: any of them may be the only one that counts.
+static void a_later_output_alone_carries_the_gradient(void **state) {
+    (void)state;
+    fixture f;
+    build(&f,
+          "- {name: ip, type: inner_product, src: data.image, outputs: 10}\n"
+          "- {name: cut, type: slice, outputs: 2}\n"
+          "- {name: loss, type: softmax_loss, src: [cut.1, data.label]}\n",
+          (mu_net_opts){0});
+    assert_int_equal(f.status, MU_OK);
+    step(f.net, NULL);
+    const mu_param *w = mu_params_find(f.net->params, "ip.weight");
+    assert_int_equal(w->grad.form, MU_GRAD_DENSE);
+    for (size_t i = 0; i < w->count / 2; i++) assert_true(w->grad.dense[i] == 0); // of cut.0, which nobody takes
+    assert_true(w->grad.dense[w->count / 2] != 0);
+    done(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
         cmocka_unit_test(phases_share_parameters),       cmocka_unit_test(sharing_by_name_sums_gradients),
         cmocka_unit_test(accumulation_adds_batches),     cmocka_unit_test(problems_are_all_reported),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_later_output_alone_carries_the_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
