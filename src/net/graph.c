@@ -184,8 +184,10 @@ static void plan_values(plan *p) {
         }
 }
 
-static mu_blob *grad_root(mu_blob *b) { // gradients follow values, but the outputs of a split have their own
-    while (b->same_as && b->producer->n_out == 1) b = b->same_as;
+// Gradients follow values, but the outputs of a split have their own, and so has a layer that works in
+// place on a source without gradient (an `add` of the data and something learned).
+static mu_blob *grad_root(mu_blob *b) {
+    while (b->same_as && b->producer->n_out == 1 && b->same_as->needs_grad) b = b->same_as;
     return b;
 }
 

@@ -230,6 +230,26 @@ static void a_later_output_alone_carries_the_gradient(void **state) {
     done(&f);
 }
 
+static void in_place_on_a_source_without_gradient(void **state) {
+    (void)state;
+    fixture f;
+    build(&f,
+          "- {name: p, type: pooling, src: data.image, kernel: 1}\n"
+          "- {name: c, type: convolution, src: data.image, filters: 2, kernel: 1}\n"
+          "- {name: sum, type: add, src: [p, c]}\n"
+          "- {name: ip, type: inner_product, outputs: 5}\n"
+          "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n",
+          (mu_net_opts){0});
+    assert_int_equal(f.status, MU_OK);
+    const mu_layer *p = mu_net_find(f.net, "p"), *sum = mu_net_find(f.net, "sum");
+    assert_ptr_equal(sum->out[0].value.data, p->out[0].value.data);
+    assert_null(p->out[0].grad.data);
+    assert_non_null(sum->out[0].grad.data);
+    step(f.net, NULL);
+    assert_int_equal(mu_params_find(f.net->params, "c.weight")->grad.form, MU_GRAD_DENSE);
+    done(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
@@ -237,6 +257,7 @@ int main(void) {
         cmocka_unit_test(accumulation_adds_batches),     cmocka_unit_test(problems_are_all_reported),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_later_output_alone_carries_the_gradient),
+        cmocka_unit_test(in_place_on_a_source_without_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
