@@ -85,10 +85,14 @@ mu_status mu_build_splits(mu_net_builder *nb, mu_err *err) {
         for (int k = 0; k < MU_MAX_OUT; k++) {
             if (!l->out[k].needs_grad) continue;
             int uses = count_gradient_uses(nb->net, &l->out[k]);
-            if (uses > MU_MAX_OUT)
-                return MU_FAIL_AT(err, MU_EJOB, l->pos, "`%s` has %d consumers, at most %d are possible",
-                                  l->name, uses, MU_MAX_OUT);
-            if (uses > 1) MU_TRY(insert_split(nb, i + 1, &l->out[k], uses, err));
+            if (uses > MU_MAX_OUT) {
+                mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos,
+                                          "`%s` goes to %d layers that learn, at most %d are possible",
+                                          l->name, uses, MU_MAX_OUT);
+                mu_diag_hint(nb->b->diags, g, "Put a `split` layer after it and let some of them take that.");
+            } else if (uses > 1) {
+                MU_TRY(insert_split(nb, i + 1, &l->out[k], uses, err));
+            }
         }
     }
     return MU_OK;

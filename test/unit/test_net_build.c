@@ -250,6 +250,19 @@ static void in_place_on_a_source_without_gradient(void **state) {
     done(&f);
 }
 
+static void too_many_consumers_are_a_problem_of_the_job(void **state) {
+    (void)state;
+    char text[4096] = "- {name: ip, type: inner_product, src: data.image, outputs: 5}\n";
+    for (int i = 0; i <= MU_MAX_OUT; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "- {name: l%d, type: softmax_loss, src: [ip, data.label]}\n", i);
+    fixture f;
+    build(&f, text, (mu_net_opts){0});
+    assert_int_equal(f.status, MU_EJOB);
+    assert_int_equal(f.job->diags.n_errors, 1);
+    done(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
@@ -258,6 +271,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_later_output_alone_carries_the_gradient),
         cmocka_unit_test(in_place_on_a_source_without_gradient),
+        cmocka_unit_test(too_many_consumers_are_a_problem_of_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
