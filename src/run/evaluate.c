@@ -7,35 +7,53 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct total { const char *name; double sum, weight; bool is_loss; } total;
+#define TOTALS_MAX 64
+
+typedef struct total { const mu_metric *of; double sum, weight; } total;
 
 static void add_metrics(const mu_net *net, total *t, int *n) {
-    for (int i = 1; i < net->n_layers; i++)
-        for (int k = 0; k < net->layer[i]->n_metric; k++) {
+    for (int i = 1, j = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layer[i]->n_metric && j < TOTALS_MAX; k++, j++) {
             const mu_metric *m = &net->layer[i]->metric[k];
-            int j = 0;
-            while (j < *n && strcmp(t[j].name, m->name)) j++;
-            if (j == MU_SCORES_MAX) continue;
-            if (j == *n) t[(*n)++] = (total){m->name, 0, 0, m->is_loss};
+            if (j == *n) t[(*n)++] = (total){m, 0, 0};
             t[j].sum += m->sum;
             t[j].weight += m->weight;
         }
 }
 
+// Metrics of one name: losses of several layers add up, as they do in training; others are averaged.
+static double combined(const total *t, int n, const char *name) {
+    double losses = 0, sum = 0, weight = 0;
+    bool is_loss = false;
+    for (int j = 0; j < n; j++) {
+        if (strcmp(t[j].of->name, name)) continue;
+        is_loss |= t[j].of->is_loss;
+        if (t[j].weight > 0) losses += t[j].sum / t[j].weight;
+        sum += t[j].sum;
+        weight += t[j].weight;
+    }
+    return weight <= 0 ? NAN : is_loss ? losses : sum / weight;
+}
+
 static void fill(mu_scores *out, const total *t, int n) {
-    out->n = n;
+    out->n = 0;
     out->loss = out->accuracy = NAN;
     for (int j = 0; j < n; j++) {
-        out->name[j] = t[j].name;
-        out->value[j] = t[j].weight > 0 ? t[j].sum / t[j].weight : NAN;
-        if (t[j].is_loss) out->loss = isnan(out->loss) ? out->value[j] : out->loss + out->value[j];
-        if (!strcmp(t[j].name, "accuracy")) out->accuracy = out->value[j];
+        const char *name = t[j].of->name;
+        bool seen = false;
+        for (int k = 0; k < out->n; k++) seen |= !strcmp(out->name[k], name);
+        if (seen || out->n == MU_SCORES_MAX) continue;
+        double value = combined(t, n, name);
+        out->name[out->n] = name;
+        out->value[out->n++] = value;
+        if (t[j].of->is_loss) out->loss = isnan(out->loss) ? value : out->loss + value;
+        if (!strcmp(name, "accuracy")) out->accuracy = value;
     }
 }
 
 static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visit, void *ctx, mu_scores *out,
                       mu_err *err) {
-    total t[MU_SCORES_MAX];
+    total t[TOTALS_MAX];
     int n = 0;
     out->samples = 0;
     for (;;) {

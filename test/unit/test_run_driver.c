@@ -309,6 +309,26 @@ static void a_signal_saves_and_ends(void **state) {
     }
 }
 
+// Every loss counts in evaluation as it does in training; equal names do not average them away.
+static void several_losses_add_up(void **state) {
+    (void)state;
+    training t;
+    train(&t,
+          "name: t\ntrain: {batch: 10, steps: 2}\nlog: {every: 1 steps}\n" DATA
+          "net:\n"
+          "- {name: ip, type: inner_product, src: data.image, outputs: 4, init: {type: constant, value: 0}}\n"
+          "- {name: one, type: softmax_loss, src: [ip, data.label]}\n"
+          "- {name: two, type: softmax_loss, src: [ip, data.label], loss_weight: 0.5}\n"
+          "updater: {type: sgd, rate: 0}\n",
+          "losses", false, NULL, 0);
+    if (t.status != MU_OK) fail_msg("%s", t.err.msg);
+    double expected = 1.5 * log(4);
+    if (fabs(t.r.train_loss - expected) > 1e-5) fail_msg("train loss %g, not %g", t.r.train_loss, expected);
+    if (fabs(t.r.test.loss - expected) > 1e-5) fail_msg("test loss %g, not %g", t.r.test.loss, expected);
+    if (fabs(t.r.test.value[0] - expected) > 1e-5) fail_msg("score %g, not %g", t.r.test.value[0], expected);
+    close_job(&t);
+}
+
 static void learning_lowers_the_loss(void **state) {
     (void)state;
     training t;
@@ -329,6 +349,7 @@ int main(void) {
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
+        cmocka_unit_test(several_losses_add_up),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[300];
