@@ -59,8 +59,9 @@ static due due_init(const run *r, mu_interval every) {
 }
 
 static bool due_now(const run *r, due *d) {
-    if (now_in(r, d->every.unit) + 1e-9 < d->next) return false;
-    while (now_in(r, d->every.unit) + 1e-9 >= d->next) d->next += d->every.n;
+    double now = now_in(r, d->every.unit) + 1e-9;
+    if (now < d->next) return false;
+    d->next += (floor((now - d->next) / d->every.n) + 1) * d->every.n; // in one go: intervals may be tiny
     return true;
 }
 

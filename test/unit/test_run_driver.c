@@ -329,6 +329,16 @@ static void several_losses_add_up(void **state) {
     close_job(&t);
 }
 
+static void the_smallest_interval_is_every_step(void **state) {
+    (void)state;
+    training t;
+    const char *sets[] = {"log.every=1e-30 epochs", "test.every=never", "checkpoint.every=1e-9 s"};
+    train(&t, "name: t\ntrain: {batch: 16, steps: 5}\n" DATA NET SGD, "tiny", false, sets, MU_COUNT(sets));
+    if (t.status != MU_OK) fail_msg("%s", t.err.msg);
+    assert_int_equal(t.r.steps, 5);
+    close_job(&t);
+}
+
 static void learning_lowers_the_loss(void **state) {
     (void)state;
     training t;
@@ -349,7 +359,7 @@ int main(void) {
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
-        cmocka_unit_test(several_losses_add_up),
+        cmocka_unit_test(several_losses_add_up),         cmocka_unit_test(the_smallest_interval_is_every_step),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[300];
