@@ -113,7 +113,7 @@ typedef struct muster_result {
     int64_t steps;
     double  epochs, wall_s, samples_per_s;
     double  train_loss;
-    double  test_loss, test_accuracy;           /* NaN = the job has no such data or layer, or never got there */
+    double  test_loss, test_accuracy;           /* NaN = no such data or layer, or stopped before */
     char    checkpoint[4096], model[4096];      /* paths; "" = nothing was written */
 } muster_result;
 
@@ -142,7 +142,8 @@ MU_API muster_status muster_run_evaluate(muster_run *run, const char *split, mus
  * or training data), and of a layer's output (NULL = the last layer that is neither loss nor metric: scores
  * before softmax unless the net has a softmax layer). */
 MU_API muster_status muster_run_input_size(muster_run *run, size_t *out, muster_error *err);
-MU_API muster_status muster_run_output_size(muster_run *run, const char *layer, size_t *out, muster_error *err);
+MU_API muster_status muster_run_output_size(muster_run *run, const char *layer, size_t *out,
+                                            muster_error *err);
 
 /* input: n_samples x input size floats; images in the order channel, height, width, values as in the data
  * files (centre crop, mean and scale of the data block are applied here). output: n_samples x output size

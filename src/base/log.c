@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static atomic_int show = MU_LOG_NONE;
-static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER; // over file_fd and writing to it: see mu_log_drop_file
+static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER; // held while writing too: see mu_log_drop_file
 static int file_fd = -1;
 static atomic_bool as_json;
 static void (*_Atomic before)(void);
@@ -58,7 +58,8 @@ static void put_on_stderr(mu_log_level level, const char *stamp, const char *tex
     if (atomic_load(&as_json)) {
         char body[2100];
         escape(body, sizeof body, text);
-        n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp, names[level], body);
+        n = snprintf(line, sizeof line, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", stamp,
+                     names[level], body);
     } else {
         n = snprintf(line, sizeof line, "%s%s%s\n", level == MU_LOG_INFO ? "" : names[level],
                      level == MU_LOG_INFO ? "" : ": ", text);

@@ -2,14 +2,16 @@
 // r_array.c - no file at all: the shape of samples that a program hands over as arrays.
 //
 // A net is built for the fields of its data. A program that only predicts (muster_run_predict) has no
-// data files, so `data.predict: {reader: array, shape: [1, 28, 28], scale: 0.0039}` says what they would have.
+// data files, so `data.predict: {reader: array, shape: [1, 28, 28]}` says what fields they would have.
 #include "data/reader.h"
 
 struct array { mu_ints shape; const char *field; };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct array, shape, MU_INTS, NULL, "[1,65536]", "of one sample: [channels, height, width] or [features]"),
-    MU_FIELD(struct array, field, MU_STRING, "", NULL, "its name in the net, data.<field>; image or features when left out"),
+    MU_FIELD(struct array, shape, MU_INTS, NULL, "[1,65536]",
+             "of one sample: [channels, height, width] or [features]"),
+    MU_FIELD(struct array, field, MU_STRING, "", NULL,
+             "its name in the net, data.<field>; image or features when left out"),
     {0},
 };
 
@@ -18,11 +20,13 @@ static mu_status open_array(mu_reader *r, mu_err *err) {
     if (a->shape.n != 1 && a->shape.n != 3)
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`shape` has %zu numbers, not 1 or 3", a->shape.n);
     bool image = a->shape.n == 3;
-    mu_data_field f = {.name = a->field && a->field[0] ? a->field : image ? "image" : "features", .store = MU_STORE_F32,
-                       .is_image = image, .shape = {.n = (int)a->shape.n}};
+    mu_data_field f = {.name = image ? "image" : "features", .store = MU_STORE_F32, .is_image = image};
+    if (a->field && a->field[0]) f.name = a->field;
+    f.shape.n = (int)a->shape.n;
     for (size_t i = 0; i < a->shape.n; i++) f.shape.d[i] = a->shape.v[i];
     size_t bytes = mu_data_field_bytes(&f);
-    if (!bytes || bytes > (size_t)1 << 30) return MU_FAIL_AT(err, MU_EJOB, r->pos, "`shape` is too large for one sample");
+    if (!bytes || bytes > (size_t)1 << 30)
+        return MU_FAIL_AT(err, MU_EJOB, r->pos, "`shape` is too large for one sample");
     r->field[r->n_fields++] = f;
     r->n_records = 0;
     return MU_OK;

@@ -308,7 +308,8 @@ static mu_status set_up(mu_source *s, mu_err *err) {
     s->n_records = s->reader->n_records;
     if (!s->n_records && s->o.phase != MU_PREDICT)
         return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "reader"),
-                          "reader `%s` has no records of its own: it serves only `data.predict`", s->spec.reader->name);
+                          "reader `%s` has no records of its own: it serves only `data.predict`",
+                          s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
     s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));

@@ -105,12 +105,15 @@ mu_status mu_diags_report(const mu_diags *d, mu_err *err) {
     if (!g) return MU_OK;
     char more[48] = "";
     if (d->n_errors > 1)
-        snprintf(more, sizeof more, " (and %zu more problem%s)", d->n_errors - 1, d->n_errors == 2 ? "" : "s");
+        snprintf(more, sizeof more, " (and %zu more problem%s)", d->n_errors - 1,
+                 d->n_errors == 2 ? "" : "s");
     MU_FAIL_AT(err, MU_EJOB, g->pos, "%s%s", g->msg, more);
     const char *label = g->label ? g->label : "", *hint = g->hint ? g->hint : "";
     size_t n = strlen(label);
     const char *stop = !n || label[n - 1] == '?' || label[n - 1] == '.' ? "" : ".";
-    if (n) mu_err_hint(err, "%c%s%s%s%s", toupper((unsigned char)label[0]), label + 1, stop, *hint ? " " : "", hint);
+    if (n)
+        mu_err_hint(err, "%c%s%s%s%s", toupper((unsigned char)label[0]), label + 1, stop, *hint ? " " : "",
+                    hint);
     else mu_err_hint(err, "%s", hint);
     return MU_EJOB;
 }

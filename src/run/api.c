@@ -50,8 +50,7 @@ static mu_status keep(const mu_job *job, const char *const *edits, size_t n, mus
     if (!m) return MU_FAIL_NOMEM(err, "the job");
     mu_arena_init(&m->arena, "api/job");
     m->path = mu_arena_strdup(&m->arena, job->path);
-    m->text = mu_arena_strdup(&m->arena,
-                              job->diags.source[0].text); // what was parsed, whole: there is no NUL in YAML
+    m->text = mu_arena_strdup(&m->arena, job->diags.source[0].text); // the whole of it: YAML has no NUL
     m->edits = mu_arena_array(&m->arena, n + 1, sizeof *m->edits);
     bool whole = m->path && m->text && m->edits;
     for (size_t i = 0; whole && i < n; i++) whole = (m->edits[i] = mu_arena_strdup(&m->arena, edits[i]));

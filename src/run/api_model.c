@@ -41,9 +41,8 @@ static mu_status find_checkpoints(const muster_run *run, const char *path, char 
     if (!path) return MU_FAIL(err, MU_EUSAGE, "the run has no folder to resume from");
     MU_TRY(mu_fs_join(out, path, MU_RUN_CHECKPOINTS, err));
     if (stat(out, &st) == 0 && S_ISDIR(st.st_mode)) return MU_OK;
-    return snprintf(out, MU_FS_PATH, "%s", path) < MU_FS_PATH
-               ? MU_OK
-               : MU_FAIL(err, MU_EUSAGE, "the path is too long");
+    snprintf(out, MU_FS_PATH, "%s", path); // fits: it did with more behind it
+    return MU_OK;
 }
 
 static mu_status resume(muster_run *run, const char *path, mu_err *err) {

@@ -25,8 +25,7 @@ static mu_status make_ready(muster_run *run, mu_err *err) {
     const mu_tensor *in = &run->session->predict.net->layer[0]->out[0].value;
     run->record =
         mu_alloc_array((size_t)mu_shape_count(&raw_field(run)->shape), sizeof(float), "api/predict");
-    run->rows = mu_alloc_array(mu_tensor_count(in), sizeof(float),
-                               "api/predict"); // float and int32 are the same size
+    run->rows = mu_alloc_array(mu_tensor_count(in), 4, "api/predict"); // of floats or int32
     if (run->record && run->rows) return MU_OK;
     mu_api_free_buffers(run);
     return MU_FAIL_NOMEM(err, "one batch of samples");

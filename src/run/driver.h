@@ -42,8 +42,7 @@ typedef struct mu_run_opts {
     const char *resume;                 // run folder to resume; "" = newest run of this job; NULL = no
     bool        no_files;               // no run folder: nothing is written, `out` and `resume` are ignored
     // The session holds parameters and history already: the training begins at *at, no model or checkpoint is
-    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or from the newest
-    // checkpoint.
+    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or the newest checkpoint.
     mu_run_position  *at;
     const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
     mu_run_watch watch;

@@ -60,8 +60,8 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     mu_err_clear(&own);
     size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
-    if (st == MU_OK || s->job->diags.n_errors > errors_before)
-        return MU_OK; // binding reports to the diags, opening to err
+    bool reported = s->job->diags.n_errors > errors_before; // by binding; opening reports to err
+    if (st == MU_OK || reported) return MU_OK;
     if (st == MU_ENOMEM) {
         if (err && err->status == MU_OK) *err = own;
         return st;
@@ -251,7 +251,7 @@ mu_status mu_session_add_arrays(mu_session *s, mu_err *err) {
         mu_diags_report(d, &own);
     }
     if (err && err->status == MU_OK) *err = own;
-    d->n = d->n_errors = d->n_warnings =
-        0; // a problem that is still listed would not count when it is found again
+    // A problem that is still listed would not count when it is found again.
+    d->n = d->n_errors = d->n_warnings = 0;
     return st;
 }
