@@ -2,7 +2,7 @@
 // inner.c - the fully connected layers of an MLP 784-1000-500-250-10: forward, backward and a momentum
 // update fused through rows_ready, as a training step does them. Prints samples/s of every implementation
 // by batch size, best of several windows, and what mu_op_create would choose.
-//     bench_inner [batch ...]
+//     bench_inner [alexnet] [batch ...]       alexnet: its three layers 9216-4096-4096-1000 instead
 //
 // By hand: cc -O3 -march=native -D_GNU_SOURCE -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -Isrc -Ibuild/gen
 //          bench/inner.c -o bench_inner build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1 ./bench_inner
@@ -16,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_LAYERS 4
-static const int64_t sizes[N_LAYERS + 1] = {784, 1000, 500, 250, 10};
+#define MAX_LAYERS 4
+static const int64_t mlp_sizes[] = {784, 1000, 500, 250, 10}, alexnet_sizes[] = {9216, 4096, 4096, 1000};
+static const int64_t *sizes = mlp_sizes;
+static int n_layers = 4;
 
 typedef struct layer {
     mu_op *op;
@@ -26,8 +28,8 @@ typedef struct layer {
 } layer;
 
 typedef struct mlp {
-    layer  layer[N_LAYERS];
-    float *act[N_LAYERS + 1], *grad[N_LAYERS + 1];
+    layer  layer[MAX_LAYERS];
+    float *act[MAX_LAYERS + 1], *grad[MAX_LAYERS + 1];
     void  *scratch;
     float *params;
 } mlp;
@@ -53,11 +55,11 @@ static float *part(mlp *m, size_t *at, int64_t n) {
 // Parameters, velocities and gradients each contiguous, as in a training run. First call with params NULL: counts.
 static size_t layout(mlp *m) {
     size_t at = 0;
-    for (int i = 0; i < N_LAYERS; i++) m->layer[i].weight = part(m, &at, sizes[i] * sizes[i + 1]);
-    for (int i = 0; i < N_LAYERS; i++) m->layer[i].bias = part(m, &at, sizes[i + 1]);
-    for (int i = 0; i < N_LAYERS; i++) m->layer[i].velocity = part(m, &at, sizes[i] * sizes[i + 1]);
-    for (int i = 0; i < N_LAYERS; i++) m->layer[i].bias_velocity = part(m, &at, sizes[i + 1]);
-    for (int i = 0; i < N_LAYERS; i++) m->layer[i].dbias = part(m, &at, sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) m->layer[i].weight = part(m, &at, sizes[i] * sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) m->layer[i].bias = part(m, &at, sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) m->layer[i].velocity = part(m, &at, sizes[i] * sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) m->layer[i].bias_velocity = part(m, &at, sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) m->layer[i].dbias = part(m, &at, sizes[i + 1]);
     return at;
 }
 
@@ -67,18 +69,18 @@ static bool create(mlp *m, const mu_op_class *class, int64_t batch) {
     mu_err err = {0};
     if (!(m->params = mu_alloc_block(layout(m) * sizeof(float), "bench"))) return false;
     layout(m);
-    for (int i = 0; i <= N_LAYERS; i++) {
+    for (int i = 0; i <= n_layers; i++) {
         m->act[i] = mu_alloc_block((size_t)(batch * sizes[i]) * sizeof(float), "bench");
         m->grad[i] = mu_alloc_block((size_t)(batch * sizes[i]) * sizeof(float), "bench");
         if (!m->act[i] || !m->grad[i]) return false;
     }
     mu_rng_fill_uniform(mu_rng_key_make(1, "x"), 0, 0, m->act[0], (size_t)(batch * sizes[0]));
-    for (int i = 0; i < N_LAYERS; i++) {
+    for (int i = 0; i < n_layers; i++) {
         layer *l = &m->layer[i];
         l->in = sizes[i], l->out = sizes[i + 1];
         mu_rng_fill_gaussian(mu_rng_key_make((uint64_t)i, "w"), 0, 0, l->weight, (size_t)(l->in * l->out));
         for (int64_t k = 0; k < l->in * l->out; k++) l->weight[k] *= 0.03f;
-        mu_op_desc d = {.prim = MU_PRIM_INNER, .inner = {batch, l->in, l->out, true, i > 0}};
+        mu_op_desc d = {.prim = MU_PRIM_INNER, .inner = {batch, l->in, l->out, true, i > 0 || l->in == 9216}};
         mu_status s = class ? (class->accepts && !class->accepts(&d) ? MU_EUNSUPPORTED
                                                                      : mu_op_create_class(class, &d, &l->op, &err))
                             : mu_op_create(&d, "bench", &l->op, &err);
@@ -89,8 +91,8 @@ static bool create(mlp *m, const mu_op_class *class, int64_t batch) {
 }
 
 static void destroy(mlp *m) {
-    for (int i = 0; i < N_LAYERS; i++) mu_op_destroy(m->layer[i].op);
-    for (int i = 0; i <= N_LAYERS; i++) {
+    for (int i = 0; i < n_layers; i++) mu_op_destroy(m->layer[i].op);
+    for (int i = 0; i <= n_layers; i++) {
         mu_free(m->act[i]);
         mu_free(m->grad[i]);
     }
@@ -103,22 +105,22 @@ static double forward_s, backward_s;
 static void step(mlp *m, int64_t batch) {
     mu_err err = {0};
     double t0 = mu_clock_s();
-    for (int i = 0; i < N_LAYERS; i++) {
+    for (int i = 0; i < n_layers; i++) {
         layer *l = &m->layer[i];
         mu_op_args a = {.src = m->act[i], .dst = m->act[i + 1], .weight = l->weight, .bias = l->bias,
                         .scratch = m->scratch};
         if (mu_op_forward(l->op, &a, &err) != MU_OK) abort();
         float *y = m->act[i + 1];
-        for (int64_t k = 0; i + 1 < N_LAYERS && k < batch * l->out; k++) y[k] = y[k] > 0 ? y[k] : 0;
+        for (int64_t k = 0; i + 1 < n_layers && k < batch * l->out; k++) y[k] = y[k] > 0 ? y[k] : 0;
     }
     double t1 = mu_clock_s();
-    for (int64_t k = 0; k < batch * sizes[N_LAYERS]; k++) m->grad[N_LAYERS][k] = m->act[N_LAYERS][k] * 1e-2f;
-    for (int i = N_LAYERS - 1; i >= 0; i--) {
+    for (int64_t k = 0; k < batch * sizes[n_layers]; k++) m->grad[n_layers][k] = m->act[n_layers][k] * 1e-2f;
+    for (int i = n_layers - 1; i >= 0; i--) {
         layer *l = &m->layer[i];
         const float *y = m->act[i + 1];
         float *dy = m->grad[i + 1];
-        for (int64_t k = 0; i + 1 < N_LAYERS && k < batch * l->out; k++) dy[k] = y[k] > 0 ? dy[k] : 0;
-        mu_op_args a = {.src = m->act[i], .dst = m->act[i + 1], .ddst = dy, .dsrc = i ? m->grad[i] : NULL,
+        for (int64_t k = 0; i + 1 < n_layers && k < batch * l->out; k++) dy[k] = y[k] > 0 ? dy[k] : 0;
+        mu_op_args a = {.src = m->act[i], .dst = m->act[i + 1], .ddst = dy, .dsrc = i || l->in == 9216 ? m->grad[i] : NULL,
                         .weight = l->weight, .bias = l->bias, .dbias = l->dbias, .scratch = m->scratch,
                         .rows_ready = rows_ready, .rows_ctx = l};
         if (mu_op_backward(l->op, &a, &err) != MU_OK) abort();
@@ -131,7 +133,7 @@ static void step(mlp *m, int64_t batch) {
 // Forward, weight gradient, and data gradient but for the first layer; two operations a weight each.
 static double flop_per_sample(void) {
     double n = 0;
-    for (int i = 0; i < N_LAYERS; i++) n += (i ? 6.0 : 4.0) * (double)(sizes[i] * sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++) n += (i || sizes[0] == 9216 ? 6.0 : 4.0) * (double)(sizes[i] * sizes[i + 1]);
     return n;
 }
 
@@ -139,8 +141,8 @@ static void time_class(const mu_op_class *class, int64_t batch) {
     mlp m;
     if (create(&m, class, batch)) {
         double best = 1e30, fwd = 0, bwd = 0;
-        int reps = (int)(400 / batch) + 2;
-        for (int w = 0; w < 25; w++) {
+        int reps = (int)((n_layers == 3 ? 0 : 400) / batch) + 2;
+        for (int w = 0; w < (n_layers == 3 ? 3 : 25); w++) {
             forward_s = backward_s = 0;
             for (int i = 0; i < reps; i++) step(&m, batch);
             double t = (forward_s + backward_s) / reps;
@@ -157,6 +159,11 @@ static void time_class(const mu_op_class *class, int64_t batch) {
 int main(int argc, char **argv) {
     static const int64_t usual[] = {1, 4, 8, 16, 32, 64, 256};
     mu_gemm_set_threads(1);
+    if (argc > 1 && !strcmp(argv[1], "alexnet")) {
+        sizes = alexnet_sizes;
+        n_layers = 3;
+        argc--, argv++;
+    }
     int n = argc > 1 ? argc - 1 : (int)MU_COUNT(usual);
     for (int i = 0; i < n; i++) {
         int64_t batch = argc > 1 ? atol(argv[i + 1]) : usual[i];

@@ -6,22 +6,26 @@
 // Libraries are poor at the forward form (both operands run along i). Here it is y^T = w * x^T in register
 // tiles: a few rows of w, read where they lie, times a transposed panel of up to 64 samples.
 //
-// Backward, dx is computed first, from the old weights. When the caller takes the weight gradient in blocks
-// of rows (args.rows_ready), each block is computed into a tile that stays in the second-level cache and is
-// handed over at once, which saves writing and reading the whole gradient.
+// Backward goes over the weights once, in blocks of rows that stay in the second-level cache: first their part
+// of dx, then their gradient, which is handed over at once when the caller takes rows (args.rows_ready).
 #include "ops/gemm.h"
-#include "ops/op.h"
+#include "ops/inner.h"
 #include "ops/tile.h"
 
 #include <string.h>
 
-#define TILE_BYTES ((int64_t)256 << 10)
+#define BLOCK_BYTES ((int64_t)256 << 10)        // of weights
+#define TILE_BYTES ((int64_t)256 << 10)         // of their gradient
+#define TILED_BATCH 32          // up to here one pass over the weights is worth adding to dx again and again
 #define PANEL (MU_TILE_VECS * MU_TILE_WIDTH)    // the most samples of a panel
 
 typedef struct inner {
     int     width;              // of the tiles' vectors, which run along the samples
     int64_t vecs, n_panels;     // all vectors; panels they are spread over
-    int64_t tile_rows;          // of a block of the weight gradient
+    bool    tiled;              // dx block by block; else by one product beforehand
+    int64_t block;              // rows of the weights taken together for dx
+    int64_t tile;               // rows of dw handed over together, a part of the block
+    int64_t at_dx, at_w, at_tile;       // offsets into scratch, floats; forward has its panel at 0
 } inner;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -37,8 +41,14 @@ static mu_status create(mu_op *op, mu_err *err) {
     v->width = mu_tile_best_width(d->n);
     v->vecs = ceil_div(d->n, v->width);
     v->n_panels = ceil_div(v->vecs, most);
-    v->tile_rows = min64(max64(TILE_BYTES / row_bytes & ~(int64_t)7, 16), d->o);
-    op->scratch_bytes = (size_t)(max64(v->tile_rows, PANEL) * d->i) * sizeof(float);
+    v->block = min64(max64(BLOCK_BYTES / row_bytes, 32), d->o);
+    v->tile = min64(max64(TILE_BYTES / row_bytes, 8), v->block);
+    v->tiled = d->need_dsrc && d->n <= TILED_BATCH;
+    int64_t at = 0, padded = v->tiled ? mu_inner_padded(d->i) : 0;
+    v->at_dx = at, at += d->n * padded;
+    v->at_w = at, at += v->block * padded;
+    v->at_tile = at, at += v->tile * d->i;
+    op->scratch_bytes = (size_t)max64(at, PANEL * d->i) * sizeof(float);
     return MU_OK;
 }
 
@@ -89,30 +99,28 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 // ---- backward ----
 
-static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
-    if (!a->accumulate) memset(a->dbias, 0, (size_t)d->o * sizeof(float));
-    for (int64_t r = 0; r < d->n; r++)
-        for (int64_t j = 0; j < d->o; j++) a->dbias[j] += a->ddst[r * d->o + j];
+static void take_dweight(const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows, float *tile) {
+    float *out = a->rows_ready ? tile : a->dweight + o * d->i, beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
+    mu_gemm(true, false, rows, d->i, d->n, a->ddst + o, d->o, a->src, d->i, beta, out, d->i);
+    if (a->rows_ready) a->rows_ready(a->rows_ctx, o, rows, tile);
 }
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    if (d->bias && a->dbias && !a->skip_dweight) bias_gradient(d, a);
-    if (a->dsrc) mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
-    if (a->skip_dweight) return MU_OK;
-    if (a->rows_ready) {
-        int64_t step = v->tile_rows;
-        for (int64_t r = 0; r < d->o; r += step) {
-            int64_t rows = d->o - r < step ? d->o - r : step;
-            mu_gemm(true, false, rows, d->i, d->n, a->ddst + r, d->o, a->src, d->i, 0.0f, a->scratch, d->i);
-            a->rows_ready(a->rows_ctx, r, rows, a->scratch);
-        }
-    } else if (a->dweight) {
-        mu_gemm(true, false, d->o, d->i, d->n, a->ddst, d->o, a->src, d->i, a->accumulate ? 1.0f : 0.0f, a->dweight,
-                d->i);
+    float *s = a->scratch, *dx = s + v->at_dx;
+    bool weight = !a->skip_dweight && (a->rows_ready || a->dweight), tiled = a->dsrc && v->tiled;
+    if (d->bias && a->dbias && !a->skip_dweight) mu_inner_dbias(d, a);
+    if (a->dsrc && !tiled) mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
+    if (tiled) memset(dx, 0, (size_t)(d->n * mu_inner_padded(d->i)) * sizeof(float));
+    for (int64_t o = 0; o < d->o; o += v->block) {
+        int64_t rows = min64(v->block, d->o - o);
+        if (tiled) mu_inner_add_dsrc(d, a, o, rows, dx, s + v->at_w);
+        for (int64_t k = 0; weight && k < rows; k += v->tile)
+            take_dweight(d, a, o + k, min64(v->tile, rows - k), s + v->at_tile);
     }
+    if (tiled) mu_inner_copy_dsrc(d, dx, a->dsrc);
     return MU_OK;
 }
 

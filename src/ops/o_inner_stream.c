@@ -10,8 +10,7 @@
 // and the block of dw is handed to the receiver, who updates those rows of w at once. So a training step
 // streams the weights once forward and once backward.
 //
-// The tiles of dx read and write whole vectors: dx and the last rows of w go through padded copies.
-#include "ops/op.h"
+#include "ops/inner.h"
 #include "ops/tile.h"
 #include "ops/vec.h"
 
@@ -25,7 +24,6 @@
 #define TILE_BYTES (8 << 10)            // of their gradient, handed over at once: first-level cache
 
 typedef struct stream {
-    int64_t padded;             // i rounded up to the widest tile
     int64_t block;              // rows of the weights taken together for dx
     int64_t tile;               // rows of dw handed over together, a part of the block
     int64_t at_dx, at_w, at_dw;   // offsets into scratch, floats
@@ -33,7 +31,6 @@ typedef struct stream {
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 static bool accepts(const mu_op_desc *d) { return d->inner.n >= 1 && d->inner.n <= MAX_BATCH; }
 
@@ -41,13 +38,12 @@ static mu_status create(mu_op *op, mu_err *err) {
     (void)err;
     stream *s = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    s->padded = round_up(d->i, MU_TILE_VECS * MU_TILE_WIDTH);
     int64_t row_bytes = d->i * (int64_t)sizeof(float);
     s->block = d->n <= SMALL ? DSRC_ROWS(d->n) : min64(max64(BLOCK_BYTES / row_bytes, 8), d->o);
     s->tile = min64(max64(TILE_BYTES / row_bytes, 1), s->block);
-    int64_t at = 0;
-    s->at_dx = at, at += d->n * s->padded;
-    s->at_w = at, at += s->block * s->padded;
+    int64_t at = 0, padded = d->n > SMALL ? mu_inner_padded(d->i) : 0;
+    s->at_dx = at, at += d->n * padded;
+    s->at_w = at, at += s->block * padded;
     s->at_dw = at, at += s->tile * d->i;
     op->scratch_bytes = (size_t)at * sizeof(float);
     return MU_OK;
@@ -110,7 +106,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 #ifdef MU_VEC_AVX512
     BATCH(1, 8) BATCH(2, 8) BATCH(3, 6) BATCH(4, 5) BATCH(5, 4) BATCH(6, 4) BATCH(7, 3) BATCH(8, 3)
 #else
-    BATCH(1, 8) BATCH(2, 8) BATCH(3, 3) BATCH(4, 2) BATCH(5, 2) BATCH(6, 1) BATCH(7, 1) BATCH(8, 1)
+    BATCH(1, 8) BATCH(2, 4) BATCH(3, 3) BATCH(4, 2) BATCH(5, 2) BATCH(6, 1) BATCH(7, 1) BATCH(8, 1)
 #endif
     default: return MU_FAIL(err, MU_EUNSUPPORTED, "batch too large for the streaming kernel");
     }
@@ -121,48 +117,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 // ---- backward ----
 
-static void pad_rows(float *to, int64_t ld, const float *from, int64_t rows, int64_t cols) {
-    for (int64_t r = 0; r < rows; r++) {
-        memcpy(to + r * ld, from + r * cols, (size_t)cols * sizeof(float));
-        memset(to + r * ld + cols, 0, (size_t)(ld - cols) * sizeof(float));
-    }
-}
-
-typedef struct pass { const stream *s; const mu_inner_desc *d; const mu_op_args *a; float *scratch; } pass;
-
-static int tile_width(void) {
-    int width[2];
-    return width[mu_tile_widths(width) - 1];
-}
-
-static int vecs_for(int rows) {         // the most vectors of a tile with so many rows
-    int vecs = MU_TILE_VECS;
-    while (mu_tile_max_rows(vecs) < rows) vecs--;
-    return vecs;
-}
-
-// dx += dy[:, o0..o0+rows) * w[o0..o0+rows)
-static void dsrc_tiles(const pass *p, int64_t o0, int64_t rows) {
-    const mu_inner_desc *d = p->d;
-    int width = tile_width(), vecs = vecs_for((int)d->n), wide = width * vecs;
-    const float *w = p->a->weight + o0 * d->i;
-    int64_t ldw = d->i;
-    if (o0 + rows == d->o) { // reading past the end of the last row
-        pad_rows(p->scratch + p->s->at_w, p->s->padded, w, rows, d->i);
-        w = p->scratch + p->s->at_w;
-        ldw = p->s->padded;
-    }
-    mu_tile_dot t = {.n_seg = 1, .seg = rows, .ldb = ldw, .add = true};
-    for (int n = 0; n < d->n; n++) t.a[n] = p->a->ddst + n * d->o + o0;
-    for (int64_t i = 0; i < d->i; i += wide) {
-        int need = (int)min64(vecs, (d->i - i + width - 1) / width);
-        t.b = w + i;
-        for (int n = 0; n < d->n; n++) t.c[n] = p->scratch + p->s->at_dx + n * p->s->padded + i;
-        mu_tile_run_dot(&t, width, (int)d->n, need);
-    }
-}
-
-// The same along whole rows, for at most SMALL samples: a few streams of weights, no padding.
+// dx += dy[:, o..o+rows) * w[o..o+rows) along whole rows, = for o 0; at most SMALL samples, a few streams of w.
 MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows, const int n) {
     mu_vec dy[MAX_ROWS][SMALL];
     const float *w = a->weight + o * d->i;
@@ -231,39 +186,31 @@ static void dweight_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o
 }
 #undef BATCH
 
-static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
-    if (!a->accumulate) memset(a->dbias, 0, (size_t)d->o * sizeof(float));
-    for (int64_t n = 0; n < d->n; n++)
-        for (int64_t o = 0; o < d->o; o++) a->dbias[o] += a->ddst[n * d->o + o];
-}
-
-static void take_dweight(const pass *p, int64_t o, int64_t rows) {
-    const mu_op_args *a = p->a;
-    float *tile = p->scratch + p->s->at_dw;
+static void take_dweight(const stream *s, const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows) {
+    float *tile = (float *)a->scratch + s->at_dw;
     if (!a->rows_ready) {
-        dweight_block(p->d, a, o, rows, a->dweight + o * p->d->i, a->accumulate);
+        dweight_block(d, a, o, rows, a->dweight + o * d->i, a->accumulate);
         return;
     }
-    dweight_block(p->d, a, o, rows, tile, false);
+    dweight_block(d, a, o, rows, tile, false);
     a->rows_ready(a->rows_ctx, o, rows, tile);
 }
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
+    const stream *s = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    pass p = {op->state, d, a, a->scratch};
-    float *dx = p.scratch + p.s->at_dx;
-    bool padded = a->dsrc && d->n > SMALL, weight = !a->skip_dweight && (a->rows_ready || a->dweight);
-    if (d->bias && a->dbias && !a->skip_dweight) bias_gradient(d, a);
-    if (padded) memset(dx, 0, (size_t)(d->n * p.s->padded) * sizeof(float));
-    for (int64_t o = 0; o < d->o; o += p.s->block) {
-        int64_t rows = min64(p.s->block, d->o - o);
-        if (a->dsrc && d->n <= SMALL) dsrc_block(d, a, o, rows);
-        else if (a->dsrc) dsrc_tiles(&p, o, rows);
-        for (int64_t k = 0; weight && k < rows; k += p.s->tile) take_dweight(&p, o + k, min64(p.s->tile, rows - k));
+    float *scratch = a->scratch, *dx = scratch + s->at_dx;
+    bool tiled = a->dsrc && d->n > SMALL, weight = !a->skip_dweight && (a->rows_ready || a->dweight);
+    if (d->bias && a->dbias && !a->skip_dweight) mu_inner_dbias(d, a);
+    if (tiled) memset(dx, 0, (size_t)(d->n * mu_inner_padded(d->i)) * sizeof(float));
+    for (int64_t o = 0; o < d->o; o += s->block) {
+        int64_t rows = min64(s->block, d->o - o);
+        if (tiled) mu_inner_add_dsrc(d, a, o, rows, dx, scratch + s->at_w);
+        else if (a->dsrc) dsrc_block(d, a, o, rows);
+        for (int64_t k = 0; weight && k < rows; k += s->tile) take_dweight(s, d, a, o + k, min64(s->tile, rows - k));
     }
-    for (int64_t n = 0; padded && n < d->n; n++)
-        memcpy(a->dsrc + n * d->i, dx + n * p.s->padded, (size_t)d->i * sizeof(float));
+    if (tiled) mu_inner_copy_dsrc(d, dx, a->dsrc);
     return MU_OK;
 }
 
