@@ -263,6 +263,31 @@ static void too_many_consumers_are_a_problem_of_the_job(void **state) {
     done(&f);
 }
 
+// Gradients as rows name them by the words of the batch, which must outlive the backward pass.
+static void words_of_a_rows_gradient_stay_to_the_end(void **state) {
+    (void)state;
+    fixture f;
+    build(&f,
+          "- {name: word, type: reshape, src: data.label, shape: [0, 1]}\n"
+          "- {name: words, type: concat, src: [word, word, word, word, word, word, word, word, word, word]}\n"
+          "- {name: a, type: inner_product, src: data.image, outputs: 5}\n"
+          "- {name: b, type: inner_product, outputs: 5}\n"
+          "- {name: c, type: inner_product, outputs: 5}\n"
+          "- {name: e, type: embedding, src: words, vocab: 100, dim: 1}\n"
+          "- {name: d, type: inner_product, src: e, outputs: 5}\n"
+          "- {name: sum, type: add, src: [c, d]}\n"
+          "- {name: loss, type: softmax_loss, src: [sum, data.label]}\n",
+          (mu_net_opts){0});
+    assert_int_equal(f.status, MU_OK);
+    mu_param *w = mu_params_find(f.net->params, "e.weight");
+    w->allow_factors = true;
+    step(f.net, NULL);
+    assert_int_equal(w->grad.form, MU_GRAD_ROWS);
+    assert_int_equal(w->grad.n_rows, 30);
+    for (int i = 0; i < 30; i++) assert_int_equal(w->grad.row[i], label[i / 10]);
+    done(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
@@ -272,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_later_output_alone_carries_the_gradient),
         cmocka_unit_test(in_place_on_a_source_without_gradient),
         cmocka_unit_test(too_many_consumers_are_a_problem_of_the_job),
+        cmocka_unit_test(words_of_a_rows_gradient_stay_to_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
