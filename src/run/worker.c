@@ -153,14 +153,33 @@ static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
     return st;
 }
 
-mu_status mu_worker_step(mu_worker *w, mu_err *err) {
+// The batches of a step that stay unused after a bad one, so that the cursor stands where `samples` says.
+static mu_status pass_over(mu_worker *w, int64_t n_batches, mu_err *err) {
+    const mu_batch *unused;
+    for (int64_t i = 0; i < n_batches && !w->fixed; i++)
+        MU_TRY(mu_source_next(w->session->train.source, &unused, err));
+    return MU_EDIVERGED;
+}
+
+// Running statistics move in the forward pass. They have no gradient, so their place in the gradient
+// block keeps what they were before the step.
+static void keep_stats(mu_worker *w, bool back) {
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        float *to = back ? p->value : p->grad.dense, *from = back ? p->grad.dense : p->value;
+        if (p->is_stat) memcpy(to, from, p->count * sizeof *to);
+    }
+}
+
+static mu_status try_step(mu_worker *w, mu_err *err) {
     w->rate =
         w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;
     for (int64_t i = 0; i < n; i++, s.accumulate = true) {
-        MU_TRY(one_batch(w, &s, err));
+        mu_status st = one_batch(w, &s, err);
+        if (st != MU_OK) return st == MU_EDIVERGED ? pass_over(w, n - 1 - i, err) : st;
         loss += w->loss;
         accuracy += w->accuracy;
     }
@@ -172,4 +191,12 @@ mu_status mu_worker_step(mu_worker *w, mu_err *err) {
     w->step++;
     w->samples += mu_worker_samples_per_step(w);
     return MU_OK;
+}
+
+mu_status mu_worker_step(mu_worker *w, mu_err *err) {
+    bool skips = w->session->job->train.nonfinite == MU_NONFINITE_SKIP;
+    if (skips) keep_stats(w, false);
+    mu_status st = try_step(w, err);
+    if (skips && st == MU_EDIVERGED) keep_stats(w, true);
+    return st;
 }

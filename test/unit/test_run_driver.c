@@ -339,6 +339,37 @@ static void the_smallest_interval_is_every_step(void **state) {
     close_job(&t);
 }
 
+// A bad batch must leave no trace: weights, running statistics and the place in the data are as if it had
+// been left out.
+static void a_skipped_step_leaves_no_trace(void **state) {
+    (void)state;
+    training t;
+    open_job(&t,
+             "name: t\ntrain: {batch: 10, steps: 100, nonfinite: skip, accumulate: 3}\n" DATA
+             "net:\n"
+             "- {name: ip1, type: inner_product, src: data.image, outputs: 6}\n"
+             "- {name: bn, type: batch_norm}\n"
+             "- {name: ip2, type: inner_product, outputs: 4}\n"
+             "- {name: loss, type: softmax_loss, src: [ip2, data.label]}\n" SGD,
+             NULL, 0);
+    mu_worker w;
+    mu_worker_init(&w, t.s);
+    assert_int_equal(mu_worker_step(&w, &t.err), MU_OK);
+    float before[6], *mean = mu_params_find(t.s->params, "bn.running_mean")->value;
+    float *weight = mu_params_find(t.s->params, "ip1.weight")->value, good = weight[0];
+    memcpy(before, mean, sizeof before);
+    weight[0] = INFINITY;
+    assert_int_equal(mu_worker_step(&w, &t.err), MU_EDIVERGED);
+    weight[0] = good;
+    for (int i = 0; i < 6; i++)
+        if (mean[i] != before[i]) fail_msg("mean %d was %g and is %g", i, (double)before[i], (double)mean[i]);
+    const mu_batch *next;
+    mu_err_clear(&t.err);
+    assert_int_equal(mu_source_next(t.s->train.source, &next, &t.err), MU_OK);
+    assert_int_equal(next->first, 2 * mu_worker_samples_per_step(&w)); // where a resumed run would go on
+    close_job(&t);
+}
+
 static void learning_lowers_the_loss(void **state) {
     (void)state;
     training t;
@@ -359,7 +390,9 @@ int main(void) {
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
-        cmocka_unit_test(several_losses_add_up),         cmocka_unit_test(the_smallest_interval_is_every_step),
+        cmocka_unit_test(a_skipped_step_leaves_no_trace),
+        cmocka_unit_test(several_losses_add_up),
+        cmocka_unit_test(the_smallest_interval_is_every_step),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[300];
