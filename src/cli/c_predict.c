@@ -28,15 +28,23 @@ static const mu_opt options[] = {
 
 typedef struct writer { FILE *out; const mu_layer *layer; bool raw, softmax_done; } writer;
 
-static void write_row(const writer *w, int64_t sample, const float *v, int64_t n) {
-    int64_t best = 0;
-    double sum = 0;
+// Value k of a sample in logical order; images are stored channels-last.
+static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
+    int64_t n = mu_shape_inner(&t->shape, 1), hw = t->shape.n == 4 ? t->shape.d[2] * t->shape.d[3] : 1;
+    int64_t at = t->shape.n == 4 ? k % hw * t->shape.d[1] + k / hw : k;
+    return (double)t->f[row * n + at];
+}
+
+static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
+    int64_t best = 0, n = mu_shape_inner(&t->shape, 1);
+    double sum = 0, top;
     fprintf(w->out, "%" PRId64, sample);
-    for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", (double)v[k]);
+    for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", value_at(t, row, k));
     if (!w->raw) {
-        for (int64_t k = 1; k < n; k++) best = v[k] > v[best] ? k : best;
-        for (int64_t k = 0; k < n; k++) sum += exp((double)v[k] - (double)v[best]);
-        fprintf(w->out, ",%" PRId64 ",%.6f", best, w->softmax_done ? (double)v[best] : 1 / sum);
+        for (int64_t k = 1; k < n; k++) best = value_at(t, row, k) > value_at(t, row, best) ? k : best;
+        top = value_at(t, row, best);
+        for (int64_t k = 0; k < n; k++) sum += exp(value_at(t, row, k) - top);
+        fprintf(w->out, ",%" PRId64 ",%.6f", best, w->softmax_done ? top : 1 / sum);
     }
     fputc('\n', w->out);
 }
@@ -44,9 +52,7 @@ static void write_row(const writer *w, int64_t sample, const float *v, int64_t n
 static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
     const writer *w = ctx;
     (void)net;
-    const mu_tensor *t = &w->layer->out[0].value;
-    int64_t n = mu_shape_inner(&t->shape, 1);
-    for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, t->f + i * n, n);
+    for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
 }
 
@@ -60,7 +66,7 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
         if (n < MU_COUNT(names)) names[n++] = l->name;
         if (!name || !strcmp(name, l->name)) found = l;
     }
-    if (found && !found->out[0].n_uses) { *out = found; return MU_OK; }
+    if (found && mu_net_is_end(net, &found->out[0])) { *out = found; return MU_OK; }
     if (found) { // its memory may be used again before the pass ends
         MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name);
         mu_err_hint(err, "Add a layer that is excluded from training and takes `%s`, such as `flatten`.",

@@ -174,7 +174,7 @@ static void plan_values(plan *p) {
             extend(it, i);
             if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_DST))
                 extend(it, 2 * n - 1 - i);
-            if (!b->n_uses) extend(it, 2 * n); // results stay readable after the step
+            if (mu_net_is_end(net, b)) extend(it, 2 * n); // results stay readable after the step
         }
     for (int i = 1; i < n; i++)
         for (int k = 0; k < net->layer[i]->n_src; k++) {

@@ -90,6 +90,15 @@ mu_layer *mu_net_find(const mu_net *net, const char *name) {
     return NULL;
 }
 
+bool mu_net_is_end(const mu_net *net, const mu_blob *b) {
+    for (int i = 1; i < net->n_layers; i++)
+        for (int k = 0; k < net->layer[i]->n_src; k++)
+            if (net->layer[i]->src[k] == b &&
+                !(net->layer[i]->class->flags & (MU_LAYER_LOSS | MU_LAYER_OUTPUT)))
+                return false;
+    return true;
+}
+
 void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
     mu_layer *in = net->layer[0];
     for (int i = 0; i < n_fields && i < in->n_out; i++) in->out[i].value.data = fields[i].data;

@@ -49,6 +49,8 @@ mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err
 void      mu_net_destroy(mu_net *net);
 
 mu_layer *mu_net_find(const mu_net *net, const char *name);
+// Is this output read by nothing but losses and output layers? Then it stays readable after the pass.
+bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);

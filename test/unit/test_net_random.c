@@ -259,7 +259,7 @@ static const char *difference(const mu_net *a, const mu_net *b) {
         for (int k = 0; k < l->n_out; k++) { // ends of the net stay readable after the step
             const mu_blob *o = &l->out[k];
             size_t n = mu_tensor_count(&o->value);
-            if (!o->n_uses && !same(o->value.f, m->out[k].value.f, n)) return l->name;
+            if (mu_net_is_end(a, o) && !same(o->value.f, m->out[k].value.f, n)) return l->name;
         }
     }
     return NULL;

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Predictions: a line for each sample, also where an accuracy layer reads the scores; raw values in
+# logical order, the same as csv_output writes.
+set -uo pipefail
+: "${MUSTER:?path of the program}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+
+cat > job.yaml <<'JOB'
+data:
+  train: {reader: synthetic, shape: [2, 3, 3], classes: 4, records: 20}
+  test: {reader: synthetic, shape: [2, 3, 3], classes: 4, records: 7}
+net:
+  - {name: ip, type: inner_product, src: data.image, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [ip, data.label]}
+  - {name: accuracy, type: accuracy, src: [ip, data.label]}
+  - {name: image, type: pooling, src: data.image, kernel: 1, exclude: train}
+  - {name: csv, type: csv_output, src: image, path: image.csv, header: false, include: test}
+train: {batch: 4, steps: 5}
+updater: {type: sgd, rate: 0.0001}
+JOB
+"$MUSTER" train job.yaml --out run -q || bad "training ended with $?"
+"$MUSTER" test run -q >/dev/null 2>&1 || bad "test ended with $?"
+"$MUSTER" predict run --layer ip >answers.csv || bad "predict ended with $?"
+[ "$(head -n 1 answers.csv)" = sample,class,probability ] || bad "header: $(head -n 1 answers.csv)"
+[ "$(wc -l <answers.csv)" = 8 ] || bad "$(wc -l <answers.csv) lines for 7 samples"
+"$MUSTER" predict run --layer image --raw >raw.csv || bad "predict --raw ended with $?"
+cmp raw.csv image.csv || bad "raw values are not those of csv_output"
+"$MUSTER" predict run --layer ip >/dev/full 2>err && bad "a full disk went unnoticed"
+
+[ $wrong = 0 ] && echo "cli_predict: ok"
+exit $((wrong > 0))
