@@ -422,13 +422,19 @@ static mu_status final_scores(run *r, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status save_result(run *r, mu_err *err) {
+    if (r->o->no_files) return MU_OK;
+    if (r->saved_step != r->w.step) MU_TRY(save(r, false, err)); // never a success without its checkpoint
+    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
+    return mu_fs_join(r->out->model, r->dir.path, "model.safetensors", err);
+}
+
 static mu_status end(run *r, mu_err *err) {
     double wall = mu_clock_s() - r->start_s;
     mu_source_stats stats = mu_source_get_stats(r->s->train.source);
     mu_run_result *out = r->out;
     if (r->loss_n) write_log(r);
     double train_s = wall - r->eval_s;
-    MU_TRY(final_scores(r, err));
     out->steps = r->w.step;
     out->epochs = mu_worker_epoch(&r->w);
     out->wall_s = r->before_s + wall;
@@ -444,10 +450,8 @@ static mu_status end(run *r, mu_err *err) {
     out->compute_s = train_s - stats.wait_s;
     out->why = r->why;
     r->ps.trained_s = out->wall_s;
-    if (r->o->no_files) return MU_OK;
-    if (r->saved_step != r->w.step) MU_TRY(save(r, false, err)); // never a success without its checkpoint
-    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
-    return mu_fs_join(out->model, r->dir.path, "model.safetensors", err);
+    MU_TRY(save_result(r, err)); // first: an evaluation that fails must not cost the training
+    return final_scores(r, err);
 }
 
 static mu_status tell_stopped(const run *r, mu_err *err) {

@@ -370,6 +370,34 @@ static void a_skipped_step_leaves_no_trace(void **state) {
     close_job(&t);
 }
 
+// The training is done and paid for: trouble with the test data afterwards must not cost its result.
+static void a_failing_final_evaluation_keeps_the_model(void **state) {
+    (void)state;
+    char path[256], text[1024];
+    snprintf(path, sizeof path, "%s/rows.csv", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("1,2,0\n2,1,1\n1,3,0\n3,1,1\n1,broken,0\n", f);
+    fclose(f);
+    snprintf(text, sizeof text,
+             "name: t\ntrain: {batch: 2, steps: 3}\ntest: {every: never}\ncheckpoint: {every: never}\n"
+             "data:\n"
+             "  train: {reader: csv, file: %s, header: no}\n"
+             "  test: {reader: csv, file: %s, header: no, max_bad: 0}\n"
+             "net:\n"
+             "- {name: ip, type: inner_product, outputs: 2}\n"
+             "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+             "updater: {type: sgd, rate: 0.1}\n",
+             path, path);
+    training t;
+    train(&t, text, "final", false, NULL, 0);
+    assert_int_equal(t.status, MU_EDATA);
+    assert_string_not_equal(t.r.checkpoint, "");
+    assert_int_equal(access(t.r.checkpoint, R_OK), 0);
+    assert_int_equal(access(t.r.model, R_OK), 0);
+    close_job(&t);
+}
+
 static void learning_lowers_the_loss(void **state) {
     (void)state;
     training t;
@@ -390,6 +418,7 @@ int main(void) {
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
+        cmocka_unit_test(a_failing_final_evaluation_keeps_the_model),
         cmocka_unit_test(a_skipped_step_leaves_no_trace),
         cmocka_unit_test(several_losses_add_up),
         cmocka_unit_test(the_smallest_interval_is_every_step),
