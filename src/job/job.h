@@ -3,7 +3,7 @@
 //
 // The job folder knows the file's outline and the options of training itself; the blocks of plug-ins
 // (readers, layers, updater, ...) stay nodes and are bound by the folders that own those plug-ins,
-// so that this folder depends on none of them. run/setup.c walks the whole job and is what
+// so that this folder depends on none of them. run/session.c walks the whole job and is what
 // `muster check` calls.
 #ifndef MU_JOB_JOB_H
 #define MU_JOB_JOB_H

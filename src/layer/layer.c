@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer.c - the registry of layers and what infer and setup functions call.
 //
-// mu_layer_add_param and mu_layer_add_stat are in net/build.c: they need the parameter set of the job.
+// mu_layer_add_param and mu_layer_add_stat are in net/bind.c: they need the parameter set of the job.
 #include "layer/layer.h"
 
 #include <assert.h>

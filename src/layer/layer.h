@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer.h - station 3: the layer plug-in (l_<type>.c).
 //
-// Life of a layer, driven by net/build.c:
+// Life of a layer, driven by net/net.c:
 //   bind      the block of the job file is written into `state` by the field table
 //   infer     shapes: reads src shapes, declares outputs, parameters, keep and scratch bytes. No data yet.
 //   setup     once, after shapes and before memory: creates ops; may still raise keep and scratch bytes
