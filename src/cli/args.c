@@ -74,7 +74,8 @@ mu_status mu_args_add_set(mu_args *a, mu_err *err, const char *fmt, ...) {
     va_start(ap, fmt);
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (n < 0 || (size_t)n >= sizeof text) return MU_FAIL(err, MU_EUSAGE, "edit `%.40s...` is too long", text);
+    if (n < 0 || (size_t)n >= sizeof text)
+        return MU_FAIL(err, MU_EUSAGE, "edit `%.40s...` is too long", text);
     char *copy = mu_arena_strdup(&a->arena, text);
     if (!copy) return MU_FAIL_NOMEM(err, "options");
     return push_set(a, copy, err);
@@ -146,7 +147,8 @@ static mu_status option(const mu_args_spec *spec, int argc, char *const *argv, i
     } else if (o->kind == MU_OPT_MAYBE_FOLDER) {
         if (!value) value = *i + 1 < argc && is_folder(argv[*i + 1]) ? argv[++*i] : "";
     } else if (!value) {
-        if (*i + 1 >= argc) return MU_FAIL(err, MU_EUSAGE, "option `--%s` needs a value (%s)", o->name, o->arg);
+        if (*i + 1 >= argc)
+            return MU_FAIL(err, MU_EUSAGE, "option `--%s` needs a value (%s)", o->name, o->arg);
         value = argv[++*i];
     }
     a->given[a->n_given++] = o;

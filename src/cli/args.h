@@ -40,7 +40,8 @@ typedef struct mu_opt {
     const char *help;           // one line, lower case, no final period
 } mu_opt;
 
-#define MU_OPT(type_, member, name_, kind_, arg_, help_) { name_, kind_, offsetof(type_, member), arg_, NULL, help_ }
+#define MU_OPT(type_, member, name_, kind_, arg_, help_)                                                     \
+    { name_, kind_, offsetof(type_, member), arg_, NULL, help_ }
 #define MU_OPT_ONE_OF(type_, member, name_, choices, help_) \
     { name_, MU_OPT_CHOICE, offsetof(type_, member), "WORD", choices, help_ }
 #define MU_OPT_KEY(name_, arg_, path, help_) { name_, MU_OPT_JOB, 0, arg_, path, help_ }

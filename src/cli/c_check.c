@@ -31,8 +31,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         fprintf(stderr, "%s: no problems\n", a->word[0]);
         if (a->json && !job->diags.n_warnings) puts("[]");
     }
-    mu_session_close(s);
-    mu_job_destroy(job);
+    mu_cli_close(job, s, err);
     return st;
 }
 

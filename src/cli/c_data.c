@@ -88,14 +88,15 @@ static void close_data(opened *o) {
 
 // ---- info ---------------------------------------------------------------------------------------
 
-static const char *const store_names[] = {[MU_STORE_U8] = "uint8", [MU_STORE_F32] = "float32", [MU_STORE_I32] = "int32"};
+static const char *const store_names[] = {
+    [MU_STORE_U8] = "uint8", [MU_STORE_F32] = "float32", [MU_STORE_I32] = "int32"};
 
 static void info_json(const mu_reader *r) {
     printf("{\"reader\":\"%s\",\"records\":%lld,\"fields\":[", r->class->name, (long long)r->n_records);
     for (int i = 0; i < r->n_fields; i++) {
         const mu_data_field *f = &r->field[i];
-        printf("%s{\"name\":\"%s\",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[", i ? "," : "", f->name,
-               store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
+        printf("%s{\"name\":\"%s\",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[", i ? "," : "",
+               f->name, store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
         for (int k = 0; k < f->shape.n; k++) printf("%s%lld", k ? "," : "", (long long)f->shape.d[k]);
         printf("]}");
     }
@@ -174,7 +175,8 @@ static mu_status pack(const mu_args *a, opened *o, const char *path, mu_err *err
     if (s) return s;
     if (p.n_bad) mu_warn("%lld bad records were left out", (long long)p.n_bad);
     if (a->json) printf("{\"records\":%lld,\"bad\":%lld}\n", (long long)p.n_written, (long long)p.n_bad);
-    mu_info("wrote %s: %lld records\nin a job: {reader: record, file: %s}", path, (long long)p.n_written, path);
+    mu_info("wrote %s: %lld records\nin a job: {reader: record, file: %s}", path, (long long)p.n_written,
+            path);
     return MU_OK;
 }
 
@@ -184,10 +186,13 @@ static mu_status run_opened(const mu_args *a, const struct data *d, opened *o, m
     const char *what = a->word[0], *split = d->split ? d->split : "train";
     bool packs = !strcmp(what, "pack");
     int n = a->n_words - 1 - packs;
-    if (n < 1) return MU_FAIL(err, MU_EUSAGE, packs ? "`data pack` needs data and a file to write" : "no data is named");
+    if (n < 1)
+        return MU_FAIL(err, MU_EUSAGE,
+                       packs ? "`data pack` needs data and a file to write" : "no data is named");
     const char *const *words = a->word + 1;
     const char *out = a->word[a->n_words - 1];
-    if (packs && strchr(out, '=')) return MU_FAIL(err, MU_EUSAGE, "the last word, `%s`, is no file to write", out);
+    if (packs && strchr(out, '='))
+        return MU_FAIL(err, MU_EUSAGE, "the last word, `%s`, is no file to write", out);
     MU_TRY(open_data(o, a, words, n, split, err));
     if (packs) return pack(a, o, out, err);
     return !strcmp(what, "info") ? info(a, o, err) : verify(a, o, err);
@@ -220,21 +225,27 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 }
 
 static const mu_opt options[] = {
-    MU_OPT_ONE_OF(struct data, split, "split", MU_PHASE_CHOICES, "block of the job's data; train when not given"),
+    MU_OPT_ONE_OF(struct data, split, "split", MU_PHASE_CHOICES,
+                  "block of the job's data; train when not given"),
     {0},
 };
 
 const mu_verb_class mu_verb_data = {
-    .name = "data", .help = "pack data into one checked file, look into data, verify it",
+    .name = "data",
+    .help = "pack data into one checked file, look into data, verify it",
     .state_size = sizeof(struct data),
     .usage = "pack DATA OUT.rec | info DATA | verify DATA",
     .example = "muster data pack job.yaml train.rec --split train\n"
                "muster data pack reader=image_folder root=photos out.rec\n"
                "muster data info train.rec",
-    .about = "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a record file. "
-             "`pack` writes the records as they are read, before scale, mean, crop and mirror. `info` shows "
-             "number and fields of the records; `verify` reads every record and names the bad ones.",
-    .args = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = -1,
+    .about =
+        "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a record file. "
+        "`pack` writes the records as they are read, before scale, mean, crop and mirror. `info` shows "
+        "number and fields of the records; `verify` reads every record and names the bad ones.",
+    .args = {.options = options,
+             .common = MU_COMMON_SET | MU_COMMON_JSON,
+             .min_words = 1,
+             .max_words = -1,
              .words_are = "pack, info or verify"},
     .run = run,
 };

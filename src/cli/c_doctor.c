@@ -292,7 +292,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     }
     mu_status s = MU_OK;
     if (a->json && json.failed) s = MU_FAIL_NOMEM(err, "the report");
-    else if (a->json) printf("{\"version\":\"%s\",\"missing\":%d,\"checks\":%s]}\n", MU_VERSION, missing, json.s);
+    else if (a->json)
+        printf("{\"version\":\"%s\",\"missing\":%d,\"checks\":%s]}\n", MU_VERSION, missing, json.s);
     mu_text_fini(&json);
     if (!s && missing) s = MU_FAIL(err, MU_EUNSUPPORTED, "%d check(s) failed", missing);
     return s;

@@ -67,7 +67,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 }
 
 static const mu_opt options[] = {
-    MU_OPT(struct help, markdown, "markdown", MU_OPT_FLAG, NULL, "as Markdown; alone: the whole job-file reference"),
+    MU_OPT(struct help, markdown, "markdown", MU_OPT_FLAG, NULL,
+           "as Markdown; alone: the whole job-file reference"),
     MU_OPT(struct help, man, "man", MU_OPT_FLAG, NULL, "print the manual page"),
     MU_OPT_ONE_OF(struct help, completion, "completion", "bash|zsh", "print the shell's completion"),
     {0},

@@ -22,7 +22,8 @@ static const mu_opt options[] = {
     MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
     MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL,
            "all values of the layer instead of class and probability"),
-    MU_OPT(struct predict, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
+    MU_OPT(struct predict, best, "best", MU_OPT_FLAG, NULL,
+           "the run's best checkpoint instead of its newest"),
     {0},
 };
 
@@ -105,8 +106,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
     if (st == MU_OK) st = predict(s, v, err);
-    mu_session_close(s);
-    mu_job_destroy(job);
+    mu_cli_close(job, s, err);
     return st;
 }
 

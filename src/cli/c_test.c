@@ -52,8 +52,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
     if (st == MU_OK) st = mu_evaluate(p, phase, NULL, NULL, &sc, err);
     if (st == MU_OK) print(a, phase, &sc);
-    mu_session_close(s);
-    mu_job_destroy(job);
+    mu_cli_close(job, s, err);
     return st;
 }
 

@@ -65,8 +65,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (st == MU_OK) st = mu_timing_run(s, mu_args_given(a, "seconds") ? v->seconds : 3, &t, err);
     if (st == MU_OK && a->json) print_json(&t);
     else if (st == MU_OK) print_table(&t);
-    mu_session_close(s);
-    mu_job_destroy(job);
+    mu_cli_close(job, s, err);
     return st;
 }
 

@@ -146,8 +146,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         if (ended) print_summary(s, &r);
         if (ended && a->json) print_json(job, &r);
     }
-    mu_session_close(s);
-    mu_job_destroy(job);
+    mu_cli_close(job, s, err);
     return st;
 }
 

@@ -122,7 +122,8 @@ static void print_zsh(FILE *out) {
     for (size_t i = 0; i < mu_verbs.n; i++) {
         fprintf(out, "        %s)\n            _arguments -s : \\\n", verb(i)->name);
         each_option(out, verb(i), zsh_option);
-        if (!strcmp(verb(i)->name, "help")) fputs("                '2:topic:(", out), put_topics(out), fputs(")'", out);
+        if (!strcmp(verb(i)->name, "help"))
+            fputs("                '2:topic:(", out), put_topics(out), fputs(")'", out);
         else fputs("                '*:file:_files'", out);
         fputs(" ;;\n", out);
     }
@@ -177,9 +178,15 @@ static void man_verb(FILE *out, const mu_verb_class *v) {
 }
 
 static void man_exit_status(FILE *out) {
-    static const struct { int code; const char *text; } rows[] = {
-        {0, "ok"}, {1, "failure"}, {2, "bad usage"}, {3, "bad job file, data or model"}, {4, "training diverged"},
-        {6, "not found"}, {130, "interrupted (SIGINT), after a clean checkpoint"},
+    static const struct { int code; const char *text;
+    } rows[] = {
+        {0, "ok"},
+        {1, "failure"},
+        {2, "bad usage"},
+        {3, "bad job file, data or model"},
+        {4, "training diverged"},
+        {6, "not found"},
+        {130, "interrupted (SIGINT), after a clean checkpoint"},
         {143, "terminated (SIGTERM), after a clean checkpoint"},
     };
     fputs(".SH EXIT STATUS\n", out);
@@ -194,7 +201,9 @@ void mu_print_man(FILE *out) {
           "Results go to standard output, messages to standard error.\n"
           ".SH VERBS\n", out);
     for (size_t i = 0; i < mu_verbs.n; i++) man_verb(out, verb(i));
-    fputs(".SH COMMON OPTIONS\n\\fB\\-\\-set\\fR and \\fB\\-\\-json\\fR where they make sense, the others everywhere.\n", out);
+    fputs(".SH COMMON OPTIONS\n\\fB\\-\\-set\\fR and \\fB\\-\\-json\\fR where they make sense, the others "
+          "everywhere.\n",
+          out);
     for (const mu_opt *o = mu_args_common(); o->name; o++) man_option(out, o);
     man_exit_status(out);
     fputs(".SH ENVIRONMENT\n"

@@ -135,9 +135,10 @@ void mu_topic_print_job(mu_page *p, int level) {
     const mu_job_section *s = mu_job_sections(&n);
     char title[160];
     mu_page_heading(p, level, "Outline");
-    mu_page_paragraph(p, "A job file is YAML. `muster check` reads it completely and reports every problem with "
-                         "its place; `--set key.path=value` changes any key from the command line "
-                         "(net.conv1.filters=64 names a layer). Relative paths start at the job file's folder.");
+    mu_page_paragraph(p,
+                      "A job file is YAML. `muster check` reads it completely and reports every problem with "
+                      "its place; `--set key.path=value` changes any key from the command line "
+                      "(net.conv1.filters=64 names a layer). Relative paths start at the job file's folder.");
     mu_page_code(p, job_example);
     for (size_t i = 0; i < n; i++) {
         if (s[i].key && *s[i].key) snprintf(title, sizeof title, "%s: %s", s[i].key, s[i].help);
@@ -149,8 +150,9 @@ void mu_topic_print_job(mu_page *p, int level) {
 
 void mu_topic_print_reference(mu_page *p) {
     mu_page_heading(p, 1, "The job file");
-    mu_page_paragraph(p, "Every key of a job file. This page is printed by `muster help --markdown` from the tables "
-                         "that also read the file (`make docs` writes it again).");
+    mu_page_paragraph(
+        p, "Every key of a job file. This page is printed by `muster help --markdown` from the tables "
+           "that also read the file (`make docs` writes it again).");
     for (size_t i = 0; i < MU_COUNT(topics); i++) {
         const mu_topic *t = &topics[i];
         mu_topic_print(p, t);

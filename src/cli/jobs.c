@@ -58,6 +58,16 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     return st;
 }
 
+void mu_cli_close(mu_job *job, mu_session *s, mu_err *err) {
+    if (err->msg[0] && err->pos.path) {
+        mu_err_print(err, stderr, mu_term_colour(stderr));
+        err->msg[0] = '\0';
+        err->pos = MU_NOPOS;
+    }
+    mu_session_close(s);
+    mu_job_destroy(job);
+}
+
 mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err) {
     if (!model && !mu_cli_is_folder(word)) {
         MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word);

@@ -52,10 +52,18 @@ void mu_page_end_list(mu_page *p) { fputc('\n', p->out); }
 
 void mu_field_describe(const mu_field *f, char *out, size_t size) {
     static const char *const words[] = {
-        [MU_BOOL] = "true|false",       [MU_INT] = "whole number",    [MU_FLOAT] = "number",
-        [MU_DOUBLE] = "number",         [MU_STRING] = "word",         [MU_PATH] = "path",
-        [MU_PAIR] = "number or [h, w]", [MU_INTS] = "[whole numbers]", [MU_FLOATS] = "[numbers]",
-        [MU_STRINGS] = "word or [words]", [MU_PATHS] = "path or [paths]", [MU_DURATION] = "time (90s, 15m, 2h)",
+        [MU_BOOL] = "true|false",
+        [MU_INT] = "whole number",
+        [MU_FLOAT] = "number",
+        [MU_DOUBLE] = "number",
+        [MU_STRING] = "word",
+        [MU_PATH] = "path",
+        [MU_PAIR] = "number or [h, w]",
+        [MU_INTS] = "[whole numbers]",
+        [MU_FLOATS] = "[numbers]",
+        [MU_STRINGS] = "word or [words]",
+        [MU_PATHS] = "path or [paths]",
+        [MU_DURATION] = "time (90s, 15m, 2h)",
         [MU_INTERVAL] = "interval (1 epoch, 500 steps, 10m, never)",
     };
     if (f->type == MU_ENUM) snprintf(out, size, "%s", f->choices);

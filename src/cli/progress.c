@@ -106,7 +106,8 @@ static void compose_live(line *l, const mu_progress_now *now, double share, doub
     if (!isnan(now->loss)) add(l, "  loss %.4g", now->loss);
     if (!isnan(now->accuracy)) add(l, "  acc %.1f%%", 100 * now->accuracy);
     if (show & SHOW_SPEED) add(l, "  %s/s", mu_format_count(text, sizeof text, now->samples_per_s));
-    if (now->of_learners > 1 && (show & SHOW_LEARNERS)) add(l, "  %d/%d learners", now->learners, now->of_learners);
+    if (now->of_learners > 1 && (show & SHOW_LEARNERS))
+        add(l, "  %d/%d learners", now->learners, now->of_learners);
     if (eta_s >= 0) add(l, "  eta %s", mu_format_time(text, sizeof text, eta_s));
 }
 
@@ -201,7 +202,9 @@ static void cell(line *l, int width, const char *fmt, double v) {
     if (!isnan(v)) {
         if (!strcmp(fmt, "time")) mu_format_time(text, sizeof text, v);
         else if (!strcmp(fmt, "fixed")) snprintf(text, sizeof text, "%.6f", v);
-        else snprintf(text, sizeof text, fabs(v - round(v)) < 0.01 ? "%.0f" : "%.2f", v); // batches cross epoch ends
+        else
+            snprintf(text, sizeof text, fabs(v - round(v)) < 0.01 ? "%.0f" : "%.2f",
+                     v); // batches cross epoch ends
     }
     add(l, "%*s", width, text);
 }

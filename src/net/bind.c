@@ -335,8 +335,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err
     l->state = state;
     l->node = node;
     l->pos = name_node ? name_node->pos : node->pos;
-    char purpose[256];
-    snprintf(purpose, sizeof purpose, "layer/%s", l->name);
+    const char *purpose = mu_arena_printf(&nb->net->arena, "layer/%s", name);
+    if (!purpose) return MU_FAIL_NOMEM(err, "a name");
     l->key = mu_rng_key_make(nb->net->seed, purpose);
     if (c) MU_TRY(resolve_src(nb, l, nb->net->n_layers - 1, err));
     return MU_OK;

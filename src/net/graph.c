@@ -184,7 +184,8 @@ static void plan_values(plan *p) {
             extend(it, i);
             if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_SRC))
                 extend(it, 2 * n - 1 - i);
-            bool names_rows = l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward
+            bool names_rows =
+                l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward
             if (has_params(l) && (p->keep_factors || names_rows)) extend(it, 2 * n);
         }
 }

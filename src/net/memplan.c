@@ -37,7 +37,11 @@ static size_t find_place(const mu_plan_item *it, mu_plan_item **placed, size_t n
 }
 
 mu_status mu_memplan(mu_plan_item *items, size_t n, bool reuse, size_t *total, mu_err *err) {
-    size_t top = 0;
+    size_t top = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) // no sum below can overflow if this one does not
+        if (__builtin_add_overflow(sum, items[i].bytes, &sum) ||
+            __builtin_add_overflow(sum, (size_t)64, &sum))
+            return MU_FAIL_NOMEM(err, "activations larger than the address space");
     if (!reuse || n == 0) {
         for (size_t i = 0; i < n; i++) {
             items[i].offset = top;

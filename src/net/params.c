@@ -107,8 +107,8 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
         mu_param *p = ps->list[i];
         p->value = ps->value + p->offset;
         p->grad.dense = ps->grad ? ps->grad + p->offset : NULL;
-        char purpose[256];
-        snprintf(purpose, sizeof purpose, "init/%s", p->name);
+        const char *purpose = mu_arena_printf(&ps->arena, "init/%s", p->name);
+        if (!purpose) return MU_FAIL_NOMEM(err, "a name");
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
         if (init)
             init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,

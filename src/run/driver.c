@@ -38,7 +38,7 @@ typedef struct run {
     int64_t            window_samples, start_samples;
     double             last_loss, last_speed, eval_s, next_progress;
     int64_t            bad_in_row;
-    int64_t            judged_step, saved_step; // when last done, -1 = never
+    int64_t            saved_step;              // when last done, -1 = never
     const char        *why;
 } run;
 
@@ -56,6 +56,14 @@ static due due_init(const run *r, mu_interval every) {
                      ? every.n
                      : (floor(now_in(r, every.unit) / every.n + 1e-9) + 1) * every.n;
     return d;
+}
+
+// Did the last step cross a mark? A resumed run asks this for an evaluation that was broken off.
+static bool due_crossed(const run *r, mu_interval every) {
+    if ((every.unit != MU_EVERY_STEP && every.unit != MU_EVERY_EPOCH) || every.n <= 0 || !r->w.step)
+        return false;
+    double now = now_in(r, every.unit), per_step = every.unit == MU_EVERY_STEP ? 1 : now / (double)r->w.step;
+    return floor(now / every.n + 1e-9) > floor((now - per_step) / every.n + 1e-9);
 }
 
 static bool due_now(const run *r, due *d) {
@@ -108,7 +116,7 @@ static mu_run_moment moment(const run *r) {
 
 // A failed report must not end a training: it is said once per failure and the run goes on.
 static void report_failed(run *r, mu_err *err) {
-    say(r, "warning: %s", err->msg);
+    say(r, "%s", err->msg);
     mu_err_clear(err);
 }
 
@@ -177,7 +185,7 @@ static void save_if_possible(run *r, bool best) {
     if (r->o->no_files) return;
     mu_err err;
     mu_err_clear(&err);
-    if (save(r, best, &err) != MU_OK) say(r, "warning: checkpoint not saved: %s; training goes on", err.msg);
+    if (save(r, best, &err) != MU_OK) say(r, "checkpoint not saved: %s; training goes on", err.msg);
 }
 
 // ---- judging ----
@@ -191,7 +199,18 @@ static void keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc)
 static bool improves(const run *r, const mu_scores *sc, double *value) {
     bool by_accuracy = !isnan(sc->accuracy);
     *value = by_accuracy ? sc->accuracy : -sc->loss;
+    if (isnan(*value)) return false;
     return isnan(r->ps.best) || *value > r->ps.best + r->s->job->train.min_improvement;
+}
+
+static bool stop_asked(const run *r) {
+    return mu_stop_requested() || (r->o->stop && atomic_load(r->o->stop));
+}
+
+static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+    (void)net;
+    (void)batch;
+    return stop_asked(ctx) ? MU_FAIL(err, MU_EINTERRUPTED, "stopped while evaluating") : MU_OK;
 }
 
 static mu_status judge(run *r, mu_err *err) {
@@ -200,7 +219,12 @@ static mu_status judge(run *r, mu_err *err) {
     if (!p) return MU_OK;
     mu_scores sc;
     double t0 = mu_clock_s(), value;
-    MU_TRY(mu_evaluate(p, phase, NULL, NULL, &sc, err));
+    mu_status st = mu_evaluate(p, phase, end_if_asked, r, &sc, err);
+    if (st == MU_EINTERRUPTED) { // the loop ends now; a resumed run begins with this evaluation
+        mu_err_clear(err);
+        return MU_OK;
+    }
+    if (st != MU_OK) return st;
     bool best = improves(r, &sc, &value);
     if (best) {
         r->ps.best = value;
@@ -215,7 +239,7 @@ static mu_status judge(run *r, mu_err *err) {
     mu_run_moment m = moment(r);
     if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, &sc, best);
     keep_scores(r->out, phase, &sc);
-    r->judged_step = r->w.step;
+    r->ps.judged_step = r->w.step;
     const mu_train_opts *t = &r->s->job->train;
     if (best && r->w.step > 0 && r->s->job->checkpoint.every.unit != MU_EVERY_NEVER)
         save_if_possible(r, true);
@@ -263,8 +287,7 @@ static mu_status bad_step(run *r, mu_err *err) {
 static bool finished(run *r) {
     const mu_train_opts *t = &r->s->job->train;
     if (r->why) return true;
-    if (mu_stop_requested()) r->why = "signal";
-    else if (r->o->stop && atomic_load(r->o->stop)) r->why = "stop";
+    if (stop_asked(r)) r->why = mu_stop_requested() ? "signal" : "stop";
     else if (t->steps > 0 && r->w.step >= t->steps) r->why = "steps";
     else if (t->epochs > 0 && mu_worker_epoch(&r->w) + 1e-9 >= t->epochs) r->why = "epochs";
     else if (t->deadline > 0 && mu_clock_s() - r->start_s >= t->deadline) r->why = "deadline";
@@ -288,7 +311,9 @@ static mu_status between(run *r, mu_err *err) {
 
 static mu_status loop(run *r, mu_err *err) {
     MU_TRY(mu_source_start(r->s->train.source, err));
-    if (r->s->job->test.at_start && r->w.step == 0) MU_TRY(judge(r, err));
+    const mu_test_opts *t = &r->s->job->test;
+    bool owed = r->o->resume && due_crossed(r, t->every) && r->ps.judged_step != r->w.step;
+    if (!r->why && (owed || (t->at_start && r->w.step == 0))) MU_TRY(judge(r, err));
     while (!finished(r)) {
         mu_status st = mu_worker_step(&r->w, err);
         if (st == MU_OK) {
@@ -390,6 +415,7 @@ static mu_status open_reports(run *r, mu_err *err) {
 static mu_status begin(run *r, mu_err *err) {
     mu_worker_init(&r->w, r->s);
     r->ps.best = NAN;
+    r->ps.judged_step = -1;
     if (!r->o->no_files) MU_TRY(open_dir(r, err));
     MU_TRY(set_position(r, err));
     if (!r->o->no_files) {
@@ -400,6 +426,8 @@ static mu_status begin(run *r, mu_err *err) {
     r->start_s = r->window_s = mu_clock_s();
     r->start_samples = r->window_samples = r->w.samples;
     set_due(r);
+    const mu_train_opts *t = &r->s->job->train;
+    if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience"; // a resumed run that had ended
     if (r->o->watch.started) r->o->watch.started(r->o->watch.ctx, r->s, r->dir.path, r->o->resume != NULL);
     return MU_OK;
 }
@@ -409,7 +437,8 @@ static mu_status final_scores(run *r, mu_err *err) {
     if (interrupted(r)) return MU_OK;
     mu_phase judged = MU_TEST;
     mu_session_phase *p = mu_session_judge(r->s, &judged);
-    bool fresh = r->judged_step == r->w.step && judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
+    bool fresh = r->ps.judged_step == r->w.step && (r->out->tested || r->out->validated) &&
+                 judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
     if (!p || fresh) return MU_OK;
     mu_session_phase *final = r->s->test.net ? &r->s->test : p;
     mu_phase phase = r->s->test.net ? MU_TEST : judged;
@@ -417,7 +446,8 @@ static mu_status final_scores(run *r, mu_err *err) {
     mu_scores sc;
     MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));
     keep_scores(r->out, phase, &sc);
-    write_scores(r, phase, &sc);
+    if (r->w.samples > r->start_samples || !r->o->resume)
+        write_scores(r, phase, &sc); // else it is there already
     r->eval_s += mu_clock_s() - t0;
     return MU_OK;
 }
@@ -466,13 +496,16 @@ static mu_status tell_stopped(const run *r, mu_err *err) {
 }
 
 mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
-    run r = {.s = s, .o = o, .out = out, .last_loss = NAN, .judged_step = -1, .saved_step = -1};
+    run r = {.s = s, .o = o, .out = out, .last_loss = NAN, .saved_step = -1};
     memset(out, 0, sizeof *out);
     r.dir.log_fd = r.dir.lock_fd = -1;
     mu_status st = begin(&r, err);
     bool begun = st == MU_OK;
     if (begun) st = loop(&r, err);
     mu_source_stop(s->train.source);
+    if (begun && st != MU_OK && st != MU_ENOMEM && st != MU_EDIVERGED && !o->no_files &&
+        r.saved_step != r.w.step)
+        save_if_possible(&r, false); // bad data or a failed disk must not cost the steps since the last save
     if (st == MU_OK) st = end(&r, err);
     if (begun && o->at) *o->at = (mu_run_position){r.w.step, r.w.samples, r.w.rate_scale, r.ps};
     if (st == MU_OK && interrupted(&r)) st = tell_stopped(&r, err);

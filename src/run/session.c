@@ -97,8 +97,12 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     if (so->check_only) o.share = NULL;
     mu_err own;
     mu_err_clear(&own);
+    size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_net_create(&s->binder, &o, &ph->net, &own);
-    if (st == MU_EJOB) return MU_OK;
+    if (st == MU_EJOB) { // most problems are in the diags already
+        if (s->job->diags.n_errors == errors_before) mu_diags_add_err(&s->job->diags, &own);
+        return MU_OK;
+    }
     if (st != MU_OK) {
         if (err && err->status == MU_OK) *err = own;
         return st;
@@ -165,8 +169,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(o->phases & (unsigned)phases[i])) continue;
-        MU_TRY(build_net(s, phases[i], o, err));
-        if (job->diags.n_errors) break; // the same blocks would be reported again
+        MU_TRY(build_net(s, phases[i], o, err)); // a problem found in several phases is listed once
     }
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);

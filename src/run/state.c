@@ -44,8 +44,13 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
     const mu_job *job = w->session->job;
     int64_t per_epoch = mu_source_n_records(w->session->train.source);
     const mu_ckpt_number numbers[] = {
-        {"samples", (double)w->samples}, {"rate_scale", w->rate_scale}, {"best", ps->best},
-        {"best_step", (double)ps->best_step}, {"stale", (double)ps->stale}, {"skipped", (double)ps->skipped},
+        {"samples", (double)w->samples},
+        {"rate_scale", w->rate_scale},
+        {"best", ps->best},
+        {"best_step", (double)ps->best_step},
+        {"stale", (double)ps->stale},
+        {"judged_step", (double)ps->judged_step},
+        {"skipped", (double)ps->skipped},
         {"rollbacks", (double)ps->rollbacks},
     };
     mu_ckpt c = {.meta = {.step = w->step,
@@ -132,6 +137,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_
         .best = mu_ckpt_meta_number(m, "best", NAN),
         .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
         .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0),
+        .judged_step = (int64_t)mu_ckpt_meta_number(m, "judged_step", -1),
         .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
         .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
         .trained_s = m->wall_s,
