@@ -195,12 +195,12 @@ mu_status mu_dnnl_conv_plain_weight(const mu_conv_desc *c, mu_dnnl_md *md, mu_er
     return mu_dnnl_md_make(md, n, d, n == 5 ? dnnl_goihw : dnnl_oihw, err);
 }
 
-static mu_status conv_mds_make(conv_mds *m, const mu_conv_desc *c, mu_err *err) {
+static mu_status conv_mds_make(conv_mds *m, const mu_conv_desc *c, dnnl_format_tag_t weight_tag, mu_err *err) {
     int64_t w[MU_DNNL_MAX_DIMS];
     int n_w = weight_dims(c, w);
     MU_TRY(mu_dnnl_md_make(&m->src, 4, (int64_t[]){c->n, c->c, c->h, c->w}, dnnl_nhwc, err));
     MU_TRY(mu_dnnl_md_make(&m->dst, 4, (int64_t[]){c->n, c->o, c->oh, c->ow}, dnnl_nhwc, err));
-    MU_TRY(mu_dnnl_md_make(&m->weight, n_w, w, dnnl_format_tag_any, err));
+    MU_TRY(mu_dnnl_md_make(&m->weight, n_w, w, weight_tag, err));
     return c->bias ? mu_dnnl_md_make(&m->bias, 1, &c->o, dnnl_x, err) : MU_OK;
 }
 
@@ -303,13 +303,13 @@ static mu_status conv_pd_make(dnnl_primitive_desc_t *out, const mu_conv_desc *c,
     return s;
 }
 
-mu_status mu_dnnl_conv_make(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir dir, mu_dnnl_md *weight,
-                            mu_err *err) {
+static mu_status conv_make_with(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir dir, dnnl_format_tag_t tag,
+                                mu_dnnl_md *weight, mu_err *err) {
     MU_TRY(begin(e, err));
     weight->set = false;
     conv_mds m = {0};
     dnnl_primitive_desc_t pd = NULL;
-    mu_status s = conv_mds_make(&m, c, err);
+    mu_status s = conv_mds_make(&m, c, tag, err);
     if (s == MU_OK) s = conv_pd_make(&pd, c, dir, &m, err);
     if (s == MU_OK) s = conv_finish(e, c, dir, &m, pd, weight, err);
     if (pd) dnnl_primitive_desc_destroy(pd);
@@ -317,12 +317,28 @@ mu_status mu_dnnl_conv_make(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir 
     return s;
 }
 
+// Left alone, the library takes a forward kernel whose weights take three times as long to pack. With few
+// weights that decides, and the older kernel for this layout is as fast.
+static bool packing_counts(const mu_conv_desc *c) {
+    return c->groups == 1 && c->c % 16 == 0 && c->o % 16 == 0 && c->c * c->o * c->kh * c->kw <= 100000;
+}
+
+mu_status mu_dnnl_conv_make(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir dir, mu_dnnl_md *weight,
+                            mu_err *err) {
+    if (dir == MU_DNNL_FORWARD && packing_counts(c)) {
+        if (conv_make_with(e, c, dir, dnnl_OIhw16i16o, weight, NULL) == MU_OK) return MU_OK;
+        mu_dnnl_exec_fini(e);
+        mu_dnnl_md_fini(weight);
+    }
+    return conv_make_with(e, c, dir, dnnl_format_tag_any, weight, err);
+}
+
 bool mu_dnnl_conv_possible(const mu_conv_desc *c, mu_dnnl_dir dir) {
     mu_dnnl_exec e;
     conv_mds m = {0};
     dnnl_primitive_desc_t pd = NULL;
     const char *impl = "ref";
-    if (begin(&e, NULL) == MU_OK && conv_mds_make(&m, c, NULL) == MU_OK
+    if (begin(&e, NULL) == MU_OK && conv_mds_make(&m, c, dnnl_format_tag_any, NULL) == MU_OK
         && conv_pd_make(&pd, c, dir, &m, NULL) == MU_OK
         && dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &impl) != dnnl_success)
         impl = "ref";
