@@ -31,16 +31,16 @@ static void by_muster(const problem *p) {
 
 #ifdef MU_HAVE_BLAS
 static void by_openblas(const problem *p) {
-    cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (blasint)p->m,
-                (blasint)p->n, (blasint)p->k, 1.0f, p->a, (blasint)lda(p), p->b, (blasint)ldb(p), 0.0f, p->c,
-                (blasint)p->n);
+    cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans,
+                (blasint)p->m, (blasint)p->n, (blasint)p->k, 1.0f, p->a, (blasint)lda(p), p->b,
+                (blasint)ldb(p), 0.0f, p->c, (blasint)p->n);
 }
 #endif
 
 #ifdef MU_HAVE_DNNL
 static void by_onednn(const problem *p) {
-    (void)!dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, 1.0f, p->a, lda(p), p->b, ldb(p),
-                      0.0f, p->c, p->n);
+    (void)!dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, 1.0f, p->a, lda(p), p->b,
+                      ldb(p), 0.0f, p->c, p->n);
 }
 #endif
 
@@ -92,8 +92,8 @@ int main(void) {
 #ifdef MU_HAVE_DNNL
         dnnl = gflops(by_onednn, &p);
 #endif
-        printf("%s %5" PRId64 " x %5" PRId64 " x %5" PRId64 " %9.1f %9.1f %9.1f  %s\n", shapes[i].op, p.m, p.n, p.k,
-               blas, dnnl, gflops(by_muster, &p), mu_gemm_choice(p.ta, p.tb, p.m, p.n, p.k));
+        printf("%s %5" PRId64 " x %5" PRId64 " x %5" PRId64 " %9.1f %9.1f %9.1f  %s\n", shapes[i].op, p.m,
+               p.n, p.k, blas, dnnl, gflops(by_muster, &p), mu_gemm_choice(p.ta, p.tb, p.m, p.n, p.k));
         fflush(stdout);
     }
     for (int i = 0; i < 3; i++) mu_free(pool[i]);

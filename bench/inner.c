@@ -5,7 +5,8 @@
 //     bench_inner [alexnet] [batch ...]       alexnet: its three layers 9216-4096-4096-1000 instead
 //
 // By hand: cc -O3 -march=native -D_GNU_SOURCE -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -Isrc -Ibuild/gen
-//          bench/inner.c -o bench_inner build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1 ./bench_inner
+//          bench/inner.c -o bench_inner build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1
+//          ./bench_inner
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -52,7 +53,8 @@ static float *part(mlp *m, size_t *at, int64_t n) {
     return p;
 }
 
-// Parameters, velocities and gradients each contiguous, as in a training run. First call with params NULL: counts.
+// Parameters, velocities and gradients each contiguous, as in a training run. First call with params NULL:
+// counts.
 static size_t layout(mlp *m) {
     size_t at = 0;
     for (int i = 0; i < n_layers; i++) m->layer[i].weight = part(m, &at, sizes[i] * sizes[i + 1]);
@@ -81,9 +83,10 @@ static bool create(mlp *m, const mu_op_class *class, int64_t batch) {
         mu_rng_fill_gaussian(mu_rng_key_make((uint64_t)i, "w"), 0, 0, l->weight, (size_t)(l->in * l->out));
         for (int64_t k = 0; k < l->in * l->out; k++) l->weight[k] *= 0.03f;
         mu_op_desc d = {.prim = MU_PRIM_INNER, .inner = {batch, l->in, l->out, true, i > 0 || l->in == 9216}};
-        mu_status s = class ? (class->accepts && !class->accepts(&d) ? MU_EUNSUPPORTED
-                                                                     : mu_op_create_class(class, &d, &l->op, &err))
-                            : mu_op_create(&d, "bench", &l->op, &err);
+        mu_status s =
+            class ? (class->accepts && !class->accepts(&d) ? MU_EUNSUPPORTED
+                                                           : mu_op_create_class(class, &d, &l->op, &err))
+                  : mu_op_create(&d, "bench", &l->op, &err);
         if (s != MU_OK) return false;
         if (l->op->scratch_bytes > scratch) scratch = l->op->scratch_bytes;
     }
@@ -120,9 +123,16 @@ static void step(mlp *m, int64_t batch) {
         const float *y = m->act[i + 1];
         float *dy = m->grad[i + 1];
         for (int64_t k = 0; i + 1 < n_layers && k < batch * l->out; k++) dy[k] = y[k] > 0 ? dy[k] : 0;
-        mu_op_args a = {.src = m->act[i], .dst = m->act[i + 1], .ddst = dy, .dsrc = i || l->in == 9216 ? m->grad[i] : NULL,
-                        .weight = l->weight, .bias = l->bias, .dbias = l->dbias, .scratch = m->scratch,
-                        .rows_ready = rows_ready, .rows_ctx = l};
+        mu_op_args a = {.src = m->act[i],
+                        .dst = m->act[i + 1],
+                        .ddst = dy,
+                        .dsrc = i || l->in == 9216 ? m->grad[i] : NULL,
+                        .weight = l->weight,
+                        .bias = l->bias,
+                        .dbias = l->dbias,
+                        .scratch = m->scratch,
+                        .rows_ready = rows_ready,
+                        .rows_ctx = l};
         if (mu_op_backward(l->op, &a, &err) != MU_OK) abort();
         momentum(l->bias, l->bias_velocity, l->dbias, l->out);
     }
@@ -133,7 +143,8 @@ static void step(mlp *m, int64_t batch) {
 // Forward, weight gradient, and data gradient but for the first layer; two operations a weight each.
 static double flop_per_sample(void) {
     double n = 0;
-    for (int i = 0; i < n_layers; i++) n += (i || sizes[0] == 9216 ? 6.0 : 4.0) * (double)(sizes[i] * sizes[i + 1]);
+    for (int i = 0; i < n_layers; i++)
+        n += (i || sizes[0] == 9216 ? 6.0 : 4.0) * (double)(sizes[i] * sizes[i + 1]);
     return n;
 }
 
@@ -148,9 +159,10 @@ static void time_class(const mu_op_class *class, int64_t batch) {
             double t = (forward_s + backward_s) / reps;
             if (t < best) best = t, fwd = forward_s / reps, bwd = backward_s / reps;
         }
-        printf("batch %4ld  %-13s %8.0f samples/s  step %8.1f us  forward %8.1f  backward+update %8.1f  %5.1f GF\n",
-               (long)batch, class ? class->name : m.layer[0].op->class->name, (double)batch / best, best * 1e6, fwd * 1e6,
-               bwd * 1e6, flop_per_sample() * (double)batch / best * 1e-9);
+        printf("batch %4ld  %-13s %8.0f samples/s  step %8.1f us  forward %8.1f  backward+update %8.1f  "
+               "%5.1f GF\n",
+               (long)batch, class ? class->name : m.layer[0].op->class->name, (double)batch / best,
+               best * 1e6, fwd * 1e6, bwd * 1e6, flop_per_sample() * (double)batch / best * 1e-9);
         fflush(stdout);
     }
     destroy(&m);

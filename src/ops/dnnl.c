@@ -31,7 +31,9 @@ static void find_omp(void) {
 
 static void make_engine(void) { engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0); }
 
-void mu_dnnl_set_threads(int n) { atomic_store_explicit(&wanted_threads, n > 0 ? n : 1, memory_order_relaxed); }
+void mu_dnnl_set_threads(int n) {
+    atomic_store_explicit(&wanted_threads, n > 0 ? n : 1, memory_order_relaxed);
+}
 
 void mu_dnnl_enter(void) {
     static pthread_once_t omp_once = PTHREAD_ONCE_INIT;
@@ -58,7 +60,8 @@ mu_status mu_dnnl_check(dnnl_status_t s, const char *what, mu_err *err) {
     mu_status status = s == dnnl_out_of_memory   ? MU_ENOMEM
                        : s == dnnl_unimplemented ? MU_EUNSUPPORTED
                                                  : MU_EBACKEND;
-    return MU_FAIL(err, status, "oneDNN %d.%d: %s: %s", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, what, status_text(s));
+    return MU_FAIL(err, status, "oneDNN %d.%d: %s: %s", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, what,
+                   status_text(s));
 }
 
 // ---- memory descriptors ----
@@ -69,7 +72,8 @@ mu_status mu_dnnl_check(dnnl_status_t s, const char *what, mu_err *err) {
 #define MD(m) (&(m)->d)
 #endif
 
-mu_status mu_dnnl_md_make(mu_dnnl_md *md, int n_dims, const int64_t *dims, dnnl_format_tag_t tag, mu_err *err) {
+mu_status mu_dnnl_md_make(mu_dnnl_md *md, int n_dims, const int64_t *dims, dnnl_format_tag_t tag,
+                          mu_err *err) {
     dnnl_dims_t d;
     for (int i = 0; i < n_dims; i++) d[i] = dims[i];
 #if V3
@@ -112,7 +116,8 @@ static mu_status md_query(mu_dnnl_md *md, const_dnnl_primitive_desc_t pd, dnnl_q
 
 static mu_status exec_add(mu_dnnl_exec *e, int arg, const mu_dnnl_md *md, mu_err *err) {
     dnnl_exec_arg_t *a = &e->arg[e->n_args];
-    MU_TRY(mu_dnnl_check(dnnl_memory_create(&a->memory, MD(md), engine, DNNL_MEMORY_NONE), "memory object", err));
+    MU_TRY(mu_dnnl_check(dnnl_memory_create(&a->memory, MD(md), engine, DNNL_MEMORY_NONE), "memory object",
+                         err));
     a->arg = arg;
     e->n_args++;
     return MU_OK;
@@ -195,7 +200,8 @@ mu_status mu_dnnl_conv_plain_weight(const mu_conv_desc *c, mu_dnnl_md *md, mu_er
     return mu_dnnl_md_make(md, n, d, n == 5 ? dnnl_goihw : dnnl_oihw, err);
 }
 
-static mu_status conv_mds_make(conv_mds *m, const mu_conv_desc *c, dnnl_format_tag_t weight_tag, mu_err *err) {
+static mu_status conv_mds_make(conv_mds *m, const mu_conv_desc *c, dnnl_format_tag_t weight_tag,
+                               mu_err *err) {
     int64_t w[MU_DNNL_MAX_DIMS];
     int n_w = weight_dims(c, w);
     MU_TRY(mu_dnnl_md_make(&m->src, 4, (int64_t[]){c->n, c->c, c->h, c->w}, dnnl_nhwc, err));
@@ -211,8 +217,9 @@ static int64_t pad_after(int64_t in, int64_t out, int64_t k, int64_t stride, int
     return (out - 1) * stride + reach - in - pad;
 }
 
-static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, const mu_conv_desc *c, mu_dnnl_dir dir, const conv_mds *m,
-                             const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint) {
+static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, const mu_conv_desc *c, mu_dnnl_dir dir,
+                             const conv_mds *m, const_dnnl_primitive_attr_t attr,
+                             const_dnnl_primitive_desc_t hint) {
     const dnnl_dims_t stride = {c->stride_h, c->stride_w}, dil = {c->dil_h - 1, c->dil_w - 1};
     const dnnl_dims_t lo = {c->pad_h, c->pad_w};
     const dnnl_dims_t hi = {pad_after(c->h, c->oh, c->kh, c->stride_h, c->dil_h, c->pad_h),
@@ -222,11 +229,12 @@ static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, const mu_conv_desc *c, m
     dnnl_memory_desc_t bias = c->bias ? m->bias.d : NULL;
     switch (dir) {
     case MU_DNNL_FORWARD:
-        return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training, alg, MD(&m->src),
-                   MD(&m->weight), bias, MD(&m->dst), stride, dil, lo, hi, attr);
+        return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training, alg,
+                                                              MD(&m->src), MD(&m->weight), bias, MD(&m->dst),
+                                                              stride, dil, lo, hi, attr);
     case MU_DNNL_BACKWARD_DATA:
-        return dnnl_convolution_backward_data_primitive_desc_create(pd, engine, alg, MD(&m->src), MD(&m->weight),
-                   MD(&m->dst), stride, dil, lo, hi, hint, attr);
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            pd, engine, alg, MD(&m->src), MD(&m->weight), MD(&m->dst), stride, dil, lo, hi, hint, attr);
     default:
         return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, alg, MD(&m->src),
                    MD(&m->weight), bias, MD(&m->dst), stride, dil, lo, hi, hint, attr);
@@ -237,12 +245,13 @@ static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, const mu_conv_desc *c, m
     dnnl_status_t s;
     switch (dir) {
     case MU_DNNL_FORWARD:
-        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, alg, MD(&m->src), MD(&m->weight),
-                                                       bias, MD(&m->dst), stride, dil, lo, hi);
+        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, alg, MD(&m->src),
+                                                       MD(&m->weight), bias, MD(&m->dst), stride, dil, lo,
+                                                       hi);
         break;
     case MU_DNNL_BACKWARD_DATA:
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, alg, MD(&m->src), MD(&m->weight), MD(&m->dst),
-                                                             stride, dil, lo, hi);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, alg, MD(&m->src), MD(&m->weight),
+                                                             MD(&m->dst), stride, dil, lo, hi);
         break;
     default:
         s = dnnl_dilated_convolution_backward_weights_desc_init(&d, alg, MD(&m->src), MD(&m->weight), bias,
@@ -303,8 +312,8 @@ static mu_status conv_pd_make(dnnl_primitive_desc_t *out, const mu_conv_desc *c,
     return s;
 }
 
-static mu_status conv_make_with(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir dir, dnnl_format_tag_t tag,
-                                mu_dnnl_md *weight, mu_err *err) {
+static mu_status conv_make_with(mu_dnnl_exec *e, const mu_conv_desc *c, mu_dnnl_dir dir,
+                                dnnl_format_tag_t tag, mu_dnnl_md *weight, mu_err *err) {
     MU_TRY(begin(e, err));
     weight->set = false;
     conv_mds m = {0};
@@ -355,8 +364,9 @@ mu_status mu_dnnl_reorder_make(mu_dnnl_exec *e, const mu_dnnl_md *from, const mu
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     MU_TRY(attr_make(&attr, err));
-    mu_status s = mu_dnnl_check(dnnl_reorder_primitive_desc_create(&pd, MD(from), engine, MD(to), engine, attr),
-                                "reorder of weights", err);
+    mu_status s =
+        mu_dnnl_check(dnnl_reorder_primitive_desc_create(&pd, MD(from), engine, MD(to), engine, attr),
+                      "reorder of weights", err);
     if (s == MU_OK) s = exec_add(e, DNNL_ARG_FROM, from, err);
     if (s == MU_OK) s = exec_add(e, DNNL_ARG_TO, to, err);
     if (s == MU_OK) s = exec_finish(e, pd, err);

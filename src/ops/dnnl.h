@@ -42,7 +42,8 @@ mu_status mu_dnnl_check(dnnl_status_t s, const char *what, mu_err *err);        
 void      mu_dnnl_enter(void);
 void      mu_dnnl_set_threads(int n);   // for the whole process; each thread picks it up at its next enter
 
-mu_status mu_dnnl_md_make(mu_dnnl_md *md, int n_dims, const int64_t *dims, dnnl_format_tag_t tag, mu_err *err);
+mu_status mu_dnnl_md_make(mu_dnnl_md *md, int n_dims, const int64_t *dims, dnnl_format_tag_t tag,
+                          mu_err *err);
 void      mu_dnnl_md_fini(mu_dnnl_md *md);
 size_t    mu_dnnl_md_bytes(const mu_dnnl_md *md);
 bool      mu_dnnl_md_equal(const mu_dnnl_md *a, const mu_dnnl_md *b);

@@ -56,11 +56,12 @@ static atomic_int blas_threads = 1;
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
 static void apply_blas_threads(void) { openblas_set_num_threads(atomic_load(&blas_threads)); }
 
-static void gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+static void gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+                          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
     pthread_once(&blas_once, apply_blas_threads);
     cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
-                (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+                (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c,
+                (blasint)ldc);
 }
 #endif
 
@@ -102,7 +103,8 @@ void mu_gemm_ref(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, co
         for (int64_t j = 0; j < n; j++) {
             double sum = beta != 0 ? (double)beta * (double)c[i * ldc + j] : 0;
             for (int64_t p = 0; p < k; p++) {
-                float x = trans_a ? a[p * lda + i] : a[i * lda + p], y = trans_b ? b[j * ldb + p] : b[p * ldb + j];
+                float x = trans_a ? a[p * lda + i] : a[i * lda + p],
+                      y = trans_b ? b[j * ldb + p] : b[p * ldb + j];
                 sum += (double)x * (double)y;
             }
             c[i * ldc + j] = (float)sum;

@@ -30,10 +30,12 @@ static int vecs_for(int64_t n) {
     return vecs;
 }
 
-void mu_inner_add_dsrc(const mu_inner_desc *d, const mu_op_args *a, int64_t row0, int64_t rows, float *dx, float *copy) {
+void mu_inner_add_dsrc(const mu_inner_desc *d, const mu_op_args *a, int64_t row0, int64_t rows, float *dx,
+                       float *copy) {
     int width = mu_tile_best_width(MU_TILE_WIDTH), vecs = vecs_for(d->n);
     const float *w = a->weight + row0 * d->i;
-    int64_t ld = mu_inner_padded(d->i), ldw = d->i, wide = width * vecs, tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
+    int64_t ld = mu_inner_padded(d->i), ldw = d->i, wide = width * vecs,
+            tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
     if (row0 + rows == d->o) {
         pad_rows(copy, ld, w, rows, d->i);
         w = copy;

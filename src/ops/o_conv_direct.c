@@ -34,10 +34,10 @@ typedef struct split {          // n floats cut into blocks of whole vectors
 
 typedef struct direct {
     split   out, win;           // the o outputs; the kwc values of a window row
-    bool    along_out;          // weight gradient: vectors along o, rows are taps. Else along q, rows are outputs
+    bool along_out; // weight gradient: vectors along o, rows are taps. Else along q, rows are outputs
     int64_t ph, pw;             // buffered image: rows and columns the windows reach
     int64_t kwc, pixels;
-    int64_t image, group;       // floats of one buffered image; images handled together by the weight gradient
+    int64_t image, group; // floats of one buffered image; images handled together by the weight gradient
     bool    exact;              // unpadded and fully covered: the caller's images can be read in place
     // offsets into scratch, in floats
     int64_t at_pack, at_bias, at_image, at_dw, at_tail;
@@ -117,7 +117,8 @@ static void pack_forward(const direct *v, const mu_conv_desc *c, const float *w,
                 for (int64_t j = 0; j < c->kw; j++) {
                     float *to = pack + ((i * c->kw + j) * c->c + k) * wide;
                     const float *from = w + ((o0 * c->c + k) * c->kh + i) * c->kw + j;
-                    for (int64_t o = 0; o < wide; o++) to[o] = o0 + o < c->o ? from[o * c->c * c->kh * c->kw] : 0.0f;
+                    for (int64_t o = 0; o < wide; o++)
+                        to[o] = o0 + o < c->o ? from[o * c->c * c->kh * c->kw] : 0.0f;
                 }
         pack += taps * wide;
     }
@@ -183,7 +184,8 @@ static void forward_tile(const direct *v, const mu_conv_desc *c, mu_tile_dot *t,
     end = end && valid < wide;
     for (int m = 0; m < rows; m++) t->c[m] = end ? edge + m * wide : dst + m * c->o;
     mu_tile_run_dot(t, v->out.width, rows, v->out.vecs[b]);
-    for (int m = 0; end && m < rows; m++) memcpy(dst + m * c->o, edge + m * wide, (size_t)valid * sizeof(float));
+    for (int m = 0; end && m < rows; m++)
+        memcpy(dst + m * c->o, edge + m * wide, (size_t)valid * sizeof(float));
 }
 
 static void forward_image(const direct *v, const mu_conv_desc *c, const float *image, const float *pack,
@@ -225,7 +227,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 // ---- data gradient ----
 
-static void data_image(const direct *v, const mu_conv_desc *c, const float *ddst, const float *pack, float *buffer) {
+static void data_image(const direct *v, const mu_conv_desc *c, const float *ddst, const float *pack,
+                       float *buffer) {
     mu_tile_dot t = {.n_seg = 1, .seg = c->o, .add = true};
     for (int64_t i = 0; i < c->kh; i++)
         for (int b = 0; b < v->win.n_blocks; b++, pack += c->o * t.ldb) {
@@ -257,7 +260,10 @@ static void backward_data(const direct *v, const mu_conv_desc *c, const mu_op_ar
 
 // ---- weight gradient ----
 
-typedef struct images { const float *x, *dy; int64_t n; } images;       // a group, readable one vector too far
+typedef struct images {
+    const float *x, *dy;
+    int64_t n;
+} images; // a group, readable one vector too far
 
 // Rows are the kh*kwc taps, vectors run along the outputs.
 static void weight_along_out(const direct *v, const mu_conv_desc *c, const images *g, float *dw, bool add) {
@@ -342,7 +348,13 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
 }
 
 const mu_op_class mu_op_conv_direct = {
-    .name = "conv_direct", .help = "own register tiles over channels-last images", .state_size = sizeof(direct),
-    .prim = MU_PRIM_CONV, .rank = 60, .accepts = accepts, .create = create, .forward = forward,
+    .name = "conv_direct",
+    .help = "own register tiles over channels-last images",
+    .state_size = sizeof(direct),
+    .prim = MU_PRIM_CONV,
+    .rank = 60,
+    .accepts = accepts,
+    .create = create,
+    .forward = forward,
     .backward = backward,
 };

@@ -61,7 +61,8 @@ static mu_status create(mu_op *op, mu_err *err) {
     mu_dnnl_md_fini(&plain);
     MU_TRY(s);
     size_t library = 0;
-    for (const mu_dnnl_exec *e = &v->forward; e <= &v->unpack; e++) library = max_size(library, e->scratch_bytes);
+    for (const mu_dnnl_exec *e = &v->forward; e <= &v->unpack; e++)
+        library = max_size(library, e->scratch_bytes);
     v->at_plain = round_up(v->packed_bytes);
     v->at_bias = v->at_plain + round_up(v->weight_bytes);
     v->at_library = v->at_bias + round_up((size_t)c->o * sizeof(float));
@@ -101,9 +102,11 @@ static mu_status backward_weight(mu_op *op, const mu_op_args *a, mu_err *err) {
     float *dbias = a->accumulate || !a->dbias ? (float *)(void *)(scratch + v->at_bias) : a->dbias;
     void *packed = v->unpack.prim ? (void *)scratch : (void *)dweight;
     if (bias)
-        MU_TRY(mu_dnnl_exec_run(&v->backward_weight, (const void *[]){a->src, a->ddst, packed, dbias, library}, err));
+        MU_TRY(mu_dnnl_exec_run(&v->backward_weight,
+                                (const void *[]){a->src, a->ddst, packed, dbias, library}, err));
     else
-        MU_TRY(mu_dnnl_exec_run(&v->backward_weight, (const void *[]){a->src, a->ddst, packed, library}, err));
+        MU_TRY(
+            mu_dnnl_exec_run(&v->backward_weight, (const void *[]){a->src, a->ddst, packed, library}, err));
     if (v->unpack.prim && a->dweight) MU_TRY(copy_weight(&v->unpack, packed, dweight, library, err));
     if (a->accumulate && a->dweight) add_to(a->dweight, dweight, v->weight_bytes / sizeof(float));
     if (a->accumulate && a->dbias && bias) add_to(a->dbias, dbias, (size_t)op->desc.conv.o);

@@ -6,8 +6,8 @@
 // Libraries are poor at the forward form (both operands run along i). Here it is y^T = w * x^T in register
 // tiles: a few rows of w, read where they lie, times a transposed panel of up to 64 samples.
 //
-// Backward goes over the weights once, in blocks of rows that stay in the second-level cache: first their part
-// of dx, then their gradient, which is handed over at once when the caller takes rows (args.rows_ready).
+// Backward goes over the weights once, in blocks of rows that stay in the second-level cache: first their
+// part of dx, then their gradient, which is handed over at once when the caller takes rows (args.rows_ready).
 #include "ops/gemm.h"
 #include "ops/inner.h"
 #include "ops/tile.h"
@@ -62,7 +62,8 @@ static void pack_panel(const mu_inner_desc *d, const float *x, int64_t n, int64_
         int64_t k1 = min64(k0 + SIDE, d->i);
         for (int64_t s0 = 0; s0 < ld; s0 += SIDE)
             for (int64_t k = k0; k < k1; k++)
-                for (int64_t s = s0; s < min64(s0 + SIDE, ld); s++) panel[k * ld + s] = s < n ? x[s * d->i + k] : 0.0f;
+                for (int64_t s = s0; s < min64(s0 + SIDE, ld); s++)
+                    panel[k * ld + s] = s < n ? x[s * d->i + k] : 0.0f;
     }
 }
 
@@ -100,7 +101,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 // ---- backward ----
 
 static void take_dweight(const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows, float *tile) {
-    float *out = a->rows_ready ? tile : a->dweight + o * d->i, beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
+    float *out = a->rows_ready ? tile : a->dweight + o * d->i,
+          beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
     mu_gemm(true, false, rows, d->i, d->n, a->ddst + o, d->o, a->src, d->i, beta, out, d->i);
     if (a->rows_ready) a->rows_ready(a->rows_ctx, o, rows, tile);
 }
@@ -112,7 +114,8 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     float *s = a->scratch, *dx = s + v->at_dx;
     bool weight = !a->skip_dweight && (a->rows_ready || a->dweight), tiled = a->dsrc && v->tiled;
     if (d->bias && a->dbias && !a->skip_dweight) mu_inner_dbias(d, a);
-    if (a->dsrc && !tiled) mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
+    if (a->dsrc && !tiled)
+        mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
     if (tiled) memset(dx, 0, (size_t)(d->n * mu_inner_padded(d->i)) * sizeof(float));
     for (int64_t o = 0; o < d->o; o += v->block) {
         int64_t rows = min64(v->block, d->o - o);
@@ -125,6 +128,12 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
 }
 
 const mu_op_class mu_op_inner_gemm = {
-    .name = "inner_gemm", .help = "matrix products of the fastest library for the shape",
-    .state_size = sizeof(inner), .prim = MU_PRIM_INNER, .rank = 20, .create = create, .forward = forward, .backward = backward,
+    .name = "inner_gemm",
+    .help = "matrix products of the fastest library for the shape",
+    .state_size = sizeof(inner),
+    .prim = MU_PRIM_INNER,
+    .rank = 20,
+    .create = create,
+    .forward = forward,
+    .backward = backward,
 };

@@ -117,8 +117,10 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 // ---- backward ----
 
-// dx += dy[:, o..o+rows) * w[o..o+rows) along whole rows, = for o 0; at most SMALL samples, a few streams of w.
-MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows, const int n) {
+// dx += dy[:, o..o+rows) * w[o..o+rows) along whole rows, = for o 0; at most SMALL samples, a few streams of
+// w.
+MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows,
+                         const int n) {
     mu_vec dy[MAX_ROWS][SMALL];
     const float *w = a->weight + o * d->i;
     const int64_t len = d->i;
@@ -186,7 +188,8 @@ static void dweight_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o
 }
 #undef BATCH
 
-static void take_dweight(const stream *s, const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows) {
+static void take_dweight(const stream *s, const mu_inner_desc *d, const mu_op_args *a, int64_t o,
+                         int64_t rows) {
     float *tile = (float *)a->scratch + s->at_dw;
     if (!a->rows_ready) {
         dweight_block(d, a, o, rows, a->dweight + o * d->i, a->accumulate);
@@ -208,7 +211,8 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
         int64_t rows = min64(s->block, d->o - o);
         if (tiled) mu_inner_add_dsrc(d, a, o, rows, dx, scratch + s->at_w);
         else if (a->dsrc) dsrc_block(d, a, o, rows);
-        for (int64_t k = 0; weight && k < rows; k += s->tile) take_dweight(s, d, a, o + k, min64(s->tile, rows - k));
+        for (int64_t k = 0; weight && k < rows; k += s->tile)
+            take_dweight(s, d, a, o + k, min64(s->tile, rows - k));
     }
     if (tiled) mu_inner_copy_dsrc(d, dx, a->dsrc);
     return MU_OK;

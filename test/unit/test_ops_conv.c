@@ -85,10 +85,12 @@ static void naive_at(tensors *t, const mu_conv_desc *c, int64_t n, int64_t o, in
     add_term(t, DBIAS, o, dy);
     for (int64_t i = 0; i < c->kh; i++)
         for (int64_t j = 0; j < c->kw; j++) {
-            int64_t h = y * c->stride_h - c->pad_h + i * c->dil_h, w = x * c->stride_w - c->pad_w + j * c->dil_w;
+            int64_t h = y * c->stride_h - c->pad_h + i * c->dil_h,
+                    w = x * c->stride_w - c->pad_w + j * c->dil_w;
             if (h < 0 || h >= c->h || w < 0 || w >= c->w) continue;
             for (int64_t k = 0; k < cg; k++) {
-                int64_t in = ((n * c->h + h) * c->w + w) * c->c + g * cg + k, wt = ((o * cg + k) * c->kh + i) * c->kw + j;
+                int64_t in = ((n * c->h + h) * c->w + w) * c->c + g * cg + k,
+                        wt = ((o * cg + k) * c->kh + i) * c->kw + j;
                 add_term(t, DST, out, (double)t->v[SRC][in] * (double)t->v[WEIGHT][wt]);
                 add_term(t, DSRC, in, dy * (double)t->v[WEIGHT][wt]);
                 add_term(t, DWEIGHT, wt, dy * (double)t->v[SRC][in]);
@@ -103,7 +105,8 @@ static void naive(tensors *t, const mu_conv_desc *c) {
                 for (int64_t o = 0; o < c->o; o++) naive_at(t, c, n, o, y, x);
 }
 
-static void check(const tensors *t, int what, double times, const char *who, const char *name, const char *tensor) {
+static void check(const tensors *t, int what, double times, const char *who, const char *name,
+                  const char *tensor) {
     for (size_t i = 0; i < t->n[what]; i++) {
         double want = times * t->want[what][i], got = (double)t->v[what][i];
         double tolerance = 2e-6 * times * t->size[what][i] + 1e-6;
@@ -135,10 +138,16 @@ static void run_case(const mu_op_class *class, const shape_case *k, tensors *t) 
     mu_status s = mu_op_create_class(class, &d, &op, &err);
     if (s == MU_EUNSUPPORTED) return;
     if (s != MU_OK) fail_msg("%s: %s: %s", class->name, k->name, err.msg);
-    mu_op_args a = {.src = t->v[SRC], .dst = t->v[DST], .ddst = t->v[DDST], .weight = t->v[WEIGHT],
-                    .bias = k->d.bias ? t->v[BIAS] : NULL, .dsrc = k->d.need_dsrc ? t->v[DSRC] : NULL,
-                    .dweight = t->v[DWEIGHT], .dbias = k->d.bias ? t->v[DBIAS] : NULL,
-                    .keep = mu_alloc(op->keep_bytes + 64, "test"), .scratch = mu_alloc(op->scratch_bytes + 64, "test")};
+    mu_op_args a = {.src = t->v[SRC],
+                    .dst = t->v[DST],
+                    .ddst = t->v[DDST],
+                    .weight = t->v[WEIGHT],
+                    .bias = k->d.bias ? t->v[BIAS] : NULL,
+                    .dsrc = k->d.need_dsrc ? t->v[DSRC] : NULL,
+                    .dweight = t->v[DWEIGHT],
+                    .dbias = k->d.bias ? t->v[DBIAS] : NULL,
+                    .keep = mu_alloc(op->keep_bytes + 64, "test"),
+                    .scratch = mu_alloc(op->scratch_bytes + 64, "test")};
     assert_true(a.keep && a.scratch);
     for (int i = N_IN; i < N_TENSORS; i++) fill(t->v[i], t->n[i], NAN);
     fill(t->v[DST], t->n[DST], NAN);

@@ -45,13 +45,15 @@ static void compare(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t p
 static void agrees_with_reference(void **state) {
     (void)state;
     static const int64_t size[][3] = {
-        {1, 1, 1}, {1, 7, 3}, {2, 2, 127}, {8, 8, 8}, {8, 8, 9}, {1, 100, 64}, {4, 130, 33}, {16, 127, 40},
-        {16, 128, 40}, {17, 33, 1024}, {33, 129, 65}, {64, 64, 64}, {65, 64, 64}, {100, 10, 250}, {5, 300, 300},
+        {1, 1, 1},     {1, 7, 3},    {2, 2, 127},   {8, 8, 8},      {8, 8, 9},
+        {1, 100, 64},  {4, 130, 33}, {16, 127, 40}, {16, 128, 40},  {17, 33, 1024},
+        {33, 129, 65}, {64, 64, 64}, {65, 64, 64},  {100, 10, 250}, {5, 300, 300},
     };
     for (size_t s = 0; s < sizeof size / sizeof size[0]; s++)
         for (int form = 0; form < 4; form++)
             for (int rest = 0; rest < 4; rest++)
-                compare(form & 1, form & 2, size[s][0], size[s][1], size[s][2], rest & 1 ? 5 : 0, rest & 2 ? 1.0f : 0.0f);
+                compare(form & 1, form & 2, size[s][0], size[s][1], size[s][2], rest & 1 ? 5 : 0,
+                        rest & 2 ? 1.0f : 0.0f);
 }
 
 // beta 0 means "overwrite": what was in C, even NaN, must not come through.

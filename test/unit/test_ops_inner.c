@@ -43,11 +43,21 @@ static float *draw(int64_t n, const char *purpose) {
 }
 
 static void problem_init(problem *p, int64_t n, int64_t i, int64_t o) {
-    *p = (problem){.d = {n, i, o, true, true}, .x = draw(n * i, "x"), .w = draw(o * i, "w"), .b = draw(o, "b"),
-                   .y = draw(n * o, "y"), .dy = draw(n * o, "dy"), .dx = draw(n * i, "dx"), .dw = draw(o * i, "dw"),
-                   .db = draw(o, "db"), .w0 = draw(o * i, "w"), .want_y = take((size_t)(n * o), sizeof(double)),
-                   .want_dx = take((size_t)(n * i), sizeof(double)), .want_dw = take((size_t)(o * i), sizeof(double)),
-                   .want_db = take((size_t)o, sizeof(double)), .seen = take((size_t)o, sizeof(int))};
+    *p = (problem){.d = {n, i, o, true, true},
+                   .x = draw(n * i, "x"),
+                   .w = draw(o * i, "w"),
+                   .b = draw(o, "b"),
+                   .y = draw(n * o, "y"),
+                   .dy = draw(n * o, "dy"),
+                   .dx = draw(n * i, "dx"),
+                   .dw = draw(o * i, "dw"),
+                   .db = draw(o, "db"),
+                   .w0 = draw(o * i, "w"),
+                   .want_y = take((size_t)(n * o), sizeof(double)),
+                   .want_dx = take((size_t)(n * i), sizeof(double)),
+                   .want_dw = take((size_t)(o * i), sizeof(double)),
+                   .want_db = take((size_t)o, sizeof(double)),
+                   .seen = take((size_t)o, sizeof(int))};
     for (int64_t r = 0; r < n; r++)
         for (int64_t k = 0; k < o; k++) {
             double dy = (double)p->dy[r * o + k], sum = (double)p->b[k];
@@ -73,7 +83,8 @@ static void compare(const problem *p, const char *who, const char *what, const f
         double tolerance = 1e-5 * times * (1 + sqrt((double)terms)), w = times * want[k];
         if (!(fabs((double)got[k] - w) <= tolerance))
             fail_msg("%s n=%ld i=%ld o=%ld: %s[%ld] = %.9g, want %.9g +- %.2g (seed %llu)", who, (long)p->d.n,
-                     (long)p->d.i, (long)p->d.o, what, (long)k, (double)got[k], w, tolerance, (unsigned long long)seed);
+                     (long)p->d.i, (long)p->d.o, what, (long)k, (double)got[k], w, tolerance,
+                     (unsigned long long)seed);
     }
 }
 
@@ -142,8 +153,16 @@ static void run_class(const mu_op_class *class, problem *p) {
     mu_op *op;
     if (class->accepts && !class->accepts(&desc)) return;
     if (mu_op_create_class(class, &desc, &op, &err) != MU_OK) fail_msg("%s: %s", class->name, err.msg);
-    mu_op_args a = {.src = p->x, .dst = p->y, .ddst = p->dy, .dsrc = p->dx, .weight = p->w, .bias = p->b,
-                    .dweight = p->dw, .dbias = p->db, .scratch = take(op->scratch_bytes, 1), .keep = take(op->keep_bytes, 1)};
+    mu_op_args a = {.src = p->x,
+                    .dst = p->y,
+                    .ddst = p->dy,
+                    .dsrc = p->dx,
+                    .weight = p->w,
+                    .bias = p->b,
+                    .dweight = p->dw,
+                    .dbias = p->db,
+                    .scratch = take(op->scratch_bytes, 1),
+                    .keep = take(op->keep_bytes, 1)};
     memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
     memset(p->seen, 0, (size_t)d->o * sizeof(int));
     p->next_row = 0;
