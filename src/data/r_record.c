@@ -122,7 +122,7 @@ static mu_status load_index(mu_reader *r, struct record *s, uint64_t want, mu_er
 
 static mu_status open_record(mu_reader *r, mu_err *err) {
     struct record *s = r->state;
-    uint64_t index_hash;
+    uint64_t index_hash = 0;    // gcc does not know that parse_footer sets it whenever it succeeds
     MU_TRY(mu_infile_open(&s->in, s->file, err));
     MU_TRY(parse_header(r, s, err));
     MU_TRY(parse_footer(r, s, &index_hash, err));
