@@ -5,9 +5,7 @@
 // are not counted), forward and backward (weight gradient, and data gradient where the net needs one).
 //     bench_conv [word]      only rows whose layer or implementation contains the word
 //
-// By hand: cc -O3 -march=native -D_GNU_SOURCE -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -Isrc -Ibuild/gen
-//          bench/conv.c -o bench_conv build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1
-//          ./bench_conv
+// Build and run: ninja -C build bench_conv && taskset -c 1 build/bench_conv
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"

@@ -2,8 +2,7 @@
 // gemm.c - the table behind the choice in src/ops/gemm.c: GFLOP/s of each library on the shapes that
 // training makes, one thread, operands hot in the cache; the last column is what mu_gemm does.
 //
-// By hand: cc -O3 -march=native -D_GNU_SOURCE -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -Isrc bench/gemm.c
-//          -o bench_gemm build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1 ./bench_gemm
+// Build and run: ninja -C build bench_gemm && taskset -c 1 build/bench_gemm
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh - both compilers with warnings as errors over library, program, tests and fuzz targets; the
-# house rules; clang-tidy and cppcheck where they are installed.
+# lint.sh - both compilers with warnings as errors over library, program, tests, micro-benchmarks and fuzz
+# targets; the house rules; clang-tidy and cppcheck where they are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -13,14 +13,17 @@ for cc in gcc clang; do
     command -v $cc >/dev/null || { echo "lint: $cc is missing" >&2; status=1; continue; }
     fuzz=OFF
     if [ $cc = clang ]; then fuzz=ON; fi
-    scripts/build.sh build-lint-$cc "$jobs" -DCMAKE_C_COMPILER=$cc -DMUSTER_WERROR=ON -DMUSTER_FUZZ=$fuzz || status=1
+    flags=(-DCMAKE_C_COMPILER=$cc -DMUSTER_WERROR=ON -DMUSTER_FUZZ=$fuzz)
+    for target in all benches; do
+        scripts/build.sh --target $target build-lint-$cc "$jobs" "${flags[@]}" || status=1
+    done
 done
 for check in includes sizes headers; do
     step "check-$check"
     scripts/check-$check.sh >/dev/null || status=1
 done
 step "lines over 110 columns"
-if grep -rnE '^.{111,}' src include test --include='*.[ch]' | cut -c1-120; then status=1; fi
+if grep -rnE '^.{111,}' src include test bench --include='*.[ch]' | cut -c1-120; then status=1; fi
 
 # Left out: checks that mistake our idioms (!strcmp, sizeof of a pointer in arrays of pointers) and the
 # path-sensitive core checks, which do not know that a reported error is never MU_OK.
