@@ -113,6 +113,7 @@ static uint64_t hash_node(uint64_t h, const mu_node *n) {
 uint64_t mu_job_hash(const mu_job *job) {
     uint64_t h = 0;
     for (size_t i = 0; job->root && i < job->root->n; i++)
-        if (!job->root->item[i]->key || strcmp(job->root->item[i]->key, "folder")) h = hash_node(h, job->root->item[i]);
+        if (!job->root->item[i]->key || strcmp(job->root->item[i]->key, "folder"))
+            h = hash_node(h, job->root->item[i]);
     return h;
 }

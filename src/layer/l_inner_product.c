@@ -121,10 +121,12 @@ static bool tame(const float *v, int64_t n) {
 
 static mu_status check_factors(const mu_layer *l, const mu_op_args *a, const mu_step *step, mu_err *err) {
     const mu_inner_desc *d = &((const struct inner_product *)l->state)->d;
-    const char *what = !tame(a->src, d->n * d->i) ? "input" : !tame(a->ddst, d->n * d->o) ? "output gradient" : NULL;
+    const char *what = NULL;
+    if (!tame(a->src, d->n * d->i)) what = "input";
+    else if (!tame(a->ddst, d->n * d->o)) what = "output gradient";
     if (!what) return MU_OK;
-    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what, l->name,
-                      (long long)step->step);
+    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
+                      l->name, (long long)step->step);
 }
 
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {

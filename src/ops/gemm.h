@@ -13,7 +13,8 @@ void mu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const 
              const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 void mu_gemm_ref(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k);       // "onednn", "openblas", "plain"
+// "onednn", "openblas" or "plain"
+const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k);
 
 // The numeric libraries run on one thread in every learner: parallelism is between learners.
 void mu_gemm_set_threads(int n);

@@ -36,7 +36,7 @@ typedef struct mu_tensor {
     ((mu_shape){ .n = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .d = {__VA_ARGS__} })
 
 int64_t  mu_shape_count(const mu_shape *s);                     // product; 1 for a scalar
-bool     mu_shape_count_checked(const mu_shape *s, int64_t *out);       // false on overflow or a negative size
+bool     mu_shape_count_checked(const mu_shape *s, int64_t *out); // false on overflow or a negative size
 int64_t  mu_shape_inner(const mu_shape *s, int from);           // product of d[from..]
 bool     mu_shape_equal(const mu_shape *a, const mu_shape *b);
 mu_shape mu_shape_prepend(int64_t first, const mu_shape *rest);

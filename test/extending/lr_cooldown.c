@@ -9,7 +9,8 @@ struct cooldown {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct cooldown, share, MU_DOUBLE, "0.2", "(0,1]", "part of the training in which the rate falls"),
+    MU_FIELD(struct cooldown, share, MU_DOUBLE, "0.2", "(0,1]",
+             "part of the training in which the rate falls"),
     {0},
 };
 

@@ -30,8 +30,8 @@ static mu_status open_floats(mu_reader *r, mu_err *err) {
     MU_TRY(mu_infile_open(&s->in, s->file, err));
     s->record_bytes = (size_t)s->features * sizeof(float) + sizeof(int32_t);
     if (!s->in.size || s->in.size % s->record_bytes)
-        return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu64 " bytes, no whole number of records of %zu", s->file,
-                       s->in.size, s->record_bytes);
+        return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu64 " bytes, no whole number of records of %zu",
+                       s->file, s->in.size, s->record_bytes);
     s->scratch = mu_arena_alloc(r->arena, s->record_bytes);
     if (!s->scratch) return MU_FAIL_NOMEM(err, "one record");
     r->n_records = (int64_t)(s->in.size / s->record_bytes);

@@ -19,7 +19,8 @@ static void philox_known_answers(void **state) {
     static const struct { uint32_t k[2]; uint64_t hi, lo; uint32_t out[4]; } kat[] = {
         {{0, 0}, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{0xffffffff, 0xffffffff}, ~0ull, ~0ull, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0xa4093822, 0x299f31d0}, 0x0370734413198a2eull, 0x85a308d3243f6a88ull, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0xa4093822, 0x299f31d0}, 0x0370734413198a2eull, 0x85a308d3243f6a88ull,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < MU_COUNT(kat); i++) {
         uint32_t out[4];
@@ -57,7 +58,8 @@ static void moments_are_right(void **state) {
         mg += (double)g[i] / N;
         vg += (double)g[i] * (double)g[i] / N;
     }
-    if (fabs(mu - 0.5) > 0.003 || fabs(mg) > 0.01 || fabs(vg - 1) > 0.02) fail_msg("mean %g, gaussian %g, %g", mu, mg, vg);
+    if (fabs(mu - 0.5) > 0.003 || fabs(mg) > 0.01 || fabs(vg - 1) > 0.02)
+        fail_msg("mean %g, gaussian %g, %g", mu, mg, vg);
     float part[64]; // element i does not depend on where a fill began
     mu_rng_fill_gaussian(key, 1, 1000, part, 64);
     assert_memory_equal(part, g + 1000, sizeof part);

@@ -27,8 +27,8 @@ static const mu_opt options[] = {
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes"),
     {0},
 };
-static const mu_args_spec spec = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 0,
-                                  .max_words = 2, .words_are = "a job file"};
+static const mu_args_spec spec = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON,
+                                  .min_words = 0, .max_words = 2, .words_are = "a job file"};
 
 typedef struct parsed { mu_args a; struct values v; mu_err err; mu_status status; } parsed;
 

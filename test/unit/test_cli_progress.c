@@ -34,8 +34,9 @@ static void show_run(FILE *out, bool quiet, bool json) {
     mu_progress p;
     mu_progress_init(&p, out, quiet, json);
     for (int i = 0; i <= 1000; i++) {
-        mu_progress_now now = {.epoch = i / 100.0, .epochs = 10, .step = i, .steps = 1000, .loss = 1.0 / (i + 1),
-                               .accuracy = i < 100 ? NAN : 0.9, .samples_per_s = 41200, .eta_s = 42};
+        mu_progress_now now = {.epoch = i / 100.0, .epochs = 10, .step = i, .steps = 1000,
+                               .loss = 1.0 / (i + 1), .accuracy = i < 100 ? NAN : 0.9,
+                               .samples_per_s = 41200, .eta_s = 42};
         mu_progress_update(&p, &now);
         if (i && i % 100 == 0) {
             mu_progress_row row = {i / 100.0, 0.5, NAN, 0.9, 61};
@@ -69,7 +70,8 @@ static void test_file_gets_few_plain_lines(void **state) {
     assert_null(strchr(text, '\r'));
     assert_null(strchr(text, '\033'));
     assert_int_equal(count(text, " step="), 20);        // one per 5 %
-    assert_non_null(strstr(text, "Z epoch=2/10 step=100/1000 loss=0.00990099 acc=0.9 samples_s=41200 eta_s=42\n"));
+    assert_non_null(
+        strstr(text, "Z epoch=2/10 step=100/1000 loss=0.00990099 acc=0.9 samples_s=41200 eta_s=42\n"));
     assert_non_null(strstr(text, "epoch  train_loss  valid_loss  accuracy      time\n"));
     assert_non_null(strstr(text, "    1    0.500000           -  0.900000      1:01\n"));
     assert_int_equal(count(text, "train_loss"), 1);
@@ -84,7 +86,8 @@ static void test_json_lines_and_quiet(void **state) {
     show_run(f, false, true);
     read_back(f, text, sizeof text);
     assert_int_equal(count(text, "{\"ts\":\""), 20);
-    assert_non_null(strstr(text, ",\"step\":50,\"steps\":1000,\"loss\":0.0196078,\"samples_s\":41200,\"eta_s\":42}\n"));
+    assert_non_null(
+        strstr(text, ",\"step\":50,\"steps\":1000,\"loss\":0.0196078,\"samples_s\":41200,\"eta_s\":42}\n"));
     fclose(f);
     f = tmpfile();
     show_run(f, true, false);
@@ -122,8 +125,8 @@ static void test_terminal_line_is_redrawn_and_erased(void **state) {
     setenv("COLUMNS", "60", 1);
     mu_progress p;
     mu_progress_init(&p, tty, false, false);
-    mu_progress_now now = {.epoch = 2.1, .epochs = 10, .step = 2420, .steps = 9380, .loss = 0.0421, .accuracy = 0.987,
-                           .samples_per_s = 41200, .eta_s = 42};
+    mu_progress_now now = {.epoch = 2.1, .epochs = 10, .step = 2420, .steps = 9380, .loss = 0.0421,
+                           .accuracy = 0.987, .samples_per_s = 41200, .eta_s = 42};
     mu_progress_update(&p, &now);
     mu_progress_update(&p, &now); // too soon: not drawn
     read_terminal(master, text, sizeof text);
@@ -149,7 +152,8 @@ static void test_dumb_terminal_gets_no_escapes(void **state) {
     mu_progress p;
     mu_progress_init(&p, tty, false, false);
     for (int i = 0; i <= 100; i += 50)
-        mu_progress_update(&p, &(mu_progress_now){.step = i, .steps = 100, .loss = NAN, .accuracy = NAN, .eta_s = -1});
+        mu_progress_update(&p, &(mu_progress_now){.step = i, .steps = 100, .loss = NAN, .accuracy = NAN,
+                                                  .eta_s = -1});
     mu_progress_done(&p);
     read_terminal(master, text, sizeof text);
     assert_null(strchr(text, '\033'));

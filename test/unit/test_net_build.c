@@ -225,7 +225,8 @@ static void a_later_output_alone_carries_the_gradient(void **state) {
     step(f.net, NULL);
     const mu_param *w = mu_params_find(f.net->params, "ip.weight");
     assert_int_equal(w->grad.form, MU_GRAD_DENSE);
-    for (size_t i = 0; i < w->count / 2; i++) assert_true(w->grad.dense[i] == 0); // of cut.0, which nobody takes
+    // The first half belongs to cut.0, which nobody takes.
+    for (size_t i = 0; i < w->count / 2; i++) assert_true(w->grad.dense[i] == 0);
     assert_true(w->grad.dense[w->count / 2] != 0);
     done(&f);
 }
