@@ -17,6 +17,11 @@ mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_e
 // Source i is an integer label for each of n rows; its classes, where known, are at most n_classes.
 mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes, mu_err *err);
 
+// Reports that a window of this kernel and pad (height, width) does not fit into source 0, which is 4-D;
+// `cure` ends "Make the kernel smaller or ...". Never MU_OK.
+mu_status mu_infer_fail_window(const mu_layer *l, const int64_t kernel[2], const int64_t pad[2],
+                               const char *cure, mu_err *err);
+
 // Sources 0 and 1 have the same elements in the same order in memory, so that a loop may pair them.
 mu_status mu_infer_paired(const mu_layer *l, mu_err *err);
 

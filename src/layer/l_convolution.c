@@ -39,29 +39,18 @@ static int64_t out_size(int64_t in, const struct convolution *s, int axis) {
 }
 
 static mu_status check(const mu_layer *l, const struct convolution *s, mu_err *err) {
-    char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    mu_status st;
     if (in->d[1] % s->groups || s->filters % s->groups) {
         bool channels = in->d[1] % s->groups != 0;
-        st = mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
-                           channels ? in->d[1] : s->filters, channels ? "input channels" : "filters",
-                           s->groups);
+        mu_status st = mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
+                                     channels ? in->d[1] : s->filters,
+                                     channels ? "input channels" : "filters", s->groups);
         mu_err_hint(err, "`groups` must divide the input channels and `filters`.");
         return st;
     }
-    for (int a = 0; a < 2; a++) {
-        if (out_size(in->d[2 + a], s, a) > 0) continue;
-        st = mu_layer_fail(
-            l, err, "kernel %" PRId64 "x%" PRId64 " does not fit into `%s` %s with pad %" PRId64 "x%" PRId64,
-            s->kernel[0], s->kernel[1], mu_infer_src_name(l, 0), mu_shape_text(in, text), s->pad[0],
-            s->pad[1]);
-        mu_err_hint(err,
-                    "Make the kernel smaller or pad more; the source is %" PRId64 "x%" PRId64
-                    " (height x width).",
-                    in->d[2], in->d[3]);
-        return st;
-    }
+    for (int a = 0; a < 2; a++)
+        if (out_size(in->d[2 + a], s, a) <= 0)
+            return mu_infer_fail_window(l, s->kernel, s->pad, "pad more", err);
     return MU_OK;
 }
 

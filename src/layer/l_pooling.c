@@ -36,26 +36,16 @@ static int64_t out_size(int64_t in, const struct pooling *s, int axis) {
 }
 
 static mu_status check(const mu_layer *l, const struct pooling *s, mu_err *err) {
-    char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    mu_status st;
     for (int a = 0; a < 2; a++) {
         if (s->pad[a] >= s->kernel[a]) {
-            st = mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64, s->pad[a],
-                               s->kernel[a]);
+            mu_status st = mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64,
+                                         s->pad[a], s->kernel[a]);
             mu_err_hint(err, "A window must always touch the image.");
             return st;
         }
-        if (out_size(in->d[2 + a], s, a) > 0) continue;
-        st = mu_layer_fail(
-            l, err, "kernel %" PRId64 "x%" PRId64 " does not fit into `%s` %s with pad %" PRId64 "x%" PRId64,
-            s->kernel[0], s->kernel[1], mu_infer_src_name(l, 0), mu_shape_text(in, text), s->pad[0],
-            s->pad[1]);
-        mu_err_hint(err,
-                    "Make the kernel smaller or remove a pooling layer above; the source is %" PRId64
-                    "x%" PRId64 " (height x width).",
-                    in->d[2], in->d[3]);
-        return st;
+        if (out_size(in->d[2 + a], s, a) <= 0)
+            return mu_infer_fail_window(l, s->kernel, s->pad, "remove a pooling layer above", err);
     }
     return MU_OK;
 }
