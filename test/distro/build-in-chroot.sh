@@ -7,7 +7,8 @@
 #          test/distro/build-in-chroot.sh noble             (Ubuntu 24.04)
 #
 # The system is made once by debootstrap in the folder (default: muster-<suite> in $TMPDIR or /tmp) and reused.
-# Needs root, debootstrap and the network. The sources are copied in, so nothing is written to the tree.
+# Needs root, debootstrap and the network; MIRROR=url replaces debootstrap's own choice. The sources
+# are copied in, so nothing is written to the tree.
 # Ends with the exit code of ctest; 77 (skipped) when it cannot even begin.
 set -euo pipefail
 
@@ -20,9 +21,10 @@ skip() { echo "skipped: $*" >&2; exit 77; }
 [ "$(id -u)" = 0 ] || skip "needs root for debootstrap and chroot"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed (apt-get install debootstrap)"
 
+# The rules are those of the distribution: an older debootstrap does not know the newest suites by name.
 case $suite in
-jammy | noble) mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
-*) mirror=http://deb.debian.org/debian components=main ;;
+jammy | noble) rules=gutsy components=main,universe ;;
+*) rules=sid components=main ;;
 esac
 packages=(gcc ninja-build cmake pkg-config libc6-dev libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev libpng-dev
           libturbojpeg0-dev libcsv-dev libopenblas-dev libdnnl-dev libcmocka-dev)
@@ -30,8 +32,8 @@ packages=(gcc ninja-build cmake pkg-config libc6-dev libyaml-dev libjansson-dev 
 if [ ! -e "$root/.muster-ready" ]; then
     key=/usr/share/keyrings/ubuntu-archive-keyring.gpg
     check=()
-    [ "$mirror" = http://deb.debian.org/debian ] || [ -e "$key" ] || check=(--no-check-gpg)
-    debootstrap "${check[@]}" --variant=minbase --components="$components" "$suite" "$root" "$mirror"
+    [ $rules = sid ] || [ -e "$key" ] || check=(--no-check-gpg)
+    debootstrap "${check[@]}" --variant=minbase --components="$components" "$suite" "$root" "${MIRROR:-}" $rules
     chroot "$root" apt-get update -qq
     for p in "${packages[@]}"; do # one by one: a release may lack an optional one
         DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get install -y -qq --no-install-recommends "$p" >/dev/null ||
