@@ -17,7 +17,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-peers bench lint asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test test-peers bench reproduce distro lint asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -54,6 +54,14 @@ asan ubsan tsan: ## build with a sanitizer in build-asan, ... and run the tests 
 fuzz: ## fuzz each parser for FUZZ_SECONDS (600) with clang's libFuzzer (T=regex picks some)
 	@$(SETUP) fuzz
 	@JOBS=$(JOBS) T='$(T)' scripts/fuzz.sh $(FUZZ_SECONDS)
+
+reproduce: ## train cifar10_full on exact CIFAR-10 for 40 epochs (20 minutes), draw the curve in docs/img
+	@$(SETUP) demo
+	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@scripts/reproduce.sh $(BUILD)
+
+distro: ## build and test in a debootstrap of another release (SUITE=trixie, as root)
+	@test/distro/build-in-chroot.sh $(or $(SUITE),trixie)
 
 docs: all ## regenerate docs/jobfile.md from the field tables, and the plots
 	@scripts/docs.sh $(BUILD)
