@@ -41,7 +41,7 @@ typedef uint64_t lanes MU_VECTOR(LANES * 8);
 
 static void blocks(mu_rng_key key, uint64_t hi, uint64_t block, uint32_t *out) {
     const uint64_t low = 0xffffffffu;
-    lanes c0, c1, c2 = (lanes){0} + (hi & low), c3 = (lanes){0} + (hi >> 32);
+    lanes c0 = {0}, c1 = {0}, c2 = (lanes){0} + (hi & low), c3 = (lanes){0} + (hi >> 32);
     for (int j = 0; j < LANES; j++) {
         c0[j] = (block + (uint64_t)j) & low;
         c1[j] = (block + (uint64_t)j) >> 32;

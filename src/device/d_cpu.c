@@ -144,8 +144,8 @@ typedef float lanes MU_VECTOR(LANES * sizeof(float));
 #define ROUNDS 100000   // of all chains, about 0.2 ms
 
 static double fma_burst(float *sink) {
-    lanes sum[CHAINS], a, b;
-    for (int j = 0; j < LANES; j++) a[j] = 0.999f, b[j] = 1e-3f;
+    const lanes a = (lanes){0} + 0.999f, b = (lanes){0} + 1e-3f;
+    lanes sum[CHAINS];
     for (int i = 0; i < CHAINS; i++) sum[i] = b * (float)i;
     double start = mu_clock_s();
     for (int r = 0; r < ROUNDS; r++) {

@@ -6,7 +6,8 @@
 #include "layer/draw.h"
 
 static double tent(int64_t i, int64_t k) {
-    return 1 - fabs((double)i - (double)(k - 1) / 2) / (double)((k + 1) / 2);
+    int64_t f = (k + 1) / 2;
+    return 1 - fabs((double)i - (double)(k - 1) / 2) / (double)f;
 }
 
 static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,

@@ -132,7 +132,8 @@ static void cost(const mu_layer *l, mu_cost *out) {
     const mu_conv_desc *d = &((const struct convolution *)l->state)->d;
     double taps = useful_taps(d->h, d->oh, d->kh, d->stride_h, d->pad_h, d->dil_h) *
                   useful_taps(d->w, d->ow, d->kw, d->stride_w, d->pad_w, d->dil_w);
-    out->flops_forward = 2.0 * (double)(d->n * d->o * (d->c / d->groups)) * taps;
+    int64_t depth = d->c / d->groups;
+    out->flops_forward = 2.0 * (double)(d->n * d->o * depth) * taps;
     out->flops_backward = out->flops_forward * (l->src[0]->needs_grad ? 2 : 1);
     out->bytes = (double)sizeof(float) * (double)(d->n * (d->c * d->h * d->w + d->o * d->oh * d->ow));
 }

@@ -17,7 +17,7 @@ typedef struct sums { double *a, *b; float *block_a, *block_b, *spare; } sums;  
 
 static sums sums_of(const mu_norm_desc *d, void *scratch) {
     double *a = scratch, *b = a + d->c;
-    float *block = (float *)(b + d->c);
+    float *block = (void *)(b + d->c);
     memset(a, 0, 2 * (size_t)d->c * sizeof *a);
     return (sums){a, b, block, block + d->c, block + 2 * d->c};
 }

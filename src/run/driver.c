@@ -92,10 +92,8 @@ static void say(const run *r, const char *fmt, ...) {
 }
 
 static mu_run_moment moment(const run *r) {
-    double epoch = mu_worker_epoch(&r->w), spent = mu_clock_s() - r->start_s, done = NAN;
+    double epoch = mu_worker_epoch(&r->w), spent = mu_clock_s() - r->start_s;
     const mu_train_opts *t = &r->s->job->train;
-    if (r->w.end_steps > 0) done = (double)r->w.step / r->w.end_steps;
-    if (t->deadline > 0) done = fmax(isnan(done) ? 0 : done, spent / t->deadline);
     double here = (double)(r->w.samples - r->start_samples), speed = r->last_speed;
     if (speed <= 0 && spent > r->eval_s) speed = here / (spent - r->eval_s);
     double left = r->w.end_steps > 0

@@ -30,7 +30,7 @@ static void make_id(uint64_t n, char out[ID_DIGITS + 1]) {
 // Letters, digits, `.`, `_` and bytes of UTF-8 stay; the rest becomes `-`, and so does a leading dot.
 static void folder_name(const char *name, char out[NAME_MAX_BYTES + 1]) {
     size_t n = 0;
-    for (; name[n] && n < NAME_MAX_BYTES; n++) {
+    for (; n < NAME_MAX_BYTES && name[n]; n++) {
         unsigned char c = (unsigned char)name[n];
         bool plain = c >= 0x80 || isalnum(c) || c == '_' || (c == '.' && n > 0);
         out[n] = plain ? name[n] : '-';

@@ -48,7 +48,7 @@ typedef struct extent { uint64_t begin, end; const char *name; } extent;
 typedef struct shown { char s[72]; } shown;
 static shown show(const char *name) {
     shown out = {0};
-    for (size_t i = 0; name[i] && i < sizeof out.s - 1; i++)
+    for (size_t i = 0; i < sizeof out.s - 1 && name[i]; i++)
         out.s[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7F ? '?' : name[i];
     return out;
 }

@@ -70,9 +70,9 @@ static mu_status build_header(mu_text *h, const mu_st_tensor *t, size_t n, const
         mu_text_printf(h, ":{\"dtype\":\"%s\",\"shape\":[", mu_st_dtype_name(t[i].dtype));
         for (int d = 0; d < t[i].shape.n; d++)
             mu_text_printf(h, "%s%lld", d ? "," : "", (long long)t[i].shape.d[d]);
-        mu_text_printf(h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
-                       (unsigned long long)(at + t[i].size_bytes));
-        at += t[i].size_bytes;
+        uint64_t end = at + t[i].size_bytes;
+        mu_text_printf(h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)end);
+        at = end;
     }
     mu_text_put(h, "}", 1);
     while (!h->failed && h->n % 8) mu_text_put(h, " ", 1);

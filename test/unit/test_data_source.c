@@ -54,7 +54,7 @@ static void test_each_record_once_per_epoch(void **ctx) {
     enum { N = 103, BATCH = 8, EPOCHS = 5 };
     stream t;
     stream_open(&t, numbers(N, ""), opts(BATCH, MU_TRAIN));
-    int seen[EPOCHS][N] = {{0}}, first[EPOCHS];
+    int seen[EPOCHS][N] = {{0}}, first[EPOCHS] = {0};
     int64_t g = 0;
     while (g < N * EPOCHS) {
         const mu_batch *b = next(&t);
