@@ -36,15 +36,17 @@ done
 if command -v clang-tidy >/dev/null; then
     step clang-tidy
     find src -name '*.c' | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build-lint-clang \
-        --warnings-as-errors='*' --checks="$tidy" 2>/dev/null || status=1
+        --header-filter='/src/' --warnings-as-errors='*' --checks="$tidy" 2>/dev/null || status=1
 else
     echo "lint: clang-tidy is not installed (clang-tidy): skipped" >&2
 fi
+# Suppressed: buffers that a kernel fills through the pointers of its argument struct look unwritten.
 if command -v cppcheck >/dev/null; then
     step cppcheck
     cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -j "$jobs" \
-        --suppress=missingIncludeSystem --suppress=uninitMemberVar -Isrc -Iinclude -Ibuild-lint-gcc/gen \
-        -D_GNU_SOURCE -DMU_VERSION='"0"' src || status=1
+        --suppress=legacyUninitvar:src/ops/o_conv_direct.c --suppress=uninitvar:src/ops/o_inner_gemm.c \
+        -Isrc -Iinclude -Itest -Ibuild-lint-gcc/gen -D_GNU_SOURCE -DMU_VERSION='"0"' \
+        -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -DMU_HAVE_PNG=1 -DMU_HAVE_TURBOJPEG=1 src test bench || status=1
 else
     echo "lint: cppcheck is not installed (cppcheck): skipped" >&2
 fi
