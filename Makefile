@@ -63,7 +63,7 @@ reproduce: ## train cifar10_full on exact CIFAR-10 for 40 epochs (20 minutes), d
 distro: ## build and test in a debootstrap of another release (SUITE=trixie, as root)
 	@test/distro/build-in-chroot.sh $(or $(SUITE),trixie)
 
-docs: all ## regenerate docs/jobfile.md from the field tables, and the plots
+docs: all ## regenerate docs/jobfile.md from the field tables
 	@scripts/docs.sh $(BUILD)
 
 install: all ## binary, library, header, pkg-config, man page, completion (PREFIX, DESTDIR)
