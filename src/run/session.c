@@ -97,10 +97,9 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     if (so->check_only) o.share = NULL;
     mu_err own;
     mu_err_clear(&own);
-    size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_net_create(&s->binder, &o, &ph->net, &own);
     if (st == MU_EJOB) { // most problems are in the diags already
-        if (s->job->diags.n_errors == errors_before) mu_diags_add_err(&s->job->diags, &own);
+        if (!s->binder.diags->n_errors) mu_diags_add_err(s->binder.diags, &own);
         return MU_OK;
     }
     if (st != MU_OK) {
@@ -148,6 +147,23 @@ static void bind_algorithm(mu_session *s) {
     else mu_diag_hint(&s->job->diags, g, "`muster help algorithm` lists them.");
 }
 
+// Each phase is built with a list of problems of its own: the builder goes by what *it* found. Joined,
+// a problem that several phases have is listed once.
+static mu_status build_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
+    mu_diags *all = &s->job->diags, own;
+    mu_diags_init(&own, all->arena);
+    s->binder.diags = &own;
+    mu_status st = build_net(s, p, o, err);
+    s->binder.diags = all;
+    for (size_t i = 0; i < own.n; i++) {
+        mu_diag *g = mu_diags_add(all, own.list[i].severity, own.list[i].pos, "%s", own.list[i].msg);
+        g->label = own.list[i].label;
+        g->hint = own.list[i].hint;
+    }
+    if (own.no_memory) mu_diags_no_memory(all);
+    return st;
+}
+
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
     if (o->phases & MU_TRAIN) {
@@ -169,7 +185,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(o->phases & (unsigned)phases[i])) continue;
-        MU_TRY(build_net(s, phases[i], o, err)); // a problem found in several phases is listed once
+        MU_TRY(build_net_apart(s, phases[i], o, err));
     }
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);

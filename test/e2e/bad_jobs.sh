@@ -7,7 +7,7 @@
 #     # suggest: words of the label or hint of the problem above        (optional)
 # One mistake should give one message: jobs with further errors are named and counted, too.
 # Passes when every good job is accepted, every place is right and at least 45 jobs get the right
-# suggestion; with STRICT=1 also every bad job must have its expected errors and no more. MUSTER names the program; without one the test is skipped.
+# suggestion; STRICT=0 lets a bad job have further errors. MUSTER names the program; without one the test is skipped.
 set -u
 cd "$(dirname "$0")/../job" || exit 1
 MUSTER=${MUSTER:-../../build/muster}
@@ -74,4 +74,4 @@ done
 echo "good jobs: $good of $n_good accepted; bad jobs: $placed of $n_bad at the right place," \
      "$suggested of $n_suggest with the right suggestion, $single without further errors"
 [ $good -eq $n_good ] && [ $placed -eq $n_bad ] && [ $suggested -ge 45 ] \
-    && { [ "${STRICT:-0}" != 1 ] || [ $single -eq $n_bad ]; }
+    && { [ "${STRICT:-1}" != 1 ] || [ $single -eq $n_bad ]; }
