@@ -56,7 +56,7 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (600) with clang's libFuzzer (T=regex
 	@JOBS=$(JOBS) T='$(T)' scripts/fuzz.sh $(FUZZ_SECONDS)
 
 reproduce: ## train cifar10_full on exact CIFAR-10 for 40 epochs (20 minutes), draw the curve in docs/img
-	@$(SETUP) demo
+	@$(SETUP) reproduce
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/reproduce.sh $(BUILD)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# build.sh [--target NAME] FOLDER JOBS [cmake arguments] - configures when needed and builds, quietly.
+# build.sh [--target NAME] FOLDER JOBS [cmake arguments] - configures and builds.
 #
-# CMake is run again only when its arguments changed; Ninja reruns it by itself when files come or go.
+# CMake runs each time (a second): a library that was installed since the last time is found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,15 +11,10 @@ if [ "$1" = --target ]; then target=$2; shift 2; fi
 build=$1 jobs=$2
 shift 2
 
-stamp=$build/.configured
-if [ ! -f "$build/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$*" ]; then
-    mkdir -p "$build"
-    if ! cmake -G Ninja -S . -B "$build" "$@" >"$build/configure.log" 2>&1; then
-        cat "$build/configure.log" >&2
-        exit 1
-    fi
-    grep -- '-- optional' "$build/configure.log" >&2 || true
-    printf '%s' "$*" >"$stamp"
+mkdir -p "$build"
+if ! cmake -G Ninja -S . -B "$build" "$@" >"$build/configure.log" 2>&1; then
+    cat "$build/configure.log" >&2
+    exit 1
 fi
-# Ninja's own lines are for people only when something goes wrong.
+grep -- '-- optional' "$build/configure.log" >&2 || true
 exec env NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$jobs" ${QUIET:+--quiet} "$target" >&2

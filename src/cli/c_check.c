@@ -40,7 +40,7 @@ const mu_verb_class mu_verb_check = {
     .help = "check a job file completely, without training",
     .usage = "JOB [options]",
     .example = "muster check lenet.yaml",
-    .about = "Parses the file, opens the data, builds the net for every phase and reports every problem\n"
+    .about = "Parses the file, opens the data, builds the net for every phase and reports every problem "
              "with its line, column and the nearest valid word. Exit code 3 when there are any.",
     .args = {.common = MU_COMMON_SET | MU_COMMON_JSON,
              .min_words = 1,

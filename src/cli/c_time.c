@@ -76,8 +76,8 @@ const mu_verb_class mu_verb_time = {
     .usage = "JOB [options]",
     .example = "muster time lenet.yaml\nmuster time lenet.yaml --batch-size 1",
     .about = "Whole training steps on one resident batch, then layer by layer. The floor of a step is the "
-             "larger of\n"
-             "its arithmetic at the measured peak of a core and of the bytes of weights it has to move.",
+             "larger of its arithmetic at the measured peak of a core and of the bytes of weights it has to "
+             "move.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,
              .min_words = 1,

@@ -106,7 +106,7 @@ static void print_json(const mu_job *job, const mu_run_result *r) {
 }
 
 static void print_summary(const mu_session *s, const mu_run_result *r) {
-    mu_info("%" PRId64 " steps, %.4g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
+    mu_info("%" PRId64 " steps, %.3g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
             r->wall_s, r->samples_per_s, r->why);
     const mu_scores *sc = r->tested ? &r->test : r->validated ? &r->validation : NULL;
     char line[256];
@@ -144,6 +144,10 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_progress_done(&sc.p);
         bool ended = st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED;
         if (ended) print_summary(s, &r);
+        if (ended && st != MU_OK) { // asked for, so not an error
+            mu_info("%s\n%s", err->msg, err->hint);
+            err->msg[0] = '\0';
+        }
         if (ended && a->json) print_json(job, &r);
     }
     mu_cli_close(job, s, err);

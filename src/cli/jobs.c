@@ -28,6 +28,11 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     char path[MU_FS_PATH];
     if (mu_cli_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else snprintf(path, sizeof path, "%s", word);
+    if (access(path, F_OK)) {
+        MU_FAIL(err, MU_EJOB, "no job file or run folder `%s`", word);
+        mu_err_hint(err, "Runs are in `runs/`; `muster init` writes an example job.");
+        return MU_EJOB;
+    }
     mu_err own;
     mu_err_clear(&own);
     *job = NULL;
@@ -76,7 +81,10 @@ mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, 
     }
     int n;
     mu_ckpt_which which = best ? MU_CKPT_BEST : MU_CKPT_NEWEST;
-    return mu_state_load_params(model ? model : word, which, s->params, true, &n, err);
+    mu_status st = mu_state_load_params(model ? model : word, which, s->params, true, &n, err);
+    if (st == MU_ENOTFOUND && best)
+        mu_err_hint(err, "A best checkpoint is marked by evaluations while training; leave out `--best`.");
+    return st;
 }
 
 json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }

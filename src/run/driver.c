@@ -104,7 +104,7 @@ static mu_run_moment moment(const run *r) {
     return (mu_run_moment){.step = r->w.step,
                            .end_steps = (int64_t)r->w.end_steps,
                            .epoch = epoch,
-                           .end_epochs = r->w.end_epochs,
+                           .end_epochs = t->epochs,
                            .loss = r->loss_n ? r->loss_sum / (double)r->loss_n : r->last_loss,
                            .rate = r->w.rate,
                            .samples_per_s = speed,
@@ -489,7 +489,7 @@ static mu_status tell_stopped(const run *r, mu_err *err) {
     if (!r->o->no_files) snprintf(where, sizeof where, "; the checkpoint is %s", r->out->checkpoint);
     MU_FAIL(err, st, "stopped%s after step %lld%s", by_signal ? " by a signal" : "", (long long)r->w.step,
             where);
-    if (by_signal) mu_err_hint(err, "Go on with `--resume %s`.", r->out->run_dir);
+    if (by_signal) mu_err_hint(err, "Go on with `muster train --resume %s`.", r->out->run_dir);
     return st;
 }
 

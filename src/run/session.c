@@ -164,6 +164,26 @@ static mu_status build_net_apart(mu_session *s, mu_phase p, const mu_session_opt
     return st;
 }
 
+// Parameters, gradients and history must fit: said by `check`, not by a failing allocation.
+static void check_memory(mu_session *s) {
+    const mu_net *net = s->train.net ? s->train.net : s->test.net ? s->test.net : s->predict.net;
+    if (!net) return;
+    mu_device_props props;
+    net->device->class->props(net->device, &props);
+    double copies = s->updater ? 2 + s->updater->class->n_slots : 1;
+    double need = 4.0 * copies * (double)net->params->count, have = (double)props.memory_bytes;
+    if (have <= 0 || need <= have) return;
+    const mu_param *largest = net->params->list[0];
+    for (int i = 1; i < net->params->n; i++)
+        if (net->params->list[i]->count > largest->count) largest = net->params->list[i];
+    mu_diag *g =
+        mu_diags_add(&s->job->diags, MU_DIAG_ERROR, largest->pos,
+                     "the net needs %.1f GB for parameters, gradients and history, this machine has %.1f GB",
+                     need * 1e-9, have * 1e-9);
+    mu_diag_hint(&s->job->diags, g, "The largest parameter is `%s` with %zu values.", largest->name,
+                 largest->count);
+}
+
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
     if (o->phases & MU_TRAIN) {
@@ -187,6 +207,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (!(o->phases & (unsigned)phases[i])) continue;
         MU_TRY(build_net_apart(s, phases[i], o, err));
     }
+    check_memory(s);
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);
     if (s->updater && !o->check_only && !o->no_data)

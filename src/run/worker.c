@@ -51,7 +51,7 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
     w->sink = (mu_grad_sink){w, takes, apply_rows};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
     double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
-    w->end_steps = t->steps > 0 ? (double)t->steps : t->epochs * per_epoch;
+    w->end_steps = t->steps > 0 ? (double)t->steps : ceil(t->epochs * per_epoch - 1e-9);
     w->end_epochs = t->steps > 0 ? (double)t->steps / per_epoch : t->epochs;
     for (int i = 0; i < s->params->n; i++) {
         mu_param *p = s->params->list[i];
