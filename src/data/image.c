@@ -45,6 +45,8 @@ static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size,
     mu_status st = make_room(d, image.width, image.height, channels, size, name, err);
     if (st == MU_OK) {
         static const png_color white = {255, 255, 255};
+        image.flags |=
+            PNG_IMAGE_FLAG_16BIT_sRGB; // 16-bit files without gAMA hold the same scale as 8-bit ones
         image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
         if (!png_image_finish_read(&image, &white, d->pixels, 0, NULL))
             st = MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, image.message);

@@ -149,16 +149,14 @@ static mu_status first_row(parse *p, bool *skip) {
 static int64_t store_row(parse *p, row *r) {
     struct csv *s = p->s;
     float *to = s->values + s->n_values;
+    const char *label = NULL; // known only when the row is good: a bad row must not make a class
     for (size_t i = 0; i < p->n_columns; i++) {
         const char *text = column_text(p, i);
-        if ((int64_t)i != s->label_column) {
-            if (!to_float(text, to++)) return (int64_t)i;
-        } else if (!text[0]) {
-            return (int64_t)i;
-        } else if (p->status == MU_OK) {
-            p->status = mu_labels_add(&p->words, text, strlen(text), &r->label, p->err);
-        }
+        if ((int64_t)i == s->label_column) label = text;
+        if (label == text ? !text[0] : !to_float(text, to++)) return (int64_t)i;
     }
+    if (label && p->status == MU_OK)
+        p->status = mu_labels_add(&p->words, label, strlen(label), &r->label, p->err);
     r->first = (int64_t)s->n_values;
     s->n_values = (size_t)(to - s->values);
     return -1;
@@ -190,14 +188,29 @@ static void on_row(int ch, void *ctx) {
 
 static void *csv_grow(void *q, size_t size) { return mu_realloc(q, size, "data/csv"); }
 
+enum { FIELD_MAX = 1 << 16, FIELD_FIRST = 128 };      // bytes; libcsv grows its buffer by the block we set
+
+// A quote that is never closed would take the rest of the file for one field.
+static mu_status check_field(parse *p, struct csv_parser *c) {
+    size_t have = c->entry_size;
+    csv_set_blk_size(c, have > FIELD_FIRST ? have : FIELD_FIRST);
+    if (c->entry_pos <= FIELD_MAX) return MU_OK;
+    MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": a field is longer than %d bytes", p->s->file,
+            p->row_line, FIELD_MAX);
+    mu_err_hint(p->err, "Is a quote not closed there?");
+    return MU_EDATA;
+}
+
 // Line by line, so that rows know their line.
 static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separator) {
     struct csv_parser c;
-    if (csv_init(&c, CSV_APPEND_NULL)) return MU_FAIL(p->err, MU_EBACKEND, "libcsv does not start");
+    if (csv_init(&c, CSV_APPEND_NULL))
+        return MU_FAIL(p->err, MU_EBACKEND, "libcsv does not start");
     csv_set_delim(&c, separator);
     csv_set_realloc_func(&c, csv_grow);
     csv_set_free_func(&c, mu_free);
     const char *at = (const char *)in->mem, *end = at + in->size;
+    if (in->size >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3; // a byte-order mark is no text
     for (p->line = 1; at < end && p->status == MU_OK; p->line++) {
         const char *nl = memchr(at, '\n', (size_t)(end - at));
         size_t n = nl ? (size_t)(nl - at) + 1 : (size_t)(end - at);
@@ -207,9 +220,14 @@ static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separat
                             : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s", p->s->file, p->line,
                                       csv_strerror(csv_error(&c)));
         at += n;
+        if (p->status == MU_OK) p->status = check_field(p, &c);
     }
-    if (p->status == MU_OK && csv_fini(&c, on_field, on_row, p) && p->status == MU_OK)
-        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` ends inside a row", p->s->file);
+    csv_set_opts(&c, CSV_APPEND_NULL | CSV_STRICT | CSV_STRICT_FINI); // an open quote at the end is refused
+    if (p->status == MU_OK && csv_fini(&c, on_field, on_row, p) && p->status == MU_OK) {
+        p->status =
+            MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": the row never ends", p->s->file, p->row_line);
+        mu_err_hint(p->err, "Is a quote not closed there?");
+    }
     csv_free(&c);
     return p->status;
 }

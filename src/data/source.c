@@ -96,6 +96,13 @@ static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_er
 
 // ---- filling a batch ----
 
+static mu_status no_answer(const mu_source *s, int64_t sample, mu_err *err) {
+    MU_FAIL_AT(err, MU_EDATA, s->spec.pos, "record %" PRId64 " is bad: there is nothing to predict from",
+               sample);
+    mu_err_hint(err, "The warning above says what is wrong with it; repair it or take it out.");
+    return MU_EDATA;
+}
+
 static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end,
                             mu_err *err) {
     int64_t first = start + s->o.first_row, n = s->rows;
@@ -105,17 +112,23 @@ static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_th
         if (s->n_records - first < n) n = s->n_records > first ? s->n_records - first : 0;
     }
     if (*end) return MU_OK;
+    int64_t rows = 0;
     for (int64_t i = 0; i < n; i++) {
         if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
         mu_record rec = {{0}};
-        MU_TRY(read_sample(s, first + i, &rec, err));
+        bool ok = true;
+        if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, first + i, &rec, err));
+        else MU_TRY(try_record(s, first + i, &rec, &ok, err));
+        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, first + i, err);
+        if (!ok) continue; // an evaluation counts what it has seen, nothing twice
         for (int f = 0; f < s->reader->n_fields; f++) {
             size_t row = (size_t)mu_shape_count(&s->field[f].shape);
-            mu_transform_apply(&s->transform[f], rec.field[f], first + i, b->field[f].f + (size_t)i * row);
+            mu_transform_apply(&s->transform[f], rec.field[f], first + i, b->field[f].f + (size_t)rows * row);
         }
+        rows++;
     }
     b->first = first;
-    b->n = n;
+    b->n = rows;
     return MU_OK;
 }
 

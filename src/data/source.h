@@ -6,8 +6,9 @@
 // used exactly once per epoch and no batch is short. Evaluation reads records 0..n-1 in order once;
 // its last batch may be short (batch->n < batch size).
 //
-// A bad record is counted, named in the log and replaced by the next good record in the same
-// permutation; more than max_bad of them stop the run with MU_EDATA.
+// A bad record is counted and named in the log. In training it is replaced by the next good record in
+// the same permutation, in evaluation it is left out of its batch, in prediction it is an error; more than
+// max_bad of them stop the run with MU_EDATA.
 //
 // Transformation of image fields: crop (random in training, centre otherwise), minus mean (of the
 // pixel's place before cropping, or per channel), times scale, mirror (random, training only). Other

@@ -36,7 +36,7 @@ void mu_inner_add_dsrc(const mu_inner_desc *d, const mu_op_args *a, int64_t row0
     const float *w = a->weight + row0 * d->i;
     int64_t ld = mu_inner_padded(d->i), ldw = d->i, wide = width * vecs,
             tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
-    if (row0 + rows == d->o) {
+    if ((d->o - row0 - rows) * d->i < MU_TILE_WIDTH) { // a vector could reach past the last row
         pad_rows(copy, ld, w, rows, d->i);
         w = copy;
         ldw = ld;

@@ -150,8 +150,12 @@ static void unpack_weight(const direct *v, const mu_conv_desc *c, const float *d
 }
 
 // Rows and columns of the image that lie inside the buffer, from (0, 0) of the image.
-static int64_t kept_rows(const direct *v, const mu_conv_desc *c) { return min64(c->h, v->ph - c->pad_h); }
-static int64_t kept_cols(const direct *v, const mu_conv_desc *c) { return min64(c->w, v->pw - c->pad_w); }
+static int64_t kept_rows(const direct *v, const mu_conv_desc *c) {
+    return max64(0, min64(c->h, v->ph - c->pad_h));
+}
+static int64_t kept_cols(const direct *v, const mu_conv_desc *c) {
+    return max64(0, min64(c->w, v->pw - c->pad_w));
+}
 
 static void image_in(const direct *v, const mu_conv_desc *c, const float *src, float *buffer) {
     size_t bytes = (size_t)(kept_cols(v, c) * c->c) * sizeof(float);
@@ -177,11 +181,11 @@ static const float *window(const direct *v, const mu_conv_desc *c, const float *
 // One tile of pixels for one block of outputs. The unused lanes of the last block spill into the next
 // pixel, which is written later: blocks go from last to first, pixels and images from first to last. Only
 // the very last tile of the tensor (`end`) has nothing behind it and goes through a buffer.
-static void forward_tile(const direct *v, const mu_conv_desc *c, mu_tile_dot *t, int b, int rows, bool end,
-                         float *dst) {
+static void forward_tile(const direct *v, const mu_conv_desc *c, mu_tile_dot *t, int b, int rows,
+                         const float *limit, float *dst) {
     int64_t wide = block_width(&v->out, b), valid = min64(wide, c->o - v->out.at[b]);
     float edge[MU_TILE_ROWS * MU_TILE_VECS * MU_TILE_WIDTH];
-    end = end && valid < wide;
+    bool end = (rows - 1) * c->o + wide > limit - dst;
     for (int m = 0; m < rows; m++) t->c[m] = end ? edge + m * wide : dst + m * c->o;
     mu_tile_run_dot(t, v->out.width, rows, v->out.vecs[b]);
     for (int m = 0; end && m < rows; m++)
@@ -189,7 +193,7 @@ static void forward_tile(const direct *v, const mu_conv_desc *c, mu_tile_dot *t,
 }
 
 static void forward_image(const direct *v, const mu_conv_desc *c, const float *image, const float *pack,
-                          const float *bias, bool last, float *dst) {
+                          const float *bias, const float *limit, float *dst) {
     int64_t taps = c->kh * v->kwc;
     mu_tile_dot t = {.a_seg = c->dil_h * v->pw * c->c, .n_seg = c->kh, .seg = v->kwc};
     for (int b = v->out.n_blocks - 1; b >= 0; b--) {
@@ -204,7 +208,7 @@ static void forward_image(const direct *v, const mu_conv_desc *c, const float *i
                 if (++x == c->ow) x = 0, y++;
             }
             p += rows;
-            forward_tile(v, c, &t, b, rows, last && p == v->pixels, dst + (p - rows) * c->o + v->out.at[b]);
+            forward_tile(v, c, &t, b, rows, limit, dst + (p - rows) * c->o + v->out.at[b]);
         }
     }
 }
@@ -220,7 +224,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     for (int64_t n = 0; n < c->n; n++) {
         const float *image = a->src + n * c->h * c->w * c->c;
         if (!v->exact) image_in(v, c, image, buffer), image = buffer;
-        forward_image(v, c, image, s + v->at_pack, bias, n + 1 == c->n, a->dst + n * v->pixels * c->o);
+        forward_image(v, c, image, s + v->at_pack, bias, a->dst + c->n * v->pixels * c->o,
+                      a->dst + n * v->pixels * c->o);
     }
     return MU_OK;
 }
@@ -316,12 +321,13 @@ static void bias_gradient(const direct *v, const mu_conv_desc *c, const images *
 static images group_at(const direct *v, const mu_conv_desc *c, const mu_op_args *a, int64_t n) {
     float *s = a->scratch, *buffer = s + v->at_image, *tail = s + v->at_tail;
     images g = {a->src + n * c->h * c->w * c->c, a->ddst + n * v->pixels * c->o, min64(v->group, c->n - n)};
-    bool last = n + g.n == c->n;
-    if (!v->exact || last) {
+    int64_t behind = c->n - n - g.n; // images
+    if (!v->exact || behind * c->h * c->w * c->c < MU_TILE_WIDTH) {
         for (int64_t k = 0; k < g.n; k++) image_in(v, c, g.x + k * c->h * c->w * c->c, buffer + k * v->image);
         g.x = buffer;
     }
-    if (last) g.dy = memcpy(tail, g.dy, (size_t)(g.n * v->pixels * c->o) * sizeof(float));
+    if (behind * v->pixels * c->o < MU_TILE_WIDTH)
+        g.dy = memcpy(tail, g.dy, (size_t)(g.n * v->pixels * c->o) * sizeof(float));
     return g;
 }
 

@@ -129,7 +129,12 @@ static mu_status compare(const mu_digest *want, const mu_digest *got, const char
 mu_status mu_digest_verify(const mu_digest *d, const char *path, mu_err *err) {
     mu_status status;
     mu_digest got = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO in its place must not hang the load
+    struct stat info;
+    if (fd >= 0 && (fstat(fd, &info) || !S_ISREG(info.st_mode))) {
+        close(fd);
+        return MU_FAIL(err, MU_EMODEL, "`%s` is not a regular file", path);
+    }
     if (fd < 0) {
         mu_status lost = errno == ENOENT ? MU_EMODEL : MU_EIO;
         return MU_FAIL(err, lost, "cannot open `%s`: %s", path, strerror(errno));

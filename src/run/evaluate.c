@@ -60,6 +60,7 @@ static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
         const mu_batch *batch;
         MU_TRY(mu_source_next(p->source, &batch, err));
         if (!batch) break;
+        if (!batch->n) continue; // all of its records were bad
         mu_net_set_input(p->net, batch->field, mu_source_n_fields(p->source));
         mu_step s = {.phase = phase, .first_sample = batch->first, .rows = batch->n, .global_rows = batch->n};
         MU_TRY(mu_net_forward(p->net, &s, err));

@@ -113,7 +113,7 @@ static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
         if (!isfinite(own))
             return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld",
                               p->name, (long long)w->step);
-        sum += own;
+        if (p->lr_mult > 0) sum += own; // frozen parameters take no part in the norm, as in PyTorch
     }
     int64_t n = w->session->job->train.accumulate;
     *scale = 1.0f / (float)n;

@@ -325,6 +325,22 @@ static void test_csv_damage(void **ctx) {
     open_fails(csv_of("a\nb\n", ""), MU_EDATA, "no feature columns");
     open_fails(csv_of("1,2\n", ", separator: '::'"), MU_EJOB, "`separator`");
     open_fails(csv_of("1,2,3\n", ", shape: [1, 3, 1]"), MU_EJOB, "`shape`");
+    open_fails(csv_of("1,2,0\n1,\"2,0\n1,2,1\n1,3,1\n", ""), MU_EDATA, "line 2: the row never ends");
+    static char text[200000] = "1,2,0\n3,\"";
+    memset(text + strlen(text), 'x', 150000);
+    open_fails(csv_of(text, ""), MU_EDATA, "a field is longer than");
+    // a bad row makes no class, a byte-order mark is no text
+    assert_ok(reader_open(&b,
+                          csv_of("\xef\xbb\xbf"
+                                 "0,1,2\n1,1,2\nbroken,row,x\n2,1,2\n",
+                                 ", label: '0'"),
+                          &r, &err),
+              &err);
+    assert_int_equal(r->n_records, 4);
+    assert_int_equal(r->field[1].n_classes, 3);
+    read_fails(r, 2, "line 3");
+    mu_reader_close(r);
+    block_fini(&b);
 }
 
 // ---- images ----

@@ -36,8 +36,12 @@ static const shape_case cases[] = {
     {"tall dilation", {2, 3, 14, 9, 7, 10, 7, 3, 3, 1, 1, 0, 0, 2, 1, 1, true, true}},
     {"uncovered edge", {3, 5, 10, 11, 9, 4, 4, 3, 3, 2, 3, 0, 1, 1, 1, 1, true, true}},
     {"strided 3x3",   {2, 16, 15, 15, 32, 8, 8, 3, 3, 2, 2, 1, 1, 1, 1, 1, true, true}},
+    {"one filter, one pixel", {32, 3, 4, 4, 1, 1, 1, 4, 4, 1, 1, 0, 0, 1, 1, 1, true, true}},
+    {"three filters, one pixel", {33, 2, 3, 3, 3, 1, 1, 3, 3, 1, 1, 0, 0, 1, 1, 1, true, true}},
+    {"seven filters", {5, 3, 4, 5, 7, 2, 2, 3, 4, 1, 1, 0, 0, 1, 1, 1, true, true}},
+    {"many tiny images", {257, 3, 2, 1, 3, 1, 1, 1, 1, 16, 2, 1, 0, 1, 1, 1, true, true}},
+    {"padding out of reach", {2, 3, 4, 4, 5, 4, 1, 1, 3, 1, 16, 0, 4, 1, 1, 1, true, true}},
 };
-
 
 enum { SRC, WEIGHT, BIAS, DST, DDST, N_IN, DSRC = N_IN, DWEIGHT, DBIAS, N_TENSORS };
 
@@ -48,6 +52,8 @@ typedef struct tensors {                // of one convolution
 } tensors;
 
 static const uint64_t seed = 20240611;
+enum { GUARD = 64 };                    // floats behind each tensor that nobody may write
+#define GUARD_VALUE 12345.0f
 
 static void tensors_init(tensors *t, const mu_conv_desc *c) {
     static const char *const names[] = {"src", "weight", "bias", "dst", "ddst", "dsrc", "dweight", "dbias"};
@@ -56,12 +62,20 @@ static void tensors_init(tensors *t, const mu_conv_desc *c) {
     size_t n[N_TENSORS] = {src, weight, bias, dst, dst, src, weight, bias};
     for (int i = 0; i < N_TENSORS; i++) {
         t->n[i] = n[i];
-        t->v[i] = mu_alloc_array(n[i], sizeof(float), "test");
+        t->v[i] = mu_alloc_array(n[i] + GUARD, sizeof(float), "test");
         t->want[i] = mu_alloc_array(n[i], sizeof(double), "test");
         t->size[i] = mu_alloc_array(n[i], sizeof(double), "test");
         assert_true(t->v[i] && t->want[i] && t->size[i]);
         mu_rng_fill_gaussian(mu_rng_key_make(seed, names[i]), 0, 0, t->v[i], n[i]);
+        for (size_t k = 0; k < GUARD; k++) t->v[i][n[i] + k] = GUARD_VALUE;
     }
+}
+
+static void check_guards(const tensors *t, const char *who, const char *name) {
+    for (int i = 0; i < N_TENSORS; i++)
+        for (size_t k = 0; k < GUARD; k++)
+            if (!(t->v[i][t->n[i] + k] == GUARD_VALUE))
+                fail_msg("%s: %s: tensor %d written %zu behind its end", who, name, i, k);
 }
 
 static void tensors_fini(tensors *t) {
@@ -162,6 +176,7 @@ static void run_case(const mu_op_class *class, const shape_case *k, tensors *t) 
         if (k->d.need_dsrc) check(t, DSRC, 1, class->name, k->name, "dsrc");
     }
     assert_int_equal(mu_alloc_get_stats().n_calls, before);
+    check_guards(t, class->name, k->name);
     mu_free(a.keep);
     mu_free(a.scratch);
     mu_op_destroy(op);
