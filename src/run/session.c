@@ -216,6 +216,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
 }
 
 mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err) {
+    MU_TRY(mu_device_check_build(err)); // a program built for another processor says so instead of SIGILL
     mu_session *s = mu_alloc(sizeof *s, "session");
     if (!s) return MU_FAIL_NOMEM(err, "the session");
     s->job = job;
