@@ -53,7 +53,14 @@ typedef struct mu_step {                // what forward and backward know about 
     // Takes blocks of rows of a finished weight gradient at once (fused update); NULL = gradients are left
     // in the params. Only asked for parameters for which `takes` answers true.
     const struct mu_grad_sink *sink;
+    const struct mu_step_hooks *hooks;  // told about every layer; NULL = nobody listens
 } mu_step;
+
+typedef struct mu_step_hooks {          // entries may be NULL
+    void  *ctx;
+    void (*before_forward)(void *ctx, struct mu_layer *l);      // its weights are about to be read
+    void (*after_backward)(void *ctx, struct mu_layer *l);      // its parameters' gradients are complete
+} mu_step_hooks;
 
 typedef struct mu_grad_sink {
     void  *ctx;

@@ -113,6 +113,7 @@ void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
     for (int i = 1; i < net->n_layers; i++) {
         mu_layer *l = net->layer[i];
+        if (s->hooks && s->hooks->before_forward) s->hooks->before_forward(s->hooks->ctx, l);
         mu_status st = l->class->forward(l, s, err);
         if (MU_UNLIKELY(st != MU_OK)) {
             mu_err_note(err, "in the forward pass of layer `%s`", l->name);
@@ -132,6 +133,7 @@ mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
             mu_err_note(err, "in the backward pass of layer `%s`", l->name);
             return st;
         }
+        if (s->hooks && s->hooks->after_backward) s->hooks->after_backward(s->hooks->ctx, l);
     }
     return MU_OK;
 }

@@ -69,6 +69,12 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
                            float scale, double rate, int64_t step);
 
+// The update by several gradients at once, g = sum of weight[j] * grad[j], on the floats [begin, end) of the
+// parameter: whole rows, or a part of one row. Forms may differ. Same result for every way of cutting.
+void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
+                          float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
+                          const float *weight, size_t begin, size_t end, double rate, int64_t step);
+
 // Sum of squares of a gradient in any form (for norm clipping and reports); not finite if any element is.
 double mu_grad_sum_squares(const mu_param *p, const mu_grad *g);
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// group.h - the shared memory of a run: one region, this picture.
+//
+//   +------------------+ 0
+//   | mu_group_head    |  sizes, offsets, the state of the run, bells, the clock as one atomic word
+//   +------------------+
+//   | lock, core x 2   |  the protocol core twice: changes are made in the spare one and switched over, so
+//   |                  |  whoever dies inside leaves the last good state
+//   +------------------+
+//   | learner x lambda |  pid, incarnation, pulse, times, counters, staleness histogram
+//   +------------------+
+//   | executor x E     |  server threads or learners: the slice in hand and its undo piece
+//   +------------------+
+//   | update           |  the update in progress: slices claimed and done, version of each slice
+//   +------------------+
+//   | judge            |  request to and answer from the statistics process
+//   +------------------+  page
+//   | weights          |  one copy, changed in place
+//   | history x slots  |
+//   +------------------+
+//   | snapshot         |  weights and history of one moment, for evaluation and checkpoints
+//   +------------------+
+//   | slots            |  lambda x 2 gradients (message.h): the queues; a slot is the gradient itself
+//   +------------------+
+//
+// Who writes what: a learner its own row and its slots; the holder of the lock the core; an executor the
+// slices it has claimed; the parent the head. Nothing else is written by two sides.
+#ifndef MU_PS_GROUP_H
+#define MU_PS_GROUP_H
+
+#include "comm/lock.h"
+#include "comm/region.h"
+#include "comm/wait.h"
+#include "ps/message.h"
+#include "ps/protocol.h"
+#include "ps/slices.h"
+
+#include <stdatomic.h>
+
+enum { MU_STALENESS_BINS = 128 };       // the last bin holds everything beyond
+
+typedef enum mu_run_state { MU_RUN_STARTING, MU_RUN_TRAINING, MU_RUN_ENDING, MU_RUN_ENDED } mu_run_state;
+
+typedef struct mu_group_learner {       // one row of the table; written by its learner except pid and lost
+    _Alignas(64) _Atomic int32_t pid;   // 0 = none; by the parent
+    _Atomic uint32_t incarnation;
+    _Atomic uint64_t pulse;             // counts layers passed: the sign of life
+    _Atomic int64_t  pulse_ns;          // clock of the last step's beginning
+    _Atomic int32_t  doing;             // mu_doing
+    _Atomic int64_t  samples, gradients;        // done by all incarnations
+    _Atomic int64_t  compute_ns, wait_ns, data_ns;      // all incarnations
+    _Atomic int64_t  version;           // of the weights it computes on
+    _Atomic int32_t  losses;            // times it was lost; by the parent
+    _Atomic int64_t  first_pulse_ns;    // first sign of life of this incarnation; 0 = none yet
+    _Atomic double   loss, accuracy;    // of its last gradient
+    _Atomic double   loss_sum, accuracy_sum;    // over gradients, for the parent's means
+    _Atomic int64_t  loss_n;
+    _Atomic int64_t  n_stale, stale_sum, stale_max;     // staleness of its applied gradients; by the applier
+    _Atomic int64_t  stale_hist[MU_STALENESS_BINS];
+    _Atomic int32_t  slow_us;           // `chaos`: sleep this long in each step
+    _Atomic int32_t  failed;            // mu_status it ended with; error below is valid
+    mu_err           error;
+} mu_group_learner;
+
+typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING_COMPUTE, MU_DOING_APPLY } mu_doing;
+
+typedef struct mu_executor {            // who applies: learner i beside, or server thread i
+    _Alignas(64) _Atomic int32_t slice; // claimed, -1 = none
+    mu_undo  undo;
+} mu_executor;
+
+typedef struct mu_group_update {        // the update in progress
+    _Atomic int64_t  number;            // version it makes; 0 = none yet
+    _Atomic int32_t  open;              // executors may claim
+    int32_t          n_parts;
+    double           rate;
+    int64_t          rule_step;
+    _Atomic int32_t  n_done;
+    // after it: mu_group_slice[n_slices]
+} mu_group_update;
+
+typedef struct mu_group_slice {
+    _Alignas(64) _Atomic int64_t claim; // number * 4096 + executor + 1 while claimed; -number when free for it
+    _Atomic int64_t  version;           // of the weights in this slice
+    _Atomic size_t   done;              // floats finished
+} mu_group_slice;
+
+typedef enum mu_judge_task { MU_JUDGE_NONE, MU_JUDGE_EVALUATE = 1, MU_JUDGE_SAVE = 2, MU_JUDGE_FINAL = 4 } mu_judge_task;
+
+typedef struct mu_group_head {
+    char     magic[8];                  // "MUSTER1"
+    uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
+    int32_t  n_learners, n_executors, n_params, n_slots_per_learner, n_history, n_slices;
+    uint64_t count;                     // floats per block
+    uint64_t slot_bytes;
+    uint64_t at_lock, at_core, core_bytes, at_learners, at_executors, at_update, at_slices, at_rw;
+    uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
+    char     run_id[64], job_name[104], protocol[32];
+    char     run_dir[512];
+    int64_t  rows, global_batch, n_records;
+    int64_t  end_steps;                 // planned, 0 = open
+    double   end_epochs;
+    double   rate_factor;
+    int64_t  start_ns;
+    mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
+
+    _Atomic int32_t  state;             // mu_run_state
+    _Atomic int32_t  stop_asked;        // `muster stop`: not 0 = save and end
+    _Atomic int32_t  server_pid, judge_pid, parent_pid;
+    _Atomic int32_t  core_at;           // which of the two cores is the good one
+    _Atomic int64_t  version;           // the clock, for everybody without the lock
+    _Atomic int64_t  samples;           // applied
+    _Atomic double   rate;              // of the last update
+    _Atomic int64_t  server_losses, torn_updates;
+    _Atomic int64_t  apply_ns;          // spent applying, all executors
+    _Atomic int64_t  lock_repairs;      // times somebody died holding the lock
+    _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
+    mu_bell  work;                      // a gradient was pushed: servers look
+    mu_bell  turn;                      // the clock ticked or slots became free: learners look
+    mu_bell  parent;                    // something for the watchdog
+} mu_group_head;
+
+typedef struct mu_group {               // a process's view; pointers into its mapping
+    mu_region         region;
+    mu_group_head    *head;
+    mu_lock          *lock;
+    mu_rwlock        *rw;
+    mu_group_learner *learner;
+    mu_executor      *executor;
+    mu_group_update  *update;
+    mu_group_slice   *slice;
+    float            *weights, *history[MU_MAX_SLOTS];
+    float            *snapshot, *snapshot_history[MU_MAX_SLOTS];
+    char             *slots;
+    // in the run's own processes only
+    const mu_updater     *updater;
+    mu_params            *params;       // value and slot[] point into the region
+    mu_message_plan       message;
+    mu_slice_list         slices;
+    const mu_cluster_plan *plan;
+} mu_group;
+
+typedef struct mu_group_opts {
+    const char *run_id, *job_name, *run_dir;
+    const mu_cluster_plan *plan;
+    const mu_core_config  *core;
+    mu_params        *params;           // moved into the region by create
+    const mu_updater *updater;
+    int64_t           n_records, end_steps;
+    double            end_epochs;
+} mu_group_opts;
+
+// Creates the region, moves the parameter set's values and history into it (params point there from now
+// on) and initialises the core. On failure the parameters are untouched.
+MU_MUST_CHECK mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err);
+// Attaches to a running job's region, for `status`, `top`, `stop` and `chaos`: only the region's own parts.
+MU_MUST_CHECK mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err);
+void mu_group_close(mu_group *g);       // moves nothing back: see mu_group_release
+// Copies weights and history back into memory of the parameter set's own, then closes.
+MU_MUST_CHECK mu_status mu_group_release(mu_group *g, mu_err *err);
+
+static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
+    return g->slots + ((size_t)learner * MU_CORE_SLOTS + (size_t)slot) * g->head->slot_bytes;
+}
+
+// ---- the core, crash-safe ----
+// Takes the lock and hands out the spare core holding a copy of the good one; commit switches them, cancel
+// does not. NULL after timeout: somebody holds the lock too long (the watchdog will kill a hung holder).
+mu_core       *mu_group_begin(mu_group *g);
+void           mu_group_commit(mu_group *g);
+void           mu_group_cancel(mu_group *g);
+const mu_core *mu_group_peek(const mu_group *g);        // the good one as it is now; may change while read
+
+#endif

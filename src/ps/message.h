@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// message.h - a gradient as it lies in a queue slot: every parameter in its cheapest form.
+//
+// The plan is made once from the parameters and the batch, so a slot has a fixed size and every
+// parameter a fixed place in it:
+//     dense     count floats
+//     factors   x (batch, cols), dy (batch, rows)     when that is less than half of dense
+//     rows      ids and rows                          embeddings
+//     stat      count floats: the new running statistics, averaged instead of applied
+// Each part begins with a small head that says the form and size it really has this time.
+#ifndef MU_PS_MESSAGE_H
+#define MU_PS_MESSAGE_H
+
+#include "net/params.h"
+
+typedef struct mu_message_part {
+    size_t  offset, bytes;      // in the slot, multiples of 64
+    bool    factors;            // room for factors, not for dense
+    int64_t max_batch, max_rows;
+} mu_message_part;
+
+typedef struct mu_message_plan {
+    int              n;         // parameters, in the order of the parameter set
+    mu_message_part *part;
+    size_t           bytes;     // of a slot
+} mu_message_plan;
+
+// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the plan has room
+// for. Owned: mu_message_plan_fini.
+MU_MUST_CHECK mu_status mu_message_plan_make(const mu_params *ps, int64_t rows, mu_message_plan *out,
+                                             mu_err *err);
+void mu_message_plan_fini(mu_message_plan *plan);
+
+// Copies parameter i's gradient (or statistics) of this step into the slot, past the caches.
+void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_param *p);
+// A view of it. Form NONE when the step produced none. Never points outside the slot whatever the heads say.
+mu_grad mu_message_get(const mu_message_plan *plan, const char *slot, int i, const mu_param *p);
+
+#endif

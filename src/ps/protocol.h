@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// protocol.h - synchronisation protocols (p_<name>.c) and the section `cluster:`.
+//
+// A protocol answers two questions of the core; everything else (queues, fences, leases, the ledger) is
+// the same for all of them.
+#ifndef MU_PS_PROTOCOL_H
+#define MU_PS_PROTOCOL_H
+
+#include "job/bind.h"
+#include "ps/core.h"
+
+typedef struct mu_protocol_class {
+    MU_PLUGIN_HEAD;
+    bool synchronous;           // every update takes one gradient of each learner; leases follow the step
+    bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
+    // May this learner begin a gradient now? A free queue slot is assured.
+    bool (*may_begin)(const mu_core *c, const mu_core_learner *l);
+    // How many of the waiting gradients, oldest first, make an update now; 0 = wait.
+    int  (*take)(const mu_core *c, int waiting);
+    // n of this protocol with `learners`: the expected mean staleness. state: the bound fields.
+    double (*expected_staleness)(const void *state, int learners);
+    void (*configure)(const void *state, mu_core_config *out);  // (optional) splits, bound
+} mu_protocol_class;
+
+extern const mu_registry mu_protocols;
+const mu_protocol_class *mu_protocol_at(int index);
+int mu_protocol_index(const char *name);        // -1 if unknown
+
+typedef enum mu_server_place { MU_SERVER_AUTO, MU_SERVER_BESIDE, MU_SERVER_PROCESS } mu_server_place;
+typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
+
+typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
+    const char  *learners;              // a number, or auto = one per core
+    mu_class_ref protocol;
+    int64_t      batch;                 // mu; 0 = train.batch / learners
+    int          server;                // mu_server_place
+    int64_t      server_threads;
+    int          weights;               // mu_weights_mode
+    bool         locks;                 // learners copy weights and the server writes them under a read-write lock
+    int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
+    mu_interval  warm_start;            // hardsync for this long first; never = no
+    double       hang_timeout;          // seconds without a sign of life
+    int64_t      max_losses;            // learners lost in a row without one finished gradient: then give up
+    bool         pin;
+} mu_cluster_opts;
+
+extern const mu_field mu_cluster_fields[];
+
+// What a run will do, decided once from the job, the machine and the data; printed at start.
+typedef struct mu_cluster_plan {
+    int      learners;                  // lambda
+    const mu_protocol_class *protocol;
+    int64_t  rows;                      // mu
+    int64_t  global_batch;              // mu * lambda
+    int64_t  reference_batch;           // B: train.batch as the job file has it
+    mu_server_place server;
+    int      server_threads;            // 0 beside
+    mu_weights_mode weights;
+    bool     locks, pin;
+    mu_rate_rule rate_rule;
+    double   expected_staleness;
+    double   rate_factor;               // on the schedule's rate: hardsync sqrt(mu*lambda/B), else 1
+    int64_t  warm_versions;
+    double   hang_timeout;
+    int64_t  max_losses;
+    int32_t  splits, bound;             // by the protocol
+} mu_cluster_plan;
+
+// Problems go to the diags; NULL when there were any. node may be NULL: one learner.
+mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
+// n_records: of the training data, for warm_start in epochs. Problems (batch smaller than learners, ...) are
+// reported at the places of the keys: MU_EJOB.
+mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, int64_t train_batch,
+                               int64_t n_records, int cores, mu_cluster_plan *out, mu_err *err);
+// "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, server beside"
+void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size);
+
+#endif

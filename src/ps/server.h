@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// server.h - applying: from accepted gradients to new weights.
+//
+// Whoever serves calls mu_server_turn in a loop: the threads of a server process, or learners that have
+// nothing else to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
+// progress, and commits it when the last slice is done. Any number of executors may take turns at once; every
+// slice is applied once whoever dies.
+#ifndef MU_PS_SERVER_H
+#define MU_PS_SERVER_H
+
+#include "ps/group.h"
+
+typedef enum mu_turn { MU_TURN_IDLE, MU_TURN_WORKED } mu_turn;
+
+// rate_at: the rate of an update that begins after `samples` (schedule; asked once per update).
+typedef struct mu_server {
+    mu_group *group;
+    int       executor;                 // row of the executor table
+    double  (*rate_at)(void *ctx, int64_t version, int64_t samples);
+    void     *ctx;
+    mu_grad  *grads;                    // (learners) scratch, owned
+    const mu_grad **grad_of;
+} mu_server;
+
+MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
+                                       double (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err);
+void    mu_server_fini(mu_server *s);
+mu_turn mu_server_turn(mu_server *s);
+// After an executor's process was reaped: puts its half-written piece back and frees its slice for others.
+void    mu_server_repair(mu_group *g, int executor);
+// Copies weights and history into the snapshot at a moment when no update is in progress.
+MU_MUST_CHECK mu_status mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples, mu_err *err);
+
+#endif

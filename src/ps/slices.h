@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// slices.h - the parameter block cut into slices, and one update applied to one slice.
+//
+// A slice is some rows of one parameter, about SLICE floats, so that several executors (server threads, or
+// the learners beside whom the server runs) share an update and each layer's weights are ready early.
+// Cutting depends on nothing but the parameters.
+//
+// An executor that is killed inside a slice leaves it half done. So it works in pieces and keeps, in
+// shared memory, what a piece was before (mu_undo): whoever repairs puts the piece back, and the slice
+// goes on from the last finished piece as if nothing had happened. Exactly once, element by element.
+#ifndef MU_PS_SLICES_H
+#define MU_PS_SLICES_H
+
+#include "net/params.h"
+#include "updater/updater.h"
+
+#include <stdatomic.h>
+
+typedef struct mu_slice_range {
+    int32_t param;              // index in the parameter set
+    size_t  begin, end;         // floats within the parameter: whole rows, or a part of one row
+} mu_slice_range;
+
+typedef struct mu_slice_list { int n; mu_slice_range *range; } mu_slice_list;
+
+MU_MUST_CHECK mu_status mu_slices_make(const mu_params *ps, mu_slice_list *out, mu_err *err);
+void mu_slices_fini(mu_slice_list *l);
+
+enum { MU_UNDO_FLOATS = 4096 };         // floats of a piece
+
+typedef struct mu_undo {                // one for each executor, in shared memory
+    _Atomic uint32_t valid;             // the piece below is being written
+    int32_t  param;
+    size_t   begin, n;                  // floats within the parameter
+    int      n_blocks;                  // weights and histories
+    _Alignas(64) float was[1 + MU_MAX_SLOTS][MU_UNDO_FLOATS];
+} mu_undo;
+
+typedef struct mu_apply {               // one update, the same for all slices
+    const mu_updater *updater;
+    const mu_params  *params;           // value and slot[] are the blocks to change
+    int               n;                // gradients
+    const mu_grad  *(*grad)(void *ctx, int j, int param);       // gradient j of a parameter
+    void             *ctx;
+    const float      *weight;           // of each gradient
+    double            rate;
+    int64_t           step;             // the rule's counter
+} mu_apply;
+
+// Applies the update to a slice from float *done on; *done is advanced after each piece (release). undo may
+// be NULL: faster, a kill inside leaves a torn piece. Statistics become the mean of the gradients' values.
+void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
+// Puts a piece back that was being written. True if there was one.
+bool mu_undo_restore(mu_undo *undo, const mu_params *ps);
+
+#endif
