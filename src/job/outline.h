@@ -6,7 +6,7 @@
 #include "job/job.h"
 
 // Checks which sections there are and of which kind, binds the options of training, and fills
-// job->data, net and updater. Problems go to the job's diags.
+// job->data, net, updater and cluster. Problems go to the job's diags.
 void mu_outline_bind(mu_job *job);
 
 #endif

@@ -85,8 +85,7 @@ static void test_options(void **unused) {
     assert_int_equal(job->test.every.unit, MU_EVERY_EPOCH);
     assert_int_equal(job->log.every.unit, MU_EVERY_STEP);
     assert_true(job->log.every.n == 100);
-    assert_string_equal(job->cluster.learners, "auto");
-    assert_string_equal(job->cluster.protocol, "hardsync");
+    assert_null(job->cluster);
     assert_int_equal(job->net->n, 3);
     assert_string_equal(mu_node_text(mu_node_find(job->net->item[1], "type")), "inner_product");
     assert_string_equal(mu_node_text(mu_node_find(job->updater, "type")), "sgd");
@@ -122,9 +121,6 @@ static void test_outline_problems(void **unused) {
     expect_problem(DATA NET "train: {epochs: ten}\n", 3, 17, "must be a number, found `ten`", NULL);
     expect_problem(DATA NET "train:\n  epochs:\n", 4, 3, "`epochs` in `train` has no value", "a number");
     expect_problem(DATA NET TRAIN "name: a/b\n", 4, 7, "folder name", "letters");
-    expect_problem(DATA NET TRAIN "cluster: {learners: lots}\n", 4, 21, "`learners` in `cluster`", NULL);
-    expect_problem(DATA NET TRAIN "cluster: {learners: 4}\n", 4, 21, "one learner", NULL);
-    expect_problem(DATA NET TRAIN "cluster: {protocol: hardsink}\n", 4, 21, "unknown protocol", "`hardsync`");
 }
 
 static void test_one_mistake_one_message(void **unused) {
