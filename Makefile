@@ -17,7 +17,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-peers bench reproduce distro lint asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin test-peers bench reproduce distro lint asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -32,6 +32,10 @@ test: ## install packages, build, run all tests (T=regex picks some)
 	@$(SETUP) test
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@cd $(BUILD) && $(CTEST)
+
+spin: ## search every state of the Spin models (src/*/*.pml) and of their mutants
+	@$(SETUP) test
+	@scripts/spin.sh
 
 test-peers: ## compare losses and gradients with a live PyTorch (python3-torch)
 	@$(SETUP) peers

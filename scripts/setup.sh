@@ -23,12 +23,14 @@ build required libxxhash-dev   -          # checksums
 build required zlib1g-dev      -          # .gz data
 build optional libdnnl-dev     -          # oneDNN: fast convolutions (this or libopenblas-dev is required)
 build optional libopenblas-dev -          # OpenBLAS: fast matrix products
+build optional libhwloc-dev    -          # cores and their threads, for pinning learners
 build optional libpng-dev      -          # PNG image folders
 build optional libturbojpeg0-dev -        # JPEG image folders
 demo required dataset-fashion-mnist -     # the demo's data
 test required libcmocka-dev    -          # unit tests
 test optional dataset-fashion-mnist -     # end-to-end tests on real data
 test optional python3          python3    # tests that read our files with other programs
+test optional spin            spin       # proves the models beside the code (*.pml)
 test optional jq               jq         # tests of --json
 peers required python3         python3    # runs the comparison
 peers required python3-torch   -          # the peer
