@@ -10,6 +10,12 @@ static double seconds(clockid_t id) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+int64_t mu_clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 double mu_clock_s(void) { return seconds(CLOCK_MONOTONIC); }
 double mu_clock_wall_s(void) { return seconds(CLOCK_REALTIME); }
 

@@ -125,6 +125,12 @@ mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err) {
     return MU_OK;
 }
 
+void mu_params_rebase(mu_params *ps, float *value, float *const *slot) {
+    ps->value = value;
+    for (int k = 0; k < ps->n_slots; k++) ps->slot[k] = slot[k];
+    for (int i = 0; i < ps->n; i++) ps->list[i]->value = value + ps->list[i]->offset;
+}
+
 int64_t mu_params_n_trained(const mu_params *ps) {
     int64_t n = 0;
     for (int i = 0; i < ps->n; i++)

@@ -12,27 +12,33 @@
 #include "ps/server.h"
 
 typedef struct mu_client {
-    mu_group *group;
-    int       learner;
-    uint32_t  incarnation;
+    mu_group  *group;
+    int        learner;
+    uint32_t   incarnation;
     mu_server *server;                  // the learner's own, when the server is beside; else NULL
-    bool      own_weights;              // works on a copy
-    int64_t   own_version;              // of the copy
-    mu_grant  grant;                    // of the gradient in hand
-    int       slot;
-    int64_t   wait_ns, apply_ns;
-    int64_t   pulls, pulls_skipped;     // copies made; not made because the copy was current
+    float     *copy;                    // private weights; NULL = works on the shared ones
+    int64_t    copy_version;
+    mu_grant   grant;                   // of the gradient in hand
+    int        slot;
+    int64_t    spin_ns;                 // before sleeping; 0 when there are more learners than cores
+    int64_t    pulls, pulls_skipped;    // copies made; not made because the copy was current
+    float      weight;                  // hogwild: what its gradient counts
 } mu_client;
 
-MU_MUST_CHECK mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, mu_err *err);
-bool      mu_client_lease(mu_client *c, mu_lease *out, bool *ended);
-// GO: c->grant and c->slot are set. END: nothing more to do. Never returns HOLD. MU_EBACKEND when nothing
-// moved for ten times the hang timeout.
+// copy: room for params->count floats when the learner works on a copy of the weights, else NULL.
+MU_MUST_CHECK mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy,
+                                       mu_err *err);
+// The next samples, for the prefetch thread. False: none left, or nothing moved for too long. `stop` is looked
+// at while waiting; NULL = nobody stops it.
+bool      mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx);
+// GO: grant and slot are set. END: nothing more to do. Never HOLD. MU_EBACKEND: nothing moved for too long.
 MU_MUST_CHECK mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err);
-void      mu_client_collect(mu_client *c, const mu_param *p);
-void      mu_client_push(mu_client *c, int param, const mu_param *p);
-mu_verdict mu_client_end(mu_client *c);
-void      mu_client_drop(mu_client *c); // this gradient is not finite: it is not handed over
+void       mu_client_collect(mu_client *c, int param);
+void       mu_client_push(mu_client *c, int param, const mu_param *p);
+// Hands the gradient over and, beside, applies what is there to apply. bad: it is not finite, the update it is
+// part of will change nothing. scale: multiplies it.
+mu_verdict mu_client_end(mu_client *c, bool bad, float scale);
+void       mu_client_drain(mu_client *c);       // after END, beside: applies what still waits
 
 static inline void mu_client_pulse(mu_client *c) {
     atomic_fetch_add_explicit(&c->group->learner[c->learner].pulse, 1, memory_order_relaxed);

@@ -13,7 +13,7 @@
 //   +------------------+
 //   | update           |  the update in progress: slices claimed and done, version of each slice
 //   +------------------+
-//   | judge            |  request to and answer from the statistics process
+//   | extra            |  what run/ keeps here: request to and answer from the statistics process
 //   +------------------+  page
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
@@ -48,7 +48,7 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     _Atomic int64_t  pulse_ns;          // clock of the last step's beginning
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
-    _Atomic int64_t  compute_ns, wait_ns, data_ns;      // all incarnations
+    _Atomic int64_t  compute_ns, wait_ns, data_ns, apply_ns;    // all incarnations
     _Atomic int64_t  version;           // of the weights it computes on
     _Atomic int32_t  losses;            // times it was lost; by the parent
     _Atomic int64_t  first_pulse_ns;    // first sign of life of this incarnation; 0 = none yet
@@ -69,31 +69,40 @@ typedef struct mu_executor {            // who applies: learner i beside, or ser
     mu_undo  undo;
 } mu_executor;
 
-typedef struct mu_group_update {        // the update in progress
-    _Atomic int64_t  number;            // version it makes; 0 = none yet
+enum { MU_MAX_EXECUTORS = 4095 };
+
+typedef struct mu_group_update {        // the update in progress; filled under the lock before it opens
+    _Alignas(64) _Atomic int64_t number;        // version it makes; 0 = none yet
     _Atomic int32_t  open;              // executors may claim
+    _Atomic int32_t  next;              // slice to look at next: a hint
     int32_t          n_parts;
+    int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
     int64_t          rule_step;
-    _Atomic int32_t  n_done;
-    // after it: mu_group_slice[n_slices]
+    mu_core_part     part[];            // (learners)
 } mu_group_update;
 
 typedef struct mu_group_slice {
-    _Alignas(64) _Atomic int64_t claim; // number * 4096 + executor + 1 while claimed; -number when free for it
+    // number * 4096 + executor + 1 once claimed for an update, number * 4096 while free for it
+    _Alignas(64) _Atomic int64_t claim;
     _Atomic int64_t  version;           // of the weights in this slice
     _Atomic size_t   done;              // floats finished
 } mu_group_slice;
 
-typedef enum mu_judge_task { MU_JUDGE_NONE, MU_JUDGE_EVALUATE = 1, MU_JUDGE_SAVE = 2, MU_JUDGE_FINAL = 4 } mu_judge_task;
+typedef struct mu_slot_head {           // before each message
+    _Alignas(64) int32_t bad;           // loss or gradient not finite: the update is skipped
+    float    scale;                     // on this gradient, by the learner's norm clipping
+} mu_slot_head;
 
 typedef struct mu_group_head {
     char     magic[8];                  // "MUSTER1"
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_executors, n_params, n_slots_per_learner, n_history, n_slices;
     uint64_t count;                     // floats per block
-    uint64_t slot_bytes;
-    uint64_t at_lock, at_core, core_bytes, at_learners, at_executors, at_update, at_slices, at_rw;
+    uint64_t slot_bytes;                // head and message
+    uint64_t total_bytes;
+    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_update, at_slices, at_extra;
+    uint64_t extra_bytes;
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
@@ -110,8 +119,9 @@ typedef struct mu_group_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, for everybody without the lock
     _Atomic int64_t  samples;           // applied
+    _Atomic int32_t  waiting;           // gradients in the queues
     _Atomic double   rate;              // of the last update
-    _Atomic int64_t  server_losses, torn_updates;
+    _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  apply_ns;          // spent applying, all executors
     _Atomic int64_t  lock_repairs;      // times somebody died holding the lock
     _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
@@ -138,6 +148,9 @@ typedef struct mu_group {               // a process's view; pointers into its m
     mu_message_plan       message;
     mu_slice_list         slices;
     const mu_cluster_plan *plan;
+    int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
+    void                 *extra;
+    float                *own_value, *own_slot[MU_MAX_SLOTS];   // where the parameters lived before
 } mu_group;
 
 typedef struct mu_group_opts {
@@ -148,6 +161,7 @@ typedef struct mu_group_opts {
     const mu_updater *updater;
     int64_t           n_records, end_steps;
     double            end_epochs;
+    size_t            extra_bytes;
 } mu_group_opts;
 
 // Creates the region, moves the parameter set's values and history into it (params point there from now
@@ -157,10 +171,13 @@ MU_MUST_CHECK mu_status mu_group_create(const mu_group_opts *o, mu_group *out, m
 MU_MUST_CHECK mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err);
 void mu_group_close(mu_group *g);       // moves nothing back: see mu_group_release
 // Copies weights and history back into memory of the parameter set's own, then closes.
-MU_MUST_CHECK mu_status mu_group_release(mu_group *g, mu_err *err);
+void mu_group_release(mu_group *g);
 
+static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, int slot) {
+    return (mu_slot_head *)(void *)(g->slots + ((size_t)learner * MU_CORE_SLOTS + (size_t)slot) * g->head->slot_bytes);
+}
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
-    return g->slots + ((size_t)learner * MU_CORE_SLOTS + (size_t)slot) * g->head->slot_bytes;
+    return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
 
 // ---- the core, crash-safe ----
@@ -169,6 +186,9 @@ static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
 mu_core       *mu_group_begin(mu_group *g);
 void           mu_group_commit(mu_group *g);
 void           mu_group_cancel(mu_group *g);
-const mu_core *mu_group_peek(const mu_group *g);        // the good one as it is now; may change while read
+// A copy of the good core: out has mu_core_size bytes. False: no quiet moment was found.
+bool           mu_group_copy_core(mu_group *g, mu_core *out);
+// Where a run resumed from the present weights would go on reading: below it every sample was applied.
+int64_t        mu_group_cursor(const mu_core *c);
 
 #endif

@@ -18,8 +18,8 @@ typedef struct mu_server {
     int       executor;                 // row of the executor table
     double  (*rate_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
-    mu_grad  *grads;                    // (learners) scratch, owned
-    const mu_grad **grad_of;
+    mu_grad  *grads;                    // (learners) of the slice in hand; owned
+    float    *weights;                  // (learners)
 } mu_server;
 
 MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
@@ -28,7 +28,11 @@ void    mu_server_fini(mu_server *s);
 mu_turn mu_server_turn(mu_server *s);
 // After an executor's process was reaped: puts its half-written piece back and frees its slice for others.
 void    mu_server_repair(mu_group *g, int executor);
-// Copies weights and history into the snapshot at a moment when no update is in progress.
-MU_MUST_CHECK mu_status mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples, mu_err *err);
+void    mu_server_note_staleness(mu_group *g, int learner, int64_t sigma);
+// Between pause(true) and pause(false) no update begins and no learner that writes by itself begins a step.
+void    mu_server_pause(mu_group *g, bool on);
+// Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
+// while paused. samples: where a run resumed from it goes on reading.
+bool    mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples);
 
 #endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// client.c - see client.h.
+#include "ps/client.h"
+
+#include "base/clock.h"
+#include "comm/cores.h"
+
+#include <string.h>
+
+#define NAP_NS 20000000         // longest sleep before looking again: a ring lost with its sender costs this
+#define SPIN_NS 60000
+
+mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy, mu_err *err) {
+    *c = (mu_client){.group = g, .learner = learner, .server = beside, .copy = copy, .copy_version = -1};
+    int busy = g->head->n_learners + (g->plan->server == MU_SERVER_PROCESS ? g->plan->server_threads : 0);
+    c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
+    mu_core *core = mu_group_begin(g);
+    if (!core) return MU_FAIL(err, MU_EBACKEND, "learner %d: somebody holds the protocol's lock", learner);
+    c->incarnation = mu_core_join(core, learner);
+    mu_group_commit(g);
+    atomic_store(&g->learner[learner].incarnation, c->incarnation);
+    return MU_OK;
+}
+
+static int64_t patience_ns(const mu_client *c) { return (int64_t)(10e9 * c->group->plan->hang_timeout); }
+
+bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx) {
+    mu_group *g = c->group;
+    int64_t version = -1, since = mu_clock_ns();
+    for (;;) {
+        uint32_t seen = mu_bell_read(&g->head->turn);
+        bool ended = false;
+        mu_core *core = mu_group_begin(g);
+        if (!core) return false;
+        bool got = mu_core_lease(core, c->learner, out, &ended);
+        if (got) mu_group_commit(g);
+        else mu_group_cancel(g);
+        if (got || ended || (stop && stop(ctx))) return got;
+        int64_t now = mu_clock_ns(), at = atomic_load(&g->head->version);
+        if (at != version) version = at, since = now;
+        if (now - since > patience_ns(c)) return false;
+        (void)mu_bell_wait(&g->head->turn, seen, 0, NAP_NS);
+    }
+}
+
+// ---- weights ----
+
+// The copy is made when the clock has moved on: asking costs one load.
+static void pull(mu_client *c) {
+    mu_group *g = c->group;
+    int64_t version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    if (!c->copy) return;
+    if (version == c->copy_version) {
+        c->pulls_skipped++;
+        return;
+    }
+    bool locked = g->plan->locks && mu_rwlock_read(g->rw, c->learner, patience_ns(c));
+    if (locked) version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    memcpy(c->copy, g->weights, g->head->count * sizeof(float));
+    if (locked) mu_rwlock_read_end(g->rw, c->learner);
+    c->copy_version = version;
+    c->pulls++;
+}
+
+static bool is_collected(const mu_client *c, int param) {
+    const mu_group *g = c->group;
+    for (int i = g->first_slice[param]; i < g->first_slice[param + 1]; i++)
+        if (atomic_load_explicit(&g->slice[i].version, memory_order_acquire) < c->grant.version) return false;
+    return true;
+}
+
+void mu_client_collect(mu_client *c, int param) {
+    mu_group *g = c->group;
+    if (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0) return;
+    int64_t until = 0;
+    for (;;) {
+        uint32_t seen = mu_bell_read(&g->head->turn);
+        if (is_collected(c, param)) return;
+        if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
+        mu_client_pulse(c);
+        if (!until) until = mu_clock_ns() + patience_ns(c);
+        if (mu_clock_ns() > until) return; // the watchdog has long acted; an old weight is no harm
+        (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
+    }
+}
+
+// ---- permission ----
+
+static mu_answer ask(mu_client *c) {
+    mu_group *g = c->group;
+    if (g->plan->protocol->applies_itself && atomic_load(&g->head->pause)) return MU_HOLD;
+    mu_core *core = mu_group_begin(g);
+    if (!core) return MU_HOLD;
+    mu_answer a = mu_core_ask(core, c->learner, c->incarnation, &c->grant);
+    if (a != MU_GO) {
+        mu_group_cancel(g);
+        return a;
+    }
+    c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % MU_CORE_SLOTS);
+    c->weight = mu_core_weight(core, 1, 1);
+    mu_group_commit(g);
+    return a;
+}
+
+mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
+    mu_group *g = c->group;
+    mu_group_learner *row = &g->learner[c->learner];
+    int64_t began = mu_clock_ns(), since = began, version = -1;
+    for (;;) {
+        uint32_t seen = mu_bell_read(&g->head->turn);
+        *out = ask(c);
+        if (*out != MU_HOLD) break;
+        atomic_store_explicit(&row->doing, MU_DOING_WAIT, memory_order_relaxed);
+        mu_client_pulse(c);
+        if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
+        int64_t now = mu_clock_ns(), at = atomic_load(&g->head->version);
+        if (at != version) version = at, since = now;
+        if (now - since > patience_ns(c))
+            return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
+                           c->learner, 1e-9 * (double)(now - since), (long long)at);
+        (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
+    }
+    atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);
+    if (*out == MU_GO) {
+        pull(c);
+        atomic_store_explicit(&row->version, c->grant.version, memory_order_relaxed);
+    }
+    return MU_OK;
+}
+
+// ---- the gradient ----
+
+void mu_client_push(mu_client *c, int param, const mu_param *p) {
+    mu_message_put(&c->group->message, mu_group_slot(c->group, c->learner, c->slot), param, p);
+}
+
+static void serve(mu_client *c) {
+    for (int i = 0; i < c->group->head->n_learners && mu_server_turn(c->server) == MU_TURN_WORKED; i++) {}
+}
+
+mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
+    mu_group *g = c->group;
+    mu_slot_head *h = mu_group_slot_head(g, c->learner, c->slot);
+    h->bad = bad;
+    h->scale = scale;
+    mu_gradient_id id = {.learner = c->learner,
+                         .incarnation = c->incarnation,
+                         .step = c->grant.step,
+                         .version = c->copy ? c->copy_version : c->grant.version,
+                         .first = c->grant.first,
+                         .rows = c->grant.rows};
+    mu_core *core = mu_group_begin(g);
+    if (!core) return MU_UNEXPECTED;
+    mu_verdict v = mu_core_push(core, &id);
+    mu_group_commit(g);
+    mu_bell_ring(&g->head->work);
+    if (g->plan->protocol->applies_itself) {
+        int64_t sigma = atomic_load(&g->head->version) - 1 - id.version;
+        mu_server_note_staleness(g, c->learner, sigma < 0 ? 0 : sigma);
+        return v;
+    }
+    if (c->server) {
+        int64_t began = mu_clock_ns();
+        serve(c);
+        mu_group_learner *row = &g->learner[c->learner];
+        atomic_fetch_add_explicit(&row->apply_ns, mu_clock_ns() - began, memory_order_relaxed);
+    }
+    return v;
+}
+
+void mu_client_drain(mu_client *c) {
+    mu_group *g = c->group;
+    int64_t until = mu_clock_ns() + patience_ns(c);
+    while (c->server && mu_clock_ns() < until) {
+        uint32_t seen = mu_bell_read(&g->head->turn);
+        if (!atomic_load(&g->head->waiting) && !atomic_load(&g->update->open)) return;
+        mu_client_pulse(c);
+        if (mu_server_turn(c->server) == MU_TURN_IDLE) {
+            if (!atomic_load(&g->update->open)) return; // too few are left for an update
+            (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
+        }
+    }
+}

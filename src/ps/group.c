@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// group.c - see group.h.
+#include "ps/group.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAGIC "MUSTER1"
+#define PAGE 4096u
+
+// ---- layout ----
+
+// Blocks that are streamed together must not begin at the same offset of a page (net/params.c).
+static const size_t shift_lines[1 + MU_MAX_SLOTS] = {0, 11, 17, 23};
+
+static uint64_t place(uint64_t *at, uint64_t bytes, uint64_t align) {
+    uint64_t here = (*at + align - 1) / align * align;
+    *at = here + bytes;
+    return here;
+}
+
+static void lay_out(mu_group_head *h) {
+    uint64_t at = sizeof *h, block = h->count * sizeof(float) + PAGE;
+    h->at_lock = place(&at, sizeof(mu_lock), 64);
+    h->core_bytes = (mu_core_size(h->n_learners) + 63) / 64 * 64;
+    h->at_core = place(&at, 2 * h->core_bytes, 64);
+    h->at_rw = place(&at, mu_rwlock_size(h->n_learners), 64);
+    h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_group_learner), 64);
+    h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
+    h->at_update =
+        place(&at, sizeof(mu_group_update) + (uint64_t)h->n_learners * sizeof(mu_core_part), 64);
+    h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_group_slice), 64);
+    h->at_extra = place(&at, h->extra_bytes, 64);
+    h->at_weights = place(&at, block, PAGE);
+    for (int k = 0; k < h->n_history; k++)
+        h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
+    h->at_snapshot = place(&at, block, PAGE);
+    for (int k = 0; k < h->n_history; k++)
+        h->at_snapshot_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
+    h->at_slots = place(&at, (uint64_t)h->n_learners * MU_CORE_SLOTS * h->slot_bytes, PAGE);
+    h->total_bytes = place(&at, 0, PAGE);
+}
+
+static void point(mu_group *g) {
+    char *base = g->region.base;
+    mu_group_head *h = (mu_group_head *)(void *)base;
+    g->head = h;
+    g->lock = (mu_lock *)(void *)(base + h->at_lock);
+    g->rw = (mu_rwlock *)(void *)(base + h->at_rw);
+    g->learner = (mu_group_learner *)(void *)(base + h->at_learners);
+    g->executor = (mu_executor *)(void *)(base + h->at_executors);
+    g->update = (mu_group_update *)(void *)(base + h->at_update);
+    g->slice = (mu_group_slice *)(void *)(base + h->at_slices);
+    g->extra = base + h->at_extra;
+    g->weights = (float *)(void *)(base + h->at_weights);
+    g->snapshot = (float *)(void *)(base + h->at_snapshot);
+    for (int k = 0; k < h->n_history; k++) {
+        g->history[k] = (float *)(void *)(base + h->at_history[k]);
+        g->snapshot_history[k] = (float *)(void *)(base + h->at_snapshot_history[k]);
+    }
+    g->slots = base + h->at_slots;
+}
+
+static mu_core *core_at(const mu_group *g, int i) {
+    return (mu_core *)(void *)(g->region.base + g->head->at_core + (uint64_t)i * g->head->core_bytes);
+}
+
+// ---- life ----
+
+static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *o) {
+    const mu_cluster_plan *p = o->plan;
+    *h = (mu_group_head){
+        .head_bytes = sizeof *h,
+        .n_learners = p->learners,
+        .n_executors = p->server == MU_SERVER_PROCESS ? p->server_threads : p->learners,
+        .n_params = o->params->n,
+        .n_slots_per_learner = MU_CORE_SLOTS,
+        .n_history = o->params->n_slots,
+        .n_slices = g->slices.n,
+        .count = o->params->count,
+        .slot_bytes = (sizeof(mu_slot_head) + g->message.bytes + 63) / 64 * 64,
+        .extra_bytes = o->extra_bytes,
+        .rows = p->rows,
+        .global_batch = p->global_batch,
+        .n_records = o->n_records,
+        .end_steps = o->end_steps,
+        .end_epochs = o->end_epochs,
+        .rate_factor = p->rate_factor,
+        .start_ns = mu_clock_ns(),
+        .plan = *p,
+    };
+    memcpy(h->magic, MAGIC, sizeof MAGIC);
+    snprintf(h->run_id, sizeof h->run_id, "%s", o->run_id);
+    snprintf(h->job_name, sizeof h->job_name, "%s", o->job_name);
+    snprintf(h->run_dir, sizeof h->run_dir, "%s", o->run_dir ? o->run_dir : "");
+    snprintf(h->protocol, sizeof h->protocol, "%s", p->protocol->name);
+    lay_out(h);
+}
+
+static mu_status number_slices(mu_group *g, mu_err *err) {
+    g->first_slice = mu_alloc_array((size_t)g->params->n + 1, sizeof *g->first_slice, "group");
+    if (!g->first_slice) return MU_FAIL_NOMEM(err, "the list of slices");
+    for (int i = 0; i < g->slices.n; i++) g->first_slice[g->slices.range[i].param + 1] = i + 1;
+    for (int p = 0; p < g->params->n; p++) // a parameter without slices begins where the one before ended
+        if (g->first_slice[p + 1] < g->first_slice[p]) g->first_slice[p + 1] = g->first_slice[p];
+    return MU_OK;
+}
+
+static void move_in(mu_group *g) {
+    mu_params *ps = g->params;
+    size_t bytes = ps->count * sizeof(float);
+    g->own_value = ps->value;
+    memcpy(g->weights, ps->value, bytes);
+    for (int k = 0; k < ps->n_slots; k++) {
+        g->own_slot[k] = ps->slot[k];
+        memcpy(g->history[k], ps->slot[k], bytes);
+    }
+    mu_params_rebase(ps, g->weights, g->history);
+}
+
+static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
+    mu_group_head head;
+    MU_TRY(mu_slices_make(o->params, &g->slices, err));
+    MU_TRY(mu_message_plan_make(o->params, o->plan->rows, &g->message, err));
+    MU_TRY(number_slices(g, err));
+    fill_head(&head, g, o);
+    if (head.n_executors > MU_MAX_EXECUTORS)
+        return MU_FAIL(err, MU_EJOB, "at most %d learners or server threads on one machine", MU_MAX_EXECUTORS);
+    MU_TRY(mu_region_create(o->run_id, head.total_bytes, &g->region, err));
+    memcpy(g->region.base, &head, sizeof head);
+    point(g);
+    MU_TRY(mu_lock_init(g->lock, err));
+    mu_rwlock_init(g->rw, head.n_learners);
+    mu_core_init(core_at(g, 0), o->core);
+    for (int i = 0; i < head.n_executors; i++) atomic_store(&g->executor[i].slice, -1);
+    for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
+    atomic_store(&g->head->version, o->core->first_version);
+    atomic_store(&g->head->samples, o->core->first_sample);
+    return MU_OK;
+}
+
+mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err) {
+    mu_group g = {.params = o->params, .updater = o->updater, .plan = o->plan, .region.fd = -1};
+    mu_status st = open_region(&g, o, err);
+    if (st != MU_OK) {
+        mu_group_close(&g);
+        return st;
+    }
+    move_in(&g);
+    *out = g;
+    return MU_OK;
+}
+
+static bool is_ours(const mu_region *r) {
+    const mu_group_head *h = (const mu_group_head *)(const void *)r->base;
+    return r->size >= sizeof *h && !memcmp(h->magic, MAGIC, sizeof MAGIC) && h->head_bytes == sizeof *h &&
+           h->total_bytes == r->size;
+}
+
+mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err) {
+    mu_group g = {0};
+    MU_TRY(mu_region_attach(pid, fd, true, &g.region, err));
+    if (!is_ours(&g.region)) {
+        mu_region_close(&g.region);
+        MU_FAIL(err, MU_EUSAGE, "process %d belongs to another version of this program", (int)pid);
+        mu_err_hint(err, "Use the program that started the run.");
+        return MU_EUSAGE;
+    }
+    point(&g);
+    *out = g;
+    return MU_OK;
+}
+
+void mu_group_close(mu_group *g) {
+    mu_message_plan_fini(&g->message);
+    mu_slices_fini(&g->slices);
+    mu_free(g->first_slice);
+    if (g->region.base) mu_region_close(&g->region);
+    *g = (mu_group){.region.fd = -1};
+}
+
+void mu_group_release(mu_group *g) {
+    mu_params *ps = g->params;
+    size_t bytes = ps->count * sizeof(float);
+    memcpy(g->own_value, g->weights, bytes);
+    for (int k = 0; k < ps->n_slots; k++) memcpy(g->own_slot[k], g->history[k], bytes);
+    mu_params_rebase(ps, g->own_value, g->own_slot);
+    mu_group_close(g);
+}
+
+// ---- the core, crash-safe ----
+
+// What is read without the lock. After a death inside commit the next one to take the lock does it again.
+static void publish(mu_group *g, const mu_core *c) {
+    atomic_store_explicit(&g->head->samples, c->samples_applied, memory_order_relaxed);
+    atomic_store_explicit(&g->head->waiting, c->fifo_n, memory_order_relaxed);
+    atomic_store_explicit(&g->head->version, c->version, memory_order_release);
+}
+
+mu_core *mu_group_begin(mu_group *g) {
+    int64_t limit = (int64_t)(3e9 * g->head->plan.hang_timeout);
+    mu_lock_result got = mu_lock_take(g->lock, limit);
+    if (got == MU_LOCK_TIMEOUT) return NULL;
+    int good = atomic_load(&g->head->core_at);
+    mu_core *from = core_at(g, good), *spare = core_at(g, 1 - good);
+    if (got == MU_LOCKED_AFTER_DEATH) {
+        atomic_fetch_add(&g->head->lock_repairs, 1);
+        publish(g, from);
+    }
+    memcpy(spare, from, g->head->core_bytes);
+    return spare;
+}
+
+void mu_group_commit(mu_group *g) {
+    int spare = 1 - atomic_load(&g->head->core_at);
+    atomic_store(&g->head->core_at, spare);
+    publish(g, core_at(g, spare));
+    mu_lock_give(g->lock);
+}
+
+void mu_group_cancel(mu_group *g) { mu_lock_give(g->lock); }
+
+bool mu_group_copy_core(mu_group *g, mu_core *out) {
+    mu_core *c = mu_group_begin(g);
+    if (!c) return false;
+    memcpy(out, c, mu_core_size(g->head->n_learners));
+    mu_group_cancel(g);
+    return true;
+}
+
+int64_t mu_group_cursor(const mu_core *c) {
+    if (mu_protocol_at(c->protocol)->synchronous) return c->samples_applied;
+    int64_t at = c->next_sample;
+    for (int i = 0; i < c->fifo_n; i++)
+        if (mu_core_waiting(c, i)->id.first < at) at = mu_core_waiting(c, i)->id.first;
+    for (int i = 0; i < c->config.learners; i++) {
+        const mu_core_learner *l = mu_core_learner_at(c, i);
+        if (!l->n_leases) continue;
+        int64_t first = l->lease[0].first + (int64_t)l->used * l->lease[0].stride;
+        if (first < at) at = first;
+    }
+    return at;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// server.c - see server.h.
+//
+// Life of an update, and what is true if everybody dies at that point:
+//   formed     the core takes gradients out of the queues, under the lock; the record is filled before the
+//              commit, so a record that is not yet committed is simply filled again
+//   opened     slices may be claimed. A death between commit and opening leaves an update that is in
+//              progress and closed: the next turn opens it
+//   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
+//   committed  by whoever sees the last slice done, under the lock; then the record closes. A death in
+//              between leaves an open record of a version that exists: the next turn closes it
+#include "ps/server.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
+                         double (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
+    *s = (mu_server){.group = g, .executor = executor, .rate_at = rate_at, .ctx = ctx};
+    s->grads = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->grads, "server");
+    s->weights = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->weights, "server");
+    if (s->grads && s->weights) return MU_OK;
+    mu_server_fini(s);
+    return MU_FAIL_NOMEM(err, "the server");
+}
+
+void mu_server_fini(mu_server *s) {
+    mu_free(s->grads);
+    mu_free(s->weights);
+    s->grads = NULL;
+    s->weights = NULL;
+}
+
+// ---- forming ----
+
+static void fill_record(mu_server *s, const mu_core *c) {
+    mu_group *g = s->group;
+    mu_group_update *u = g->update;
+    const mu_core_part *part = mu_core_parts(c);
+    u->n_parts = c->n_parts;
+    u->skip = 0;
+    u->rule_step = c->version;
+    u->rate = s->rate_at(s->ctx, c->version, c->samples_applied);
+    for (int j = 0; j < c->n_parts; j++) {
+        const mu_slot_head *h = mu_group_slot_head(g, part[j].id.learner, part[j].slot);
+        u->part[j] = part[j];
+        u->part[j].weight *= h->scale;
+        u->skip |= h->bad;
+    }
+    int64_t number = c->version + 1;
+    for (int i = 0; i < g->head->n_slices; i++) {
+        atomic_store_explicit(&g->slice[i].done, 0, memory_order_relaxed);
+        atomic_store_explicit(&g->slice[i].claim, number * 4096, memory_order_relaxed);
+    }
+    atomic_store_explicit(&u->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&u->number, number, memory_order_relaxed);
+    atomic_store(&g->head->rate, u->rate);
+}
+
+// Readers of the weights (copy mode with locks) leave before the first slice is touched.
+static void open_record(mu_group *g) {
+    if (g->plan->locks) {
+        mu_rwlock_clear_writer(g->rw);
+        (void)mu_rwlock_write(g->rw, (int64_t)(3e9 * g->plan->hang_timeout));
+    }
+    atomic_store_explicit(&g->update->open, 1, memory_order_release);
+    mu_bell_ring(&g->head->turn);
+}
+
+// True: an update is open now.
+static bool form(mu_server *s) {
+    mu_group *g = s->group;
+    if (!atomic_load_explicit(&g->head->waiting, memory_order_relaxed) || atomic_load(&g->head->pause))
+        return false;
+    mu_core *c = mu_group_begin(g);
+    if (!c) return false;
+    bool was = c->applying;
+    if (was ? atomic_load(&g->update->open) : atomic_load(&g->head->pause) || !mu_core_form(c)) {
+        mu_group_cancel(g); // somebody was faster, or there is nothing to do
+        return was;
+    }
+    if (!was) fill_record(s, c);
+    mu_group_commit(g);
+    open_record(g);
+    return true;
+}
+
+// ---- slices ----
+
+static const mu_grad *grad_at(void *ctx, int j, int param) {
+    (void)param; // prepared for the slice in hand
+    return (const mu_grad *)ctx + j;
+}
+
+static void apply_one(mu_server *s, int i) {
+    mu_group *g = s->group;
+    const mu_group_update *u = g->update;
+    const mu_slice_range *r = &g->slices.range[i];
+    mu_param *p = g->params->list[r->param];
+    for (int j = 0; j < u->n_parts; j++) {
+        const char *slot = mu_group_slot(g, u->part[j].id.learner, u->part[j].slot);
+        s->grads[j] = mu_message_get(&g->message, slot, r->param, p);
+        s->weights[j] = u->part[j].weight;
+    }
+    mu_apply a = {
+        .updater = g->updater,
+        .params = g->params,
+        .n = u->n_parts,
+        .grad = grad_at,
+        .ctx = s->grads,
+        .weight = s->weights,
+        .rate = u->rate,
+        .step = u->rule_step,
+    };
+    mu_apply_slice(&a, r, &g->slice[i].done, &g->executor[s->executor].undo);
+}
+
+// Claims and applies slice i for update `number`. False: it is not free for it.
+static bool try_slice(mu_server *s, int i, int64_t number) {
+    mu_group *g = s->group;
+    mu_group_slice *sl = &g->slice[i];
+    int64_t free_claim = number * 4096;
+    if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
+    if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1)) return false;
+    if (!g->update->skip) apply_one(s, i);
+    atomic_store_explicit(&sl->version, number, memory_order_release);
+    return true;
+}
+
+static bool all_done(const mu_group *g, int64_t number) {
+    for (int i = 0; i < g->head->n_slices; i++)
+        if (atomic_load_explicit(&g->slice[i].version, memory_order_acquire) < number) return false;
+    return true;
+}
+
+// ---- committing ----
+
+void mu_server_note_staleness(mu_group *g, int learner, int64_t sigma) {
+    mu_group_learner *l = &g->learner[learner];
+    int64_t bin = sigma < MU_STALENESS_BINS ? sigma : MU_STALENESS_BINS - 1;
+    atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->stale_sum, sigma, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->stale_hist[bin], 1, memory_order_relaxed);
+    if (sigma > atomic_load(&l->stale_max)) atomic_store(&l->stale_max, sigma);
+}
+
+static void finish(mu_server *s, int64_t number) {
+    mu_group *g = s->group;
+    mu_core *c = mu_group_begin(g);
+    if (!c) return;
+    bool mine = c->applying && c->version + 1 == number;
+    if (mine) {
+        for (int j = 0; j < c->n_parts; j++) {
+            const mu_core_part *p = &mu_core_parts(c)[j];
+            mu_server_note_staleness(g, p->id.learner, mu_core_staleness(c, p));
+        }
+        if (g->update->skip) atomic_fetch_add(&g->head->skipped_updates, 1);
+        mu_core_applied(c);
+    }
+    if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {
+        if (g->plan->locks) mu_rwlock_write_end(g->rw);
+        atomic_store(&g->update->open, 0);
+    }
+    if (mine) mu_group_commit(g);
+    else mu_group_cancel(g);
+    mu_bell_ring(&g->head->turn);
+    mu_bell_ring(&g->head->work);
+}
+
+mu_turn mu_server_turn(mu_server *s) {
+    mu_group *g = s->group;
+    mu_group_update *u = g->update;
+    if (!atomic_load_explicit(&u->open, memory_order_acquire) && !form(s)) return MU_TURN_IDLE;
+    int64_t number = atomic_load(&u->number), began = mu_clock_ns();
+    int done = 0, n = g->head->n_slices;
+    for (int i; (i = atomic_fetch_add(&u->next, 1)) < n;) {
+        done += try_slice(s, i, number);
+        mu_bell_ring(&g->head->turn); // somebody may wait for just these weights
+    }
+    for (int i = 0; i < n && !done; i++) // what a dead executor left
+        done += try_slice(s, i, number);
+    if (all_done(g, number)) {
+        finish(s, number);
+        done++;
+    }
+    if (done) atomic_fetch_add_explicit(&g->head->apply_ns, mu_clock_ns() - began, memory_order_relaxed);
+    return done ? MU_TURN_WORKED : MU_TURN_IDLE;
+}
+
+// ---- repair and snapshot: the parent's ----
+
+void mu_server_repair(mu_group *g, int executor) {
+    (void)mu_undo_restore(&g->executor[executor].undo, g->params);
+    for (int i = 0; i < g->head->n_slices; i++) {
+        int64_t claim = atomic_load(&g->slice[i].claim), number = claim / 4096;
+        if (claim % 4096 == executor + 1 && atomic_load(&g->slice[i].version) < number)
+            atomic_store(&g->slice[i].claim, number * 4096);
+    }
+    mu_bell_ring(&g->head->turn);
+    mu_bell_ring(&g->head->work);
+}
+
+// Nothing changes the weights while this holds: no update is in progress, and of learners that write
+// themselves none is between permission and end.
+static bool is_quiet(const mu_group *g, const mu_core *c) {
+    if (c->applying || atomic_load(&g->update->open)) return false;
+    if (!g->plan->protocol->applies_itself) return true;
+    for (int i = 0; i < c->config.learners; i++)
+        if (mu_core_learner_at(c, i)->computing) return false;
+    return true;
+}
+
+void mu_server_pause(mu_group *g, bool on) {
+    atomic_store(&g->head->pause, on);
+    if (on) return;
+    mu_bell_ring(&g->head->turn);
+    mu_bell_ring(&g->head->work);
+}
+
+bool mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples) {
+    mu_core *c = mu_group_begin(g);
+    if (!c) return false;
+    bool quiet = is_quiet(g, c);
+    *version = c->version;
+    *samples = mu_group_cursor(c);
+    mu_group_cancel(g);
+    if (!quiet) return false;
+    size_t bytes = g->head->count * sizeof(float);
+    memcpy(g->snapshot, g->weights, bytes);
+    for (int k = 0; k < g->head->n_history; k++) memcpy(g->snapshot_history[k], g->history[k], bytes);
+    return true;
+}
