@@ -103,6 +103,10 @@ void   mu_core_init(mu_core *c, const mu_core_config *config);  // c: mu_core_si
 const mu_core_learner *mu_core_learner_at(const mu_core *c, int learner);
 const mu_core_part    *mu_core_parts(const mu_core *c);         // of the update in progress
 
+const mu_core_part    *mu_core_waiting(const mu_core *c, int i);        // i-th of fifo_n, in order of arrival
+// What a gradient of this staleness counts in an update of `parts`.
+float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
+
 // A learner's process has started (again); returns its incarnation, from 1.
 uint32_t mu_core_join(mu_core *c, int learner);
 void     mu_core_lost(mu_core *c, int learner);
