@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h - a job made ready: updater, algorithm, and for each wanted phase its data and net.
+// session.h - a job made ready: updater, algorithm, cluster plan, and for each wanted phase its data and net.
 //
 // mu_session_open does everything short of training, in the order of the flow, and is also the whole
 // of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
@@ -8,6 +8,7 @@
 
 #include "algo/algo.h"
 #include "data/source.h"
+#include "ps/protocol.h"
 #include "updater/updater.h"
 
 typedef struct mu_session_phase { mu_source *source; mu_net *net; } mu_session_phase;
@@ -18,6 +19,8 @@ typedef struct mu_session {
     mu_updater          *updater;       // NULL when training was not wanted
     const mu_algo_class *algo;
     void                *algo_state;
+    mu_cluster_opts     *cluster;       // NULL when training was not wanted
+    mu_cluster_plan      plan;          // training net and source have plan.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
     mu_session_phase     train, validation, test, predict;
 } mu_session;

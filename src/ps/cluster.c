@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster.c - the section `cluster:`, and what a run makes of it on this machine.
+//
+// Binding looks at the section alone: words, ranges, keys that contradict each other. The plan then adds
+// the batch, the data and the cores, and is the only place where these decisions are made: launcher,
+// learners, server and the text at start all read the same numbers.
+//
+// The job's batch B is the number of samples of one step, and a step stays that whatever the number of
+// learners: mu = B / lambda, so rates and schedules found with one learner keep their meaning. Only a job
+// that asks for a mu of its own (`batch`) leaves B, and then the rate follows (rudra 3.2, SPEC D3).
+#include "ps/protocol.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LEARNERS = 1024 };   // slices are claimed with 12 bits of executor number (group.h)
+
+const mu_field mu_cluster_fields[] = {
+    MU_FIELD(mu_cluster_opts, learners, MU_STRING, "1", NULL,
+             "processes that train together on this machine: a number, or auto = one per core"),
+    MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
+    MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
+             "mu, samples per gradient of one learner; 0 = train.batch / learners"),
+    MU_FIELD_ENUM(mu_cluster_opts, server, "auto", "auto|beside|process",
+                  "who applies gradients: the learners beside their work, a process of its own, or auto = "
+                  "a process when a core is left for it"),
+    MU_FIELD(mu_cluster_opts, server_threads, MU_INT, "1", "[1,256]", "threads of the server process"),
+    MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
+                  "learners compute on the shared weights, or on a copy of their own"),
+    MU_FIELD(mu_cluster_opts, locks, MU_BOOL, "false", NULL,
+             "weights are copied and changed under a read-write lock, so every copy is of one version"),
+    MU_FIELD_ENUM(mu_cluster_opts, rate_rule, "auto", "auto|plain|mean|each",
+                  "asynchronous rate: as it is, divided by the expected staleness, or by that of each "
+                  "gradient; auto = plain for hardsync, else mean"),
+    MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "never", NULL,
+             "hardsync for this long first, such as `1 epoch` or `200 steps`"),
+    MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
+             "a learner without a sign of life for this long is replaced"),
+    MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
+             "learners lost in a row without one finished gradient before the run gives up"),
+    MU_FIELD(mu_cluster_opts, pin, MU_BOOL, "true", NULL, "each learner stays on a core of its own"),
+    {0},
+};
+
+// ---- the section alone ----
+
+static bool is_given(const mu_node *node, const char *key) {
+    return !mu_node_is_null(mu_node_find(node, key));
+}
+
+// Of a key's value; of the section, when the key is not in it.
+static mu_srcpos place_of(const mu_node *node, const char *key) {
+    const mu_node *value = mu_node_find(node, key);
+    return value ? value->pos : node ? node->key_pos : MU_NOPOS;
+}
+
+static const mu_protocol_class *protocol_of(const mu_cluster_opts *o) {
+    return (const mu_protocol_class *)o->protocol.plugin;
+}
+
+static bool is_auto(const mu_cluster_opts *o) { return o->learners && !strcmp(o->learners, "auto"); }
+
+static void check_learners(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+    static const char *const words[] = {"auto"};
+    const char *text = o->learners ? o->learners : "";
+    int64_t n;
+    if (is_auto(o)) return;
+    if (!mu_parse_int(text, &n)) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
+                                  "`learners` in `cluster` must be a whole number or `auto`, found `%.40s`",
+                                  text);
+        if (mu_nearest(text, words, 1)) mu_diag_label(b->diags, g, "did you mean `auto`?");
+    } else if (n < 1 || n > MAX_LEARNERS) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
+                                  "`learners` in `cluster` is out of range: %.40s", text);
+        mu_diag_label(b->diags, g, "must be from 1 to %d, or auto", MAX_LEARNERS);
+    }
+}
+
+static void refuse(mu_binder *b, const mu_node *node, const char *key, const char *msg, const char *label) {
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, key), "%s", msg);
+    mu_diag_label(b->diags, g, "%s", label);
+}
+
+static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+    const mu_protocol_class *p = protocol_of(o);
+    if (o->warm_start.unit == MU_EVERY_SECOND)
+        refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
+               "write epochs or steps, such as `1 epoch`");
+    if (p && p->applies_itself && o->server != MU_SERVER_AUTO)
+        refuse(b, node, "server", "this protocol has no server: learners change the weights themselves",
+               "leave it out");
+    else if (o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
+        refuse(b, node, "server_threads", "`server_threads` has no meaning with `server: beside`",
+               "leave it out, or write `server: process`");
+    if (!o->locks) return;
+    if (p && p->applies_itself)
+        refuse(b, node, "locks", "this protocol takes no locks", "leave it out, or choose async");
+    else if (is_given(node, "weights") && o->weights == MU_WEIGHTS_SHARED)
+        refuse(b, node, "weights", "`locks` protect copying, `weights: shared` is not copied",
+               "write `copy`, or leave `locks` out");
+}
+
+mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
+    const size_t n_errors = b->diags->n_errors;
+    mu_cluster_opts *o = mu_arena_alloc(b->arena, sizeof *o);
+    if (!o) {
+        mu_diags_no_memory(b->diags);
+        return NULL;
+    }
+    mu_bind(b, node, node ? node->key_pos : MU_NOPOS, "`cluster`", &(mu_bind_part){mu_cluster_fields, o}, 1,
+            NULL, 0);
+    if (node && node->kind != MU_MAP) node = NULL; // reported
+    check_learners(b, node, o);
+    check_together(b, node, o);
+    return b->diags->n_errors == n_errors && o->protocol.plugin ? o : NULL;
+}
+
+// ---- the plan ----
+
+// auto never asks for more learners than there are samples to share.
+static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cores) {
+    int64_t n = cores > MAX_LEARNERS ? MAX_LEARNERS : cores;
+    if (!is_auto(o)) {
+        if (!mu_parse_int(o->learners, &n)) n = 1; // checked by binding
+    } else if (!o->batch && n > train_batch) {
+        n = train_batch;
+    }
+    return n < 1 ? 1 : (int)n;
+}
+
+static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_cluster_plan *p) {
+    const int64_t batch = p->reference_batch, n = p->learners;
+    p->rate_factor = 1;
+    if (o->batch) {
+        p->rows = o->batch;
+        p->global_batch = p->rows * n;
+        if (p->protocol->synchronous) p->rate_factor = sqrt((double)p->global_batch / (double)batch);
+    } else if (p->protocol->synchronous) { // shares may differ by one: the global batch is always exact
+        p->rows = (batch + n - 1) / n;
+        p->global_batch = batch;
+        if (batch >= n) return;
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
+                                  "%lld learners cannot share a batch of %lld", (long long)n,
+                                  (long long)batch);
+        mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)batch);
+    } else {
+        p->rows = (2 * batch + n) / (2 * n); // rounded
+        if (p->rows < 1) p->rows = 1;
+        p->global_batch = p->rows * n;
+    }
+}
+
+static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               mu_cluster_plan *p) {
+    mu_core_config config = {.learners = p->learners, .splits = 1};
+    if (p->protocol->configure) p->protocol->configure(o->protocol.state, &config);
+    p->splits = config.splits;
+    p->bound = config.bound;
+    p->expected_staleness =
+        p->protocol->expected_staleness ? p->protocol->expected_staleness(o->protocol.state, p->learners) : 0;
+    if (p->splits <= p->learners) return;
+    const mu_node *block = mu_node_find(node, "protocol");
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR,
+                              is_given(block, "n") ? place_of(block, "n") : place_of(node, "protocol"),
+                              "%s with n %d needs at least %d learners, found %d", p->protocol->name,
+                              p->splits, p->splits, p->learners);
+    mu_diag_label(b->diags, g, "at most %d", p->learners);
+}
+
+// A server process pays when it has a core to itself; otherwise learners apply while they would wait. One
+// learner alone needs neither.
+static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_cluster_plan *p) {
+    bool spare = (p->learners > 1 && cores > p->learners) || is_given(node, "server_threads");
+    p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
+                : spare                     ? MU_SERVER_PROCESS
+                                            : MU_SERVER_BESIDE;
+    if (p->protocol->applies_itself) p->server = MU_SERVER_BESIDE;
+    p->server_threads = p->server == MU_SERVER_PROCESS ? (int)o->server_threads : 0;
+    p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
+}
+
+static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p, int64_t n_records) {
+    const mu_interval *w = &o->warm_start;
+    if (p->protocol->synchronous || p->learners == 1) return 0;
+    if (w->unit == MU_EVERY_STEP) return (int64_t)ceil(w->n);
+    if (w->unit == MU_EVERY_EPOCH) return (int64_t)ceil(w->n * (double)n_records / (double)p->global_batch);
+    return 0;
+}
+
+mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               int64_t train_batch, int64_t n_records, int cores, mu_cluster_plan *out,
+                               mu_err *err) {
+    const size_t n_errors = b->diags->n_errors;
+    mu_cluster_plan p = {
+        .learners = count_learners(o, train_batch, cores),
+        .protocol = protocol_of(o),
+        .reference_batch = train_batch,
+        .locks = o->locks,
+        .pin = o->pin,
+        .hang_timeout = o->hang_timeout,
+        .max_losses = o->max_losses,
+    };
+    share_batch(b, node, o, &p);
+    configure_protocol(b, node, o, &p);
+    place_server(node, o, cores, &p);
+    p.rate_rule = o->rate_rule              ? (mu_rate_rule)(o->rate_rule - 1)
+                  : p.protocol->synchronous ? MU_RATE_PLAIN
+                                            : MU_RATE_MEAN;
+    p.warm_versions = warm_versions(o, &p, n_records);
+    if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
+    *out = p;
+    return MU_OK;
+}
+
+// ---- for people ----
+
+typedef struct text { char *out; size_t size, n; } text;
+
+static void add(text *t, const char *fmt, ...) MU_PRINTF(2, 3);
+static void add(text *t, const char *fmt, ...) {
+    if (t->n >= t->size) return;
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(t->out + t->n, t->size - t->n, fmt, args);
+    va_end(args);
+    t->n += n > 0 ? (size_t)n : 0;
+}
+
+static void add_batch(text *t, const mu_cluster_plan *p) {
+    const int64_t n = p->learners, least = p->global_batch / n;
+    add(t, "mu %lld", (long long)least);
+    if (p->rows > least) add(t, " to %lld", (long long)p->rows);
+    add(t, " x lambda %lld = %lld, ", (long long)n, (long long)p->global_batch);
+    if (p->global_batch != p->reference_batch)
+        add(t, "the job's batch is %lld", (long long)p->reference_batch);
+    else if (n > 1) add(t, "as the job's batch: constant when learners are added");
+    else add(t, "the job's batch");
+}
+
+static void add_rate(text *t, const mu_cluster_plan *p, double base) {
+    const double n = p->expected_staleness > 1 ? p->expected_staleness : 1, rate = base * p->rate_factor;
+    add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
+    if (p->rate_factor != 1)
+        add(t, " x sqrt(%lld/%lld) = %.4g", (long long)p->global_batch, (long long)p->reference_batch, rate);
+    if (p->rate_rule == MU_RATE_EACH)
+        add(t, " / the staleness of each gradient, about %.4g", rate / n);
+    else if (p->rate_rule == MU_RATE_MEAN)
+        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
+    else if (n > 1)
+        add(t, ", not divided by the staleness");
+}
+
+void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size) {
+    text t = {out, size, 0};
+    if (size) out[0] = '\0';
+    add(&t, "%d learner%s, %s, ", p->learners, p->learners == 1 ? "" : "s", p->protocol->name);
+    add_batch(&t, p);
+    add(&t, "\n");
+    add_rate(&t, p, base_rate);
+    if (p->learners > 1 || p->server == MU_SERVER_PROCESS) {
+        if (p->protocol->applies_itself) add(&t, ", no server");
+        else if (p->server == MU_SERVER_PROCESS)
+            add(&t, ", server process with %d thread%s", p->server_threads,
+                p->server_threads == 1 ? "" : "s");
+        else add(&t, ", server beside the learners");
+    }
+    if (p->warm_versions) add(&t, ", hardsync for the first %lld steps", (long long)p->warm_versions);
+}
