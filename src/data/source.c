@@ -41,6 +41,8 @@ struct mu_source {
     mu_batch       *slot;
     void           *block;                      // memory of all slots
     mu_prefetch    *prefetch;
+    mu_source_lease lease;                      // NULL = one batch after the other
+    void           *lease_ctx;
 };
 
 // ---- choosing and reading a record ----
@@ -103,16 +105,21 @@ static mu_status no_answer(const mu_source *s, int64_t sample, mu_err *err) {
     return MU_EDATA;
 }
 
+// Which samples a batch holds. False: nothing follows.
+static bool choose_samples(mu_source *s, int64_t start, int64_t *first, int64_t *n) {
+    *first = start + s->o.first_row;
+    *n = s->rows;
+    if (s->lease) return s->lease(s->lease_ctx, first, n) && *n <= s->rows;
+    if (s->o.phase == MU_TRAIN) return true;
+    if (s->n_records - *first < *n) *n = s->n_records > *first ? s->n_records - *first : 0;
+    return start < s->n_records;
+}
+
 static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end,
                             mu_err *err) {
-    int64_t first = start + s->o.first_row, n = s->rows;
-    *end = false;
-    if (s->o.phase != MU_TRAIN) {
-        *end = start >= s->n_records;
-        if (s->n_records - first < n) n = s->n_records > first ? s->n_records - first : 0;
-    }
+    int64_t first, n, rows = 0;
+    *end = !choose_samples(s, start, &first, &n);
     if (*end) return MU_OK;
-    int64_t rows = 0;
     for (int64_t i = 0; i < n; i++) {
         if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
         mu_record rec = {{0}};
@@ -159,6 +166,13 @@ mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err) {
     s->next = sample;
     return MU_OK;
 }
+
+void mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx) {
+    s->lease = lease;
+    s->lease_ctx = ctx;
+}
+
+bool mu_source_stopping(const mu_source *s) { return mu_prefetch_stopping(s->prefetch); }
 
 mu_status mu_source_start(mu_source *s, mu_err *err) {
     s->fill_at = s->next;
