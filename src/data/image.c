@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// image.c - see image.h. libpng is used through its png_image interface, which keeps setjmp inside.
+// image.c - see image.h.
+//
+// libpng's own short interface (png_image) would convert the values of a file with a gamma chunk for showing
+// them on a screen, so its long interface is used. That reports errors by longjmp; each of the two functions
+// that call setjmp keeps nothing in local variables that is needed after a jump.
 #include "data/image.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #ifdef MU_HAVE_PNG
 #include <png.h>
+#include <setjmp.h>
 #endif
 #ifdef MU_HAVE_TURBOJPEG
 #include <turbojpeg.h>
@@ -37,21 +43,93 @@ MU_UNUSED static mu_status make_room(mu_image_decoder *d, int64_t w, int64_t h, 
 }
 
 #ifdef MU_HAVE_PNG
+typedef struct png_file {
+    png_structp    png;
+    png_infop      info;
+    const uint8_t *bytes;
+    size_t         size, at;    // read so far
+    char           message[96]; // why reading ended
+} png_file;
+
+static void png_fail(png_structp png, const char *message) {
+    png_file *f = png_get_error_ptr(png);
+    snprintf(f->message, sizeof f->message, "%s", message);
+    png_longjmp(png, 1);
+}
+
+static void png_ignore(png_structp png, const char *message) { (void)png, (void)message; }
+
+static void png_feed(png_structp png, png_bytep to, size_t n) {
+    png_file *f = png_get_io_ptr(png);
+    if (n > f->size - f->at) png_error(png, "the file is cut short");
+    memcpy(to, f->bytes + f->at, n);
+    f->at += n;
+}
+
+// Reads up to the pixels and asks for 8-bit grey or colour, each with or without alpha. False = see message.
+static bool png_read_head(png_file *f, int channels) {
+    if (setjmp(png_jmpbuf(f->png))) return false;
+    png_set_read_fn(f->png, f, png_feed);
+    png_set_keep_unknown_chunks(f->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_read_info(f->png, f->info);
+    png_set_expand(f->png);             // palette to colour, 1 to 4 bits to 8, a transparent colour to alpha
+    png_set_scale_16(f->png);
+    if (channels == 3) png_set_gray_to_rgb(f->png);
+    return true;
+}
+
+static bool png_read_pixels(png_file *f, uint8_t *out, size_t bytes) {
+    if (setjmp(png_jmpbuf(f->png))) return false;
+    int passes = png_set_interlace_handling(f->png);
+    png_read_update_info(f->png, f->info);
+    size_t stride = png_get_rowbytes(f->png, f->info), h = png_get_image_height(f->png, f->info);
+    if (stride * h != bytes) png_error(f->png, "its header contradicts itself");
+    for (int k = 0; k < passes; k++)
+        for (size_t y = 0; y < h; y++) png_read_row(f->png, out + y * stride, NULL);
+    return true;
+}
+
+static int on_white(int v, int alpha) { return (v * alpha + 255 * (255 - alpha) + 127) / 255; }
+
+// In place: `have` bytes a pixel (1 grey, 2 grey and alpha, 3 RGB, 4 RGBA) to `want` (1 or 3), never more.
+// Grey is the luma of JPEG, so that a picture is as bright whichever way it was stored.
+static void reduce_pixels(uint8_t *px, size_t n, int have, int want) {
+    const uint8_t *in = px;
+    bool colour = have >= 3, has_alpha = have % 2 == 0;
+    for (size_t i = 0; i < n; i++, in += have) {
+        int alpha = has_alpha ? in[have - 1] : 255;
+        int r = on_white(in[0], alpha), g = colour ? on_white(in[1], alpha) : r;
+        int b = colour ? on_white(in[2], alpha) : r;
+        if (want == 1) {
+            *px++ = (uint8_t)((19595 * r + 38470 * g + 7471 * b + (1 << 15)) >> 16);
+        } else {
+            *px++ = (uint8_t)r, *px++ = (uint8_t)g, *px++ = (uint8_t)b;
+        }
+    }
+}
+
+static mu_status read_png(mu_image_decoder *d, png_file *f, int channels, const char *name, mu_err *err) {
+    if (!png_read_head(f, channels)) return MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, f->message);
+    int type = png_get_color_type(f->png, f->info);
+    bool alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(f->png, f->info, PNG_INFO_tRNS);
+    int have = (channels == 3 || (type & PNG_COLOR_MASK_COLOR) ? 3 : 1) + alpha;
+    MU_TRY(make_room(d, png_get_image_width(f->png, f->info), png_get_image_height(f->png, f->info), have,
+                     f->size, name, err));
+    size_t n = (size_t)(d->w * d->h);
+    if (!png_read_pixels(f, d->pixels, n * (size_t)have))
+        return MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, f->message);
+    if (have != channels) reduce_pixels(d->pixels, n, have, channels);
+    d->c = channels;
+    return MU_OK;
+}
+
 static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size, int channels,
                             const char *name, mu_err *err) {
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_memory(&image, bytes, size))
-        return MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, image.message);
-    mu_status st = make_room(d, image.width, image.height, channels, size, name, err);
-    if (st == MU_OK) {
-        static const png_color white = {255, 255, 255};
-        image.flags |=
-            PNG_IMAGE_FLAG_16BIT_sRGB; // 16-bit files without gAMA hold the same scale as 8-bit ones
-        image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-        if (!png_image_finish_read(&image, &white, d->pixels, 0, NULL))
-            st = MU_FAIL(err, MU_EDATA, "`%s`: bad PNG: %s", name, image.message);
-    }
-    png_image_free(&image);
+    png_file f = {.bytes = bytes, .size = size};
+    f.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &f, png_fail, png_ignore);
+    f.info = f.png ? png_create_info_struct(f.png) : NULL;
+    mu_status st = f.info ? read_png(d, &f, channels, name, err) : MU_FAIL_NOMEM(err, "the PNG decoder");
+    png_destroy_read_struct(&f.png, &f.info, NULL);
     return st;
 }
 #else

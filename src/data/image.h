@@ -3,7 +3,8 @@
 //
 // The format is told by the first bytes, not by the name. Sizes are checked before memory is taken:
 // at most 64 Mi pixels, and no more than the compressed bytes could possibly hold. JPEG files with
-// more than 500 scans are refused. PNG transparency is laid on white; 16-bit PNG is reduced to 8.
+// more than 500 scans are refused. PNG values are those of the file: its gamma chunk and colour profile are
+// not applied. Transparency is laid on white; 16 bits are reduced to 8; colour becomes grey as in JPEG.
 #ifndef MU_DATA_IMAGE_H
 #define MU_DATA_IMAGE_H
 

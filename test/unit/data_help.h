@@ -51,6 +51,14 @@ static inline const char *write_file(const char *name, const void *bytes, size_t
     return p;
 }
 
+static inline size_t load_bytes(const char *path, uint8_t *buf, size_t size) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(buf, 1, size, f);
+    fclose(f);
+    return n;
+}
+
 #define assert_ok(call, err)                                                                       \
     do {                                                                                           \
         mu_status st_ = (call);                                                                    \
@@ -120,6 +128,31 @@ static inline const char *yaml_of(const char *fmt, ...) { // one of 4 rotating b
     vsnprintf(p, sizeof buf[0], fmt, ap);
     va_end(ap);
     return p;
+}
+
+// ---- what a reader must say ----
+
+static inline mu_record read_ok(mu_reader *r, int64_t i) {
+    mu_record rec = {{0}};
+    mu_err err = {0};
+    assert_ok(mu_reader_read(r, i, &rec, &err), &err);
+    return rec;
+}
+
+static inline void reader_fails(const char *yaml, mu_status want, const char *says) {
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_status(reader_open(&b, yaml, &r, &err), want, &err);
+    assert_says(&err, says);
+    block_fini(&b);
+}
+
+static inline void read_fails(mu_reader *r, int64_t i, const char *says) {
+    mu_record rec;
+    mu_err err = {0};
+    assert_status(mu_reader_read(r, i, &rec, &err), MU_EDATA, &err);
+    assert_says(&err, says);
 }
 
 // ---- a small good data set for each reader: SAMPLES records, except where the format says otherwise ----

@@ -2,35 +2,7 @@
 // test_data_readers.c - each format: right values from good files, the right complaint about bad ones.
 #include "data_help.h"
 
-#include "data/image.h"
-
 #include <zlib.h>
-#ifdef MU_HAVE_TURBOJPEG
-#include <turbojpeg.h>
-#endif
-
-static mu_record read_ok(mu_reader *r, int64_t i) {
-    mu_record rec = {{0}};
-    mu_err err = {0};
-    assert_ok(mu_reader_read(r, i, &rec, &err), &err);
-    return rec;
-}
-
-static void open_fails(const char *yaml, mu_status want, const char *says) {
-    block b;
-    mu_reader *r;
-    mu_err err = {0};
-    assert_status(reader_open(&b, yaml, &r, &err), want, &err);
-    assert_says(&err, says);
-    block_fini(&b);
-}
-
-static void read_fails(mu_reader *r, int64_t i, const char *says) {
-    mu_record rec;
-    mu_err err = {0};
-    assert_status(mu_reader_read(r, i, &rec, &err), MU_EDATA, &err);
-    assert_says(&err, says);
-}
 
 static const char *gzip_file(const char *name, const void *bytes, size_t n) {
     const char *p = test_path(name);
@@ -38,14 +10,6 @@ static const char *gzip_file(const char *name, const void *bytes, size_t n) {
     assert_int_equal(gzwrite(f, bytes, (unsigned)n), (int)n);
     gzclose(f);
     return p;
-}
-
-static size_t load(const char *path, uint8_t *buf, size_t size) {
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    size_t n = fread(buf, 1, size, f);
-    fclose(f);
-    return n;
 }
 
 // ---- idx ----
@@ -110,35 +74,35 @@ static void test_idx_damage(void **ctx) {
     (void)ctx;
     uint8_t buf[1024];
     sample_idx();
-    size_t n = load(test_path("im.idx"), buf, sizeof buf);
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n - 1)), MU_EDATA,
-               "ends in record 11");
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, 7)), MU_EDATA, "too short");
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n + 1)), MU_EDATA,
-               "behind its last record");
+    size_t n = load_bytes(test_path("im.idx"), buf, sizeof buf);
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n - 1)), MU_EDATA,
+                 "ends in record 11");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, 7)), MU_EDATA, "too short");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n + 1)), MU_EDATA,
+                 "behind its last record");
     buf[0] = 1;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
     buf[0] = 0, buf[2] = 0x0b;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EUNSUPPORTED,
-               "element type 0b");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EUNSUPPORTED,
+                 "element type 0b");
     buf[2] = 8, buf[3] = 9;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is no idx file");
     buf[3] = 3;
     for (int i = 4; i < 16; i++) buf[i] = 0xff;         // 2^96 bytes
     uint64_t calls = mu_alloc_get_stats().peak_bytes;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
-               "declares 4294967295 records");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
+                 "declares 4294967295 records");
     assert_true(mu_alloc_get_stats().peak_bytes < calls + (1 << 20));
     for (int i = 4; i < 16; i++) buf[i] = i % 4 ? 0 : 0x80;     // sizes whose product wraps to 0
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
-               "declares 2147483648 records");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA,
+                 "declares 2147483648 records");
     for (int i = 4; i < 8; i++) buf[i] = 0;
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is empty");
-    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), test_path("im.idx")),
-               MU_EDATA, "holds no labels");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, n)), MU_EDATA, "is empty");
+    reader_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), test_path("im.idx")),
+                 MU_EDATA, "holds no labels");
     const char *few = write_idx("few", 8, 1, (uint32_t[]){3}, "abc", 3);
-    open_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), few), MU_EDATA,
-               "3 labels for 12 records");
+    reader_fails(yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"), few), MU_EDATA,
+                 "3 labels for 12 records");
 }
 
 static void test_idx_label_range(void **ctx) {
@@ -162,7 +126,7 @@ static void test_gzip(void **ctx) {
     (void)ctx;
     uint8_t buf[4096];
     sample_idx();
-    size_t n = load(test_path("im.idx"), buf, sizeof buf);
+    size_t n = load_bytes(test_path("im.idx"), buf, sizeof buf);
     const char *gz = gzip_file("im.gz", buf, n);
     block b;
     mu_reader *r;
@@ -172,11 +136,11 @@ static void test_gzip(void **ctx) {
         assert_int_equal(((const uint8_t *)read_ok(r, i).field[0])[29], pixel_of(i, 29));
     mu_reader_close(r);
     block_fini(&b);
-    size_t m = load(gz, buf, sizeof buf);
+    size_t m = load_bytes(gz, buf, sizeof buf);
     for (size_t cut = 3; cut < m; cut += 5)
-        open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, cut)), MU_EDATA, "gzip");
+        reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, cut)), MU_EDATA, "gzip");
     buf[m - 6] ^= 1;    // in the checksum
-    open_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, m)), MU_EDATA, "damaged gzip");
+    reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, m)), MU_EDATA, "damaged gzip");
 }
 
 static void test_gzip_bomb(void **ctx) {
@@ -187,7 +151,7 @@ static void test_gzip_bomb(void **ctx) {
     for (int i = 0; i < 200; i++) gzwrite(f, zeros, 1 << 20);
     free(zeros);
     gzclose(f);
-    open_fails(yaml_of("{reader: idx, images: %s}", p), MU_EDATA, "inflates to more than");
+    reader_fails(yaml_of("{reader: idx, images: %s}", p), MU_EDATA, "inflates to more than");
 }
 
 // ---- CIFAR ----
@@ -213,9 +177,10 @@ static void test_cifar(void **ctx) {
     mu_reader_close(r);
     block_fini(&b);
     static uint8_t buf[3073 * 3];
-    open_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 3073 * 2 + 5)), MU_EDATA,
-               "breaks off in record 2");
-    open_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 0)), MU_EDATA, "holds no records");
+    reader_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 3073 * 2 + 5)), MU_EDATA,
+                 "breaks off in record 2");
+    reader_fails(yaml_of("{reader: cifar, files: %s}", write_file("x", buf, 0)), MU_EDATA,
+                 "holds no records");
     buf[3073] = 10;
     assert_ok(
         reader_open(&b, yaml_of("{reader: cifar, files: %s}", write_file("x", buf, sizeof buf)), &r, &err),
@@ -318,17 +283,17 @@ static void test_csv_damage(void **ctx) {
     read_fails(r, 5, "line 7: column 0 is no finite number");
     mu_reader_close(r);
     block_fini(&b);
-    open_fails(csv_of("", ""), MU_EDATA, "holds no rows");
-    open_fails(csv_of("a,b\n", ", header: 'yes'"), MU_EDATA, "holds no rows");
-    open_fails(csv_of("1,2\n", ", label: '2'"), MU_EDATA, "no label column `2`");
-    open_fails(csv_of("a,b\n1,2\n", ", label: c"), MU_EDATA, "no label column `c`");
-    open_fails(csv_of("a\nb\n", ""), MU_EDATA, "no feature columns");
-    open_fails(csv_of("1,2\n", ", separator: '::'"), MU_EJOB, "`separator`");
-    open_fails(csv_of("1,2,3\n", ", shape: [1, 3, 1]"), MU_EJOB, "`shape`");
-    open_fails(csv_of("1,2,0\n1,\"2,0\n1,2,1\n1,3,1\n", ""), MU_EDATA, "line 2: the row never ends");
+    reader_fails(csv_of("", ""), MU_EDATA, "holds no rows");
+    reader_fails(csv_of("a,b\n", ", header: 'yes'"), MU_EDATA, "holds no rows");
+    reader_fails(csv_of("1,2\n", ", label: '2'"), MU_EDATA, "no label column `2`");
+    reader_fails(csv_of("a,b\n1,2\n", ", label: c"), MU_EDATA, "no label column `c`");
+    reader_fails(csv_of("a\nb\n", ""), MU_EDATA, "no feature columns");
+    reader_fails(csv_of("1,2\n", ", separator: '::'"), MU_EJOB, "`separator`");
+    reader_fails(csv_of("1,2,3\n", ", shape: [1, 3, 1]"), MU_EJOB, "`shape`");
+    reader_fails(csv_of("1,2,0\n1,\"2,0\n1,2,1\n1,3,1\n", ""), MU_EDATA, "line 2: the row never ends");
     static char text[200000] = "1,2,0\n3,\"";
     memset(text + strlen(text), 'x', 150000);
-    open_fails(csv_of(text, ""), MU_EDATA, "a field is longer than");
+    reader_fails(csv_of(text, ""), MU_EDATA, "a field is longer than");
     // a bad row makes no class, a byte-order mark is no text
     assert_ok(reader_open(&b,
                           csv_of("\xef\xbb\xbf"
@@ -342,120 +307,6 @@ static void test_csv_damage(void **ctx) {
     mu_reader_close(r);
     block_fini(&b);
 }
-
-// ---- images ----
-
-static void test_resize(void **ctx) {
-    (void)ctx;
-    const uint8_t in[] = {0, 100, 200, 40};             // 2 x 2
-    uint8_t out[16];
-    mu_image_resize(in, 2, 2, out, 2, 2, 1);
-    assert_memory_equal(out, in, 4);
-    mu_image_resize(in, 2, 2, out, 1, 1, 1);
-    assert_int_equal(out[0], 85);                       // the mean
-    mu_image_resize(in, 2, 2, out, 4, 4, 1);
-    assert_int_equal(out[0], 0);                        // corners stay
-    assert_int_equal(out[3], 100);
-    assert_int_equal(out[12], 200);
-    assert_int_equal(out[15], 40);
-    assert_int_equal(out[1], 25);                       // a quarter of the way
-    const uint8_t rgb[] = {1, 2, 3};
-    mu_image_resize(rgb, 1, 1, out, 2, 2, 3);
-    for (int i = 0; i < 12; i++) assert_int_equal(out[i], 1 + i % 3);
-}
-
-#ifdef MU_HAVE_PNG
-static void test_image_folder(void **ctx) {
-    (void)ctx;
-    block b;
-    mu_reader *r;
-    mu_err err = {0};
-    const char *yaml = sample_image_folder();
-    assert_ok(reader_open(&b, yaml, &r, &err), &err);
-    assert_int_equal(r->field[0].shape.d[1], 4);
-    assert_int_equal(r->field[0].shape.d[2], 5);
-    assert_int_equal(r->field[1].n_classes, 2);
-    for (int i = 0; i < SAMPLES; i++) {
-        mu_record rec = read_ok(r, i);
-        for (int k = 0; k < 60; k++) assert_int_equal(((const uint8_t *)rec.field[0])[k], pixel_of(i, k));
-        assert_int_equal(*(const int32_t *)rec.field[1], i >= 7);
-    }
-    mu_reader_close(r);
-    block_fini(&b);
-    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, root: %s, height: 2, width: 2, channels: 1}",
-                                      test_path("images")), &r, &err), &err);
-    assert_int_equal(mu_data_field_bytes(&r->field[0]), 4);
-    read_ok(r, 0);
-    mu_reader_close(r);
-    block_fini(&b);
-}
-
-static void test_image_damage(void **ctx) {
-    (void)ctx;
-    uint8_t png[512], px[60] = {0};
-    write_png("p.png", 5, 4, 3, px);
-    size_t n = load(test_path("p.png"), png, sizeof png);
-    write_file("i0.png", png, n);
-    write_file("i1.png", png, n - 20);
-    write_file("i2.png", "", 0);
-    write_file("i3.png", "hello world", 11);
-    png[16] = 0, png[17] = 0x0f, png[18] = 0x42, png[19] = 0x40;        // a million pixels wide
-    write_file("i4.png", png, n);
-    const char *list = "i0.png 0\ni1.png 1\ni2.png 1\ni3.png 2\r\n\ni4.png 1\nnot there.png 3\n";
-    block b;
-    mu_reader *r;
-    mu_err err = {0};
-    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, root: %s, list: %s}", test_dir,
-                                      write_file("list.txt", list, strlen(list))), &r, &err), &err);
-    assert_int_equal(r->n_records, 6);
-    assert_int_equal(r->field[1].n_classes, 4);
-    read_ok(r, 0);
-    read_fails(r, 1, "i1.png");
-    read_fails(r, 2, "i2.png` is an empty file");
-    read_fails(r, 3, "i3.png` is neither PNG nor JPEG");
-    read_fails(r, 4, "i4.png");
-    read_fails(r, 5, "not there.png");
-    read_ok(r, 0);
-    mu_reader_close(r);
-    block_fini(&b);
-    list = "x.png\n";
-    open_fails(yaml_of("{reader: image_folder, list: %s}", write_file("list.txt", list, strlen(list))),
-               MU_EDATA, "line 1: expected a path and a label");
-    mkdir(test_path("none"), 0777);
-    open_fails(yaml_of("{reader: image_folder, root: %s}", test_path("none")), MU_EDATA, "holds no images");
-    open_fails("{reader: image_folder}", MU_EJOB, "needs `root` or `list`");
-}
-#endif
-
-#ifdef MU_HAVE_TURBOJPEG
-static void test_jpeg(void **ctx) {
-    (void)ctx;
-    enum { W = 24, H = 16 };
-    uint8_t px[H * W * 3];
-    for (int i = 0; i < H * W * 3; i++) px[i] = (uint8_t)(40 + i / (W * 3) * 8 + i % 3 * 30);   // smooth
-    tjhandle enc = tjInitCompress();
-    unsigned char *jpg = NULL;
-    unsigned long n = 0;
-    assert_int_equal(tjCompress2(enc, px, W, 0, H, TJPF_RGB, &jpg, &n, TJSAMP_444, 95, 0), 0);
-    mu_image_decoder d = {0};
-    mu_err err = {0};
-    assert_ok(mu_image_decode(&d, jpg, n, 3, "x.jpg", &err), &err);
-    assert_int_equal(d.w, W);
-    assert_int_equal(d.h, H);
-    for (int i = 0; i < H * W * 3; i++)
-        if (abs(d.pixels[i] - px[i]) > 6) fail_msg("element %d is %d, written as %d", i, d.pixels[i], px[i]);
-    assert_ok(mu_image_decode(&d, jpg, n, 1, "x.jpg", &err), &err);
-    assert_int_equal(d.c, 1);
-    for (unsigned long cut = 0; cut < n - 2; cut += 7) {
-        mu_err_clear(&err);
-        assert_status(mu_image_decode(&d, jpg, cut, 3, "x.jpg", &err), MU_EDATA, &err);
-        assert_says(&err, "x.jpg");
-    }
-    tjFree(jpg);
-    tjDestroy(enc);
-    mu_image_decoder_fini(&d);
-}
-#endif
 
 // ---- real files, where they are ----
 
@@ -494,14 +345,6 @@ int main(void) {
         cmocka_unit_test(test_csv_values),
         cmocka_unit_test(test_csv_options),
         cmocka_unit_test(test_csv_damage),
-        cmocka_unit_test(test_resize),
-#ifdef MU_HAVE_PNG
-        cmocka_unit_test(test_image_folder),
-        cmocka_unit_test(test_image_damage),
-#endif
-#ifdef MU_HAVE_TURBOJPEG
-        cmocka_unit_test(test_jpeg),
-#endif
         cmocka_unit_test(test_fashion_mnist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
