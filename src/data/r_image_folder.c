@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #define MAX_FILE_BYTES ((uint64_t)256 << 20)
 enum { PROBES = 10 };                   // images tried at open to learn the size
@@ -90,7 +91,14 @@ static mu_status add_name(mu_arena *a, names *list, const char *name, mu_err *er
     return MU_OK;
 }
 
-// Names in a folder, sorted: those of images, or all others that could be class folders.
+// A link counts as what it leads to; some file systems tell the kind only to those who ask by stat.
+static bool is_folder(DIR *dir, const struct dirent *e) {
+    struct stat info;
+    if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) return e->d_type == DT_DIR;
+    return !fstatat(dirfd(dir), e->d_name, &info, 0) && S_ISDIR(info.st_mode);
+}
+
+// Names in a folder, sorted: those of images, or of the class folders.
 static mu_status list_folder(mu_arena *a, const char *path, bool images, names *out, mu_err *err) {
     DIR *dir = opendir(path);
     if (!dir) return MU_FAIL(err, MU_EIO, "cannot open folder `%s`: %s", path, strerror(errno));
@@ -98,7 +106,7 @@ static mu_status list_folder(mu_arena *a, const char *path, bool images, names *
     errno = 0;
     for (struct dirent *e; st == MU_OK && (e = readdir(dir)); errno = 0) {
         if (e->d_name[0] == '.' || is_image_name(e->d_name) != images) continue;
-        if (!images && e->d_type != DT_DIR && e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) continue;
+        if (!images && !is_folder(dir, e)) continue;
         st = add_name(a, out, e->d_name, err);
     }
     if (st == MU_OK && errno) st = MU_FAIL(err, MU_EIO, "cannot read folder `%s`: %s", path, strerror(errno));

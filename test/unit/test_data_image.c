@@ -53,6 +53,29 @@ static void test_image_folder(void **ctx) {
     block_fini(&b);
 }
 
+// What a class root may hold beside class folders: links to folders (followed), to files, to nothing.
+static void test_image_folder_follows_links(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    sample_image_folder();
+    mkdir(test_path("linked"), 0777);
+    assert_int_equal(symlink("../images/ant", test_path("linked/a")), 0);
+    assert_int_equal(symlink("../images/bee/07.png", test_path("linked/b")), 0);
+    assert_int_equal(symlink("../not/there", test_path("linked/c")), 0);
+    assert_int_equal(symlink("../images/bee", test_path("linked/d")), 0);
+    write_file("linked/README", "hello", 5);
+    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, root: %s}", test_path("linked")), &r, &err),
+              &err);
+    assert_int_equal(r->n_records, SAMPLES);
+    assert_int_equal(r->field[1].n_classes, 2);
+    assert_int_equal(*(const int32_t *)read_ok(r, 0).field[1], 0);
+    assert_int_equal(*(const int32_t *)read_ok(r, SAMPLES - 1).field[1], 1);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
 // A PNG of bit depth `depth` with a gamma chunk, as Photoshop or a linear-light renderer writes it.
 static void write_gamma_png(const char *name, int w, int h, int depth, int type, double gamma,
                             bool interlaced, const uint8_t *px) {
@@ -187,6 +210,7 @@ int main(void) {
         cmocka_unit_test(test_resize),
 #ifdef MU_HAVE_PNG
         cmocka_unit_test(test_image_folder),
+        cmocka_unit_test(test_image_folder_follows_links),
         cmocka_unit_test(test_png_values_are_the_files),
         cmocka_unit_test(test_image_damage),
 #endif
