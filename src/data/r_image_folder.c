@@ -2,7 +2,8 @@
 // r_image_folder.c - images in one folder per class, or named with labels in a list file.
 //
 //     root/CAT/1.png  root/CAT/2.jpg  root/DOG/7.png      classes are the folders in byte order
-//     list:  cats/1.png 0                                 one path (under root) and label a line
+//     list:  cats/1.png 0                                 one path and label a line; the path is under
+//                                                         root, without root beside the list file
 //
 // Records are the files in byte order of class and name, or the lines in order. Each image is decoded
 // when it is read; all are delivered in one size: height and width given, else that of the first good
@@ -42,7 +43,7 @@ static const mu_field fields[] = {
     MU_FIELD(struct image_folder, root, MU_PATH, "", NULL,
              "folder with one folder of PNG or JPEG files per class"),
     MU_FIELD(struct image_folder, list, MU_PATH, "", NULL,
-             "instead: text file with `path label` lines, paths under root"),
+             "instead: text file with `path label` lines, paths under root, else beside this file"),
     MU_FIELD(struct image_folder, height, MU_INT, "0", "[0,65535]",
              "rows of a record; 0 takes the first image's"),
     MU_FIELD(struct image_folder, width, MU_INT, "0", "[0,65535]",
@@ -156,9 +157,11 @@ static mu_status add_line(mu_reader *r, char *line, int64_t number, int32_t *top
         return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": expected a path and a label", s->list, number);
     *cut = '\0';
     if (label > *top) *top = (int32_t)label;
-    bool plain = !given(s->root) || line[0] == '/';
-    const char *path =
-        plain ? mu_arena_strdup(r->arena, line) : mu_arena_printf(r->arena, "%s/%s", s->root, line);
+    const char *slash = strrchr(s->list, '/');
+    int n_folder = slash ? (int)(slash - s->list) + 1 : 0;      // of the list file, with its slash
+    const char *path = line[0] == '/'  ? mu_arena_strdup(r->arena, line)
+                       : given(s->root) ? mu_arena_printf(r->arena, "%s/%s", s->root, line)
+                                        : mu_arena_printf(r->arena, "%.*s%s", n_folder, s->list, line);
     return add_item(s, path, (int32_t)label, err);
 }
 

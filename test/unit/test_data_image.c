@@ -76,6 +76,34 @@ static void test_image_folder_follows_links(void **ctx) {
     block_fini(&b);
 }
 
+// Without `root`, entries count from where the list lies, wherever the program runs.
+static void test_image_list_without_root(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    char list[256];
+    sample_image_folder();
+    snprintf(list, sizeof list, "ant/01.png 0\nbee/08.png 1\n%s 5\n", test_path("images/bee/09.png"));
+    write_file("images/list.txt", list, strlen(list));
+    assert_ok(reader_open(&b, yaml_of("{reader: image_folder, list: %s}", test_path("images/list.txt")), &r,
+                          &err), &err);
+    assert_int_equal(r->n_records, 3);
+    const int which[] = {1, 8, 9};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(((const uint8_t *)read_ok(r, i).field[0])[59], pixel_of(which[i], 59));
+    mu_reader_close(r);
+    block_fini(&b);
+    char before[1024];          // a list named without a folder lies in the current one
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(test_path("images")), 0);
+    assert_ok(reader_open(&b, "{reader: image_folder, list: list.txt}", &r, &err), &err);
+    read_ok(r, 0);
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_int_equal(chdir(before), 0);
+}
+
 // A PNG of bit depth `depth` with a gamma chunk, as Photoshop or a linear-light renderer writes it.
 static void write_gamma_png(const char *name, int w, int h, int depth, int type, double gamma,
                             bool interlaced, const uint8_t *px) {
@@ -211,6 +239,7 @@ int main(void) {
 #ifdef MU_HAVE_PNG
         cmocka_unit_test(test_image_folder),
         cmocka_unit_test(test_image_folder_follows_links),
+        cmocka_unit_test(test_image_list_without_root),
         cmocka_unit_test(test_png_values_are_the_files),
         cmocka_unit_test(test_image_damage),
 #endif
