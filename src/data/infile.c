@@ -121,6 +121,11 @@ static mu_status inflate_some(inflater *s, const char *path, int *rc, mu_err *er
     return MU_OK;
 }
 
+// Zeros after a member fill up a block, as gzip(1) says, and no member begins with one.
+static void skip_padding(z_stream *z) {
+    while (z->avail_in && !*z->next_in) z->next_in++, z->avail_in--;
+}
+
 static mu_status inflate_all(const mu_infile *f, inflater *s, uint8_t *in, mu_err *err) {
     int rc = Z_OK;
     for (uint64_t at = 0; at < f->size;) {
@@ -130,8 +135,12 @@ static mu_status inflate_all(const mu_infile *f, inflater *s, uint8_t *in, mu_er
         s->z.avail_in = (unsigned)n;
         at += n;
         while (s->z.avail_in) {
-            if (rc == Z_STREAM_END && inflateReset(&s->z) != Z_OK)  // a further member follows
-                return MU_FAIL(err, MU_EDATA, "`%s`: cannot restart the gzip stream", f->path);
+            if (rc == Z_STREAM_END) {
+                skip_padding(&s->z);
+                if (!s->z.avail_in) break;
+                if (inflateReset(&s->z) != Z_OK)        // a further member follows
+                    return MU_FAIL(err, MU_EDATA, "`%s`: cannot restart the gzip stream", f->path);
+            }
             MU_TRY(inflate_some(s, f->path, &rc, err));
         }
     }

@@ -143,6 +143,29 @@ static void test_gzip(void **ctx) {
     reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, m)), MU_EDATA, "damaged gzip");
 }
 
+// Tapes and block devices fill the last block with zeros; gzip(1) takes such files.
+static void test_gzip_padding(void **ctx) {
+    (void)ctx;
+    static uint8_t buf[200000];
+    sample_idx();
+    size_t n = load_bytes(test_path("im.idx"), buf, 4096);
+    size_t m = load_bytes(gzip_file("im.gz", buf, n), buf, 4096);
+    memset(buf + m, 0, sizeof buf - m);
+    for (size_t pad = 1; pad < sizeof buf - m; pad = pad * 7 + 1) {
+        block b;
+        mu_reader *r;
+        mu_err err = {0};
+        const char *yaml = yaml_of("{reader: idx, images: %s}", write_file("x", buf, m + pad));
+        assert_ok(reader_open(&b, yaml, &r, &err), &err);
+        assert_int_equal(r->n_records, SAMPLES);
+        mu_reader_close(r);
+        block_fini(&b);
+        buf[m + pad - 1] = 7;
+        reader_fails(yaml_of("{reader: idx, images: %s}", write_file("x", buf, m + pad)), MU_EDATA, "gzip");
+        buf[m + pad - 1] = 0;
+    }
+}
+
 static void test_gzip_bomb(void **ctx) {
     (void)ctx;
     const char *p = test_path("bomb.gz");
@@ -339,6 +362,7 @@ int main(void) {
         cmocka_unit_test(test_idx_damage),
         cmocka_unit_test(test_idx_label_range),
         cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_gzip_padding),
         cmocka_unit_test(test_gzip_bomb),
         cmocka_unit_test(test_cifar),
         cmocka_unit_test(test_cifar100),
