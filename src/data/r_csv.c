@@ -201,6 +201,13 @@ static mu_status check_field(parse *p, struct csv_parser *c) {
     return MU_EDATA;
 }
 
+// Behind the end of the line at `at`: LF, CR LF, or CR alone as libcsv also takes it.
+static const char *next_line(const char *at, const char *end) {
+    while (at < end && *at != '\n' && *at != '\r') at++;
+    if (at + 1 < end && at[0] == '\r' && at[1] == '\n') at++;
+    return at < end ? at + 1 : end;
+}
+
 // Line by line, so that rows know their line.
 static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separator) {
     struct csv_parser c;
@@ -212,8 +219,7 @@ static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separat
     const char *at = (const char *)in->mem, *end = at + in->size;
     if (in->size >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3; // a byte-order mark is no text
     for (p->line = 1; at < end && p->status == MU_OK; p->line++) {
-        const char *nl = memchr(at, '\n', (size_t)(end - at));
-        size_t n = nl ? (size_t)(nl - at) + 1 : (size_t)(end - at);
+        size_t n = (size_t)(next_line(at, end) - at);
         if (csv_parse(&c, at, n, on_field, on_row, p) != n && p->status == MU_OK)
             p->status = csv_error(&c) == CSV_ENOMEM
                             ? MU_FAIL_NOMEM(p->err, p->s->file)

@@ -331,6 +331,27 @@ static void test_csv_damage(void **ctx) {
     block_fini(&b);
 }
 
+// Lines end by LF, CR LF or CR, also mixed; a message names the line an editor shows.
+static void test_csv_line_ends(void **ctx) {
+    (void)ctx;
+    const char *texts[] = {"1,2,0\n3,4,1\n\n5,x,0\n7,8,1", "1,2,0\r3,4,1\r\r5,x,0\r7,8,1",
+                           "1,2,0\r\n3,4,1\r\n\r\n5,x,0\r\n7,8,1\r\n", "1,2,0\n3,4,1\r\n\r5,x,0\r7,8,1\r"};
+    for (size_t i = 0; i < MU_COUNT(texts); i++) {
+        block b;
+        mu_reader *r;
+        mu_err err = {0};
+        char name[80];
+        assert_ok(reader_open(&b, csv_of(texts[i], ""), &r, &err), &err);
+        assert_int_equal(r->n_records, 4);
+        read_fails(r, 2, "line 4: column 1");
+        mu_reader_describe(r, 3, name, sizeof name);
+        if (!strstr(name, "line 5")) fail_msg("text %zu: the last record is %s, not line 5", i, name);
+        mu_reader_close(r);
+        block_fini(&b);
+    }
+    reader_fails(csv_of("1,2,0\r1,\"2,0\r1,2,1\r", ""), MU_EDATA, "line 2: the row never ends");
+}
+
 // ---- real files, where they are ----
 
 static void test_fashion_mnist(void **ctx) {
@@ -369,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_csv_values),
         cmocka_unit_test(test_csv_options),
         cmocka_unit_test(test_csv_damage),
+        cmocka_unit_test(test_csv_line_ends),
         cmocka_unit_test(test_fashion_mnist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
