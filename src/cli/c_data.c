@@ -13,6 +13,7 @@
 #include "run/json.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct data { const char *split; };
 
@@ -53,27 +54,48 @@ static mu_status bind_job(opened *o, const char *path, const mu_args *a, const c
     return bind(&b, block, o, err);
 }
 
+static mu_binder word_binder(opened *o) {
+    static const mu_registry *const none[] = {NULL};
+    return (mu_binder){.arena = &o->arena, .diags = &o->diags, .folder = ".", .registries = none};
+}
+
 // Words are edits of an empty block, so values may be lists: `files=[a.bin, b.bin]`.
 static mu_status bind_words(opened *o, const char *const *words, size_t n, mu_err *err) {
     mu_node *root = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
     if (!root) return MU_FAIL_NOMEM(err, "the data block");
-    mu_binder b = {.arena = &o->arena, .diags = &o->diags, .folder = ".",
-                   .registries = (const mu_registry *const[]){NULL}};
+    mu_binder b = word_binder(o);
     MU_TRY(mu_set_apply(&o->arena, &o->diags, root, words, n, err));
     if (o->diags.n_errors) return show_problems(&o->diags, MU_FAIL(err, MU_EJOB, "bad words"), err);
     return bind(&b, root, o, err);
 }
 
-static mu_status bind_record_file(opened *o, const char *path, mu_err *err) {
-    const char *file = mu_arena_printf(&o->arena, "file=%s", path);
-    if (!file) return MU_FAIL_NOMEM(err, "the data block");
-    return bind_words(o, (const char *const[]){"reader=record", file}, 2, err);
+// One `key: "text"` of a block; the text is taken as it is.
+static mu_status add_text(mu_arena *arena, mu_node *block, const char *key, const char *text, mu_err *err) {
+    mu_node *n = mu_node_create(arena, MU_SCALAR, block->pos);
+    if (!n) return MU_FAIL_NOMEM(err, "the data block");
+    n->key = key;
+    n->key_pos = block->pos;
+    n->text = text;
+    n->quoted = true;
+    return mu_node_append(arena, block, n, err);
 }
+
+static mu_status bind_record_file(opened *o, const char *path, mu_err *err) {
+    mu_node *block = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
+    if (!block) return MU_FAIL_NOMEM(err, "the data block");
+    mu_binder b = word_binder(o);
+    MU_TRY(add_text(&o->arena, block, "reader", "record", err));
+    MU_TRY(add_text(&o->arena, block, "file", path, err));
+    return bind(&b, block, o, err);
+}
+
+// A word with `=` is a key and its value, unless a file has that name.
+static bool is_file(const char *word) { return !strchr(word, '=') || !access(word, F_OK); }
 
 static mu_status open_data(opened *o, const mu_args *a, const char *const *words, int n, const char *split,
                            mu_err *err) {
     if (n == 1 && is_job(words[0])) MU_TRY(bind_job(o, words[0], a, split, err));
-    else if (n == 1 && !strchr(words[0], '=')) MU_TRY(bind_record_file(o, words[0], err));
+    else if (n == 1 && is_file(words[0])) MU_TRY(bind_record_file(o, words[0], err));
     else MU_TRY(bind_words(o, words, (size_t)n, err));
     MU_TRY(mu_reader_open(o->spec.reader, o->spec.reader_state, o->spec.pos, &o->reader, err));
     if (o->spec.limit && o->spec.limit < o->reader->n_records) o->reader->n_records = o->spec.limit;
