@@ -113,25 +113,30 @@ static void close_data(opened *o) {
 static const char *const store_names[] = {
     [MU_STORE_U8] = "uint8", [MU_STORE_F32] = "float32", [MU_STORE_I32] = "int32"};
 
-static void info_json(const mu_reader *r) {
-    printf("{\"reader\":\"%s\",\"records\":%lld,\"fields\":[", r->class->name, (long long)r->n_records);
+static mu_status info_json(const mu_reader *r, mu_err *err) {
+    mu_text t = {0};
+    mu_text_printf(&t, "{\"reader\":\"%s\",\"records\":%lld,\"fields\":[", r->class->name,
+                   (long long)r->n_records);
     for (int i = 0; i < r->n_fields; i++) {
         const mu_data_field *f = &r->field[i];
-        printf("%s{\"name\":\"%s\",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[", i ? "," : "",
-               f->name, store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
-        for (int k = 0; k < f->shape.n; k++) printf("%s%lld", k ? "," : "", (long long)f->shape.d[k]);
-        printf("]}");
+        mu_text_printf(&t, "%s{\"name\":", i ? "," : "");
+        mu_text_json_string(&t, f->name);
+        mu_text_printf(&t, ",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[",
+                       store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
+        for (int k = 0; k < f->shape.n; k++)
+            mu_text_printf(&t, "%s%lld", k ? "," : "", (long long)f->shape.d[k]);
+        mu_text_printf(&t, "]}");
     }
-    printf("]}\n");
+    mu_text_printf(&t, "]}\n");
+    mu_status s = t.failed ? MU_FAIL_NOMEM(err, "the report") : MU_OK;
+    if (!s) fputs(t.s, stdout);
+    mu_text_fini(&t);
+    return s;
 }
 
 static mu_status info(const mu_args *a, opened *o, mu_err *err) {
-    (void)err;
     const mu_reader *r = o->reader;
-    if (a->json) {
-        info_json(r);
-        return MU_OK;
-    }
+    if (a->json) return info_json(r, err);
     char shape[96];
     size_t bytes = 0;
     for (int i = 0; i < r->n_fields; i++) bytes += mu_data_field_bytes(&r->field[i]);
