@@ -11,6 +11,7 @@
 #include "data/source.h"
 #include "job/set.h"
 #include "run/json.h"
+#include "run/stopflag.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -193,11 +194,18 @@ static int64_t allowed_bad(const opened *o) {
     return thousandth > 10 ? thousandth : 10;
 }
 
+static mu_status stop_asked(void *ctx) {
+    (void)ctx;
+    return mu_stop_status();
+}
+
 static mu_status pack(const mu_args *a, opened *o, const char *path, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);
     mu_record_progress p = {.report = live ? show_progress : NULL, .ctx = (void *)(uintptr_t) "pack",
-                            .max_bad = allowed_bad(o)};
+                            .stop = stop_asked, .max_bad = allowed_bad(o)};
+    MU_TRY(mu_stop_install(err));       // the half-written file is removed before the program ends
     mu_status s = mu_record_write(o->reader, path, &p, err);
+    mu_stop_uninstall();
     erase_progress(live);
     if (s) return s;
     if (p.n_bad) mu_warn("%lld bad records were left out", (long long)p.n_bad);

@@ -43,12 +43,14 @@ static inline size_t mu_record_pad(size_t n) { return (n + 7) & ~(size_t)7; }
 
 typedef struct mu_record_progress {
     void   (*report)(void *ctx, int64_t done, int64_t total);   // (optional, silent) now and then
+    mu_status (*stop)(void *ctx);       // (optional, never) before each record: not MU_OK ends the writing
     void    *ctx;
     int64_t  max_bad;                   // bad records left out before giving up
     int64_t  n_written, n_bad;          // set by mu_record_write
 } mu_record_progress;
 
-// Writes all good records of an open reader. The file appears complete or not at all.
+// Writes all good records of an open reader. The file appears complete or not at all, also after `stop`,
+// whose status is then returned.
 MU_MUST_CHECK mu_status mu_record_write(mu_reader *r, const char *path, mu_record_progress *p, mu_err *err);
 
 #endif

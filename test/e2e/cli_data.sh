@@ -66,5 +66,22 @@ expect 3 "$MUSTER" data pack reader=synthetic shpe=3 x.rec
 has err 'did you mean `shape`?'
 [ ! -e x.rec ] || bad "a failed pack left a file"
 
+# Ctrl-C and SIGTERM: the exit code of the signal, and no half-written file stays.
+mkdir stop
+for pair in INT:130 TERM:143; do
+    "$MUSTER" data pack reader=synthetic shape=[3,8,8] records=3M stop/big.rec 2>err &
+    pid=$!
+    for _ in $(seq 1000); do
+        ls stop | grep -q tmp && break
+        sleep 0.01
+    done
+    kill -s "${pair%:*}" $pid
+    wait $pid
+    got=$?
+    [ $got = "${pair#*:}" ] || bad "pack ended with $got after SIG${pair%:*}: $(head -n 3 err)"
+    [ -z "$(ls stop)" ] || bad "SIG${pair%:*} left $(ls stop)"
+    rm -f stop/*
+done
+
 [ $wrong = 0 ] && echo ok
 exit $((wrong > 0))

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "data/infile.h"
 
+#include <dirent.h>
 #include <xxhash.h>
 
 static size_t load(const char *path, uint8_t **out) {
@@ -162,6 +163,33 @@ static void test_write_skips_bad_records(void **ctx) {
     block_fini(&b);
 }
 
+static mu_status stop_at_7(void *ctx) { return ++*(int *)ctx < 7 ? MU_OK : MU_ETERMINATED; }
+
+static int files_in(const char *path) {
+    int n = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void test_write_stops_and_leaves_nothing(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    int asked = 0;
+    mu_record_progress p = {.stop = stop_at_7, .ctx = &asked};
+    assert_ok(reader_open(&b, sample_csv(), &r, &err), &err);
+    mkdir(test_path("stopped"), 0777);
+    assert_status(mu_record_write(r, test_path("stopped/a.rec"), &p, &err), MU_ETERMINATED, &err);
+    assert_int_equal(p.n_written, 6);
+    assert_int_equal(files_in(test_path("stopped")), 0);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
 static void test_write_allocation_failures(void **ctx) {
     (void)ctx;
     block b;
@@ -193,6 +221,7 @@ int main(void) {
         cmocka_unit_test(test_swapped_records_are_seen),
         cmocka_unit_test(test_lying_header),
         cmocka_unit_test(test_write_skips_bad_records),
+        cmocka_unit_test(test_write_stops_and_leaves_nothing),
         cmocka_unit_test(test_write_allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
