@@ -37,6 +37,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     }
     s->per_sample = mu_shape_inner(in, 1);
     MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->vocab, s->dim), s->vocab, s->dim, "gaussian", err));
+    if (!l->param[0]->value) l->param[0]->max_rows = mu_shape_count(in); // of the training net
     mu_shape out = *in;
     out.d[out.n++] = s->dim;
     return mu_layer_add_out(l, NULL, out, MU_F32, err);

@@ -46,6 +46,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         s->hw = in->d[2] * in->d[3];
     }
     MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->d.o, s->d.i), s->d.i, s->d.o, "xavier", err));
+    if (!l->param[0]->value) l->param[0]->max_batch = s->d.n; // of the training net
     if (s->bias_term)
         MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(s->d.o), s->d.i, s->d.o, "constant", err));
     return mu_layer_add_out(l, NULL, MU_SHAPE(s->d.n, s->d.o), MU_F32, err);

@@ -40,6 +40,8 @@ typedef struct mu_param {
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced
     bool         allow_factors; // the consumer of gradients takes factors and rows for this parameter
+    int64_t      max_rows;      // the most rows its layer gives in row form; 0 = never rows
+    int64_t      max_batch;     // samples in the factors its layer gives; 0 = never factors
 } mu_param;
 
 // Adds to a parameter's gradient follow one rule: the first producer of a step writes, later ones add.

@@ -7,7 +7,10 @@
 //     factors   x (batch, cols), dy (batch, rows)     when that is less than half of dense
 //     rows      ids and rows                          embeddings
 //     stat      count floats: the new running statistics, averaged instead of applied
-// Each part begins with a small head that says the form and size it really has this time.
+// Each part begins with a small head that says the form and size it really has this time. A parameter has
+// room for one form only; allow_factors tells its layer which, so the two must agree on when factors and rows
+// pay: factors when max_batch * (rows + cols) < rows * cols / 2, rows when max_rows <= rows, and neither when
+// layers share the parameter.
 #ifndef MU_PS_MESSAGE_H
 #define MU_PS_MESSAGE_H
 
@@ -16,7 +19,7 @@
 typedef struct mu_message_part {
     size_t  offset, bytes;      // in the slot, multiples of 64
     bool    factors;            // room for factors, not for dense
-    int64_t max_batch, max_rows;
+    int64_t max_batch, max_rows;        // room for so many samples' factors, or rows; else 0
 } mu_message_part;
 
 typedef struct mu_message_plan {
@@ -31,7 +34,8 @@ MU_MUST_CHECK mu_status mu_message_plan_make(const mu_params *ps, int64_t rows, 
                                              mu_err *err);
 void mu_message_plan_fini(mu_message_plan *plan);
 
-// Copies parameter i's gradient (or statistics) of this step into the slot, past the caches.
+// Copies parameter i's gradient (or statistics) of this step into the slot, past the caches. To be called for
+// every parameter in every step: a slot keeps what an earlier step left in it.
 void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_param *p);
 // A view of it. Form NONE when the step produced none. Never points outside the slot whatever the heads say.
 mu_grad mu_message_get(const mu_message_plan *plan, const char *slot, int i, const mu_param *p);

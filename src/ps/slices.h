@@ -3,7 +3,7 @@
 //
 // A slice is some rows of one parameter, about SLICE floats, so that several executors (server threads, or
 // the learners beside whom the server runs) share an update and each layer's weights are ready early.
-// Cutting depends on nothing but the parameters.
+// Cutting depends on nothing but the parameters, and no element's result depends on the cutting.
 //
 // An executor that is killed inside a slice leaves it half done. So it works in pieces and keeps, in
 // shared memory, what a piece was before (mu_undo): whoever repairs puts the piece back, and the slice
@@ -33,8 +33,12 @@ typedef struct mu_undo {                // one for each executor, in shared memo
     int32_t  param;
     size_t   begin, n;                  // floats within the parameter
     int      n_blocks;                  // weights and histories
+    size_t   at;                        // the slice's done when the piece began: it is finished when that differs
+    ptrdiff_t done_from_here;           // bytes from this struct to that counter; both lie in one region
     _Alignas(64) float was[1 + MU_MAX_SLOTS][MU_UNDO_FLOATS];
 } mu_undo;
+
+enum { MU_APPLY_MAX = 4096 };           // gradients of an update
 
 typedef struct mu_apply {               // one update, the same for all slices
     const mu_updater *updater;
@@ -47,10 +51,14 @@ typedef struct mu_apply {               // one update, the same for all slices
     int64_t           step;             // the rule's counter
 } mu_apply;
 
-// Applies the update to a slice from float *done on; *done is advanced after each piece (release). undo may
-// be NULL: faster, a kill inside leaves a torn piece. Statistics become the mean of the gradients' values.
+// Applies the update to a slice. *done counts its floats that are finished, from 0 (untouched) to end - begin,
+// and is advanced after each piece (release); a call with *done in between goes on from there, with the
+// gradients of the first call. With undo, in the same region as done, a kill at any instruction leaves what
+// mu_undo_restore repairs. undo may be NULL: faster, but a kill inside leaves a torn slice.
+// Statistics become the mean of the gradients' values.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
-// Puts a piece back that was being written. True if there was one.
+// Puts a piece back that was being written. True if there was one. To be called when the executor is dead,
+// before its slice is given to another; may itself be killed and called again.
 bool mu_undo_restore(mu_undo *undo, const mu_params *ps);
 
 #endif

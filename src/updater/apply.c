@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// apply.c - one gradient, in any form, through one rule.
+// apply.c - gradients, in any form, through one rule.
 //
 // Memory is what an update costs, so each weight is streamed once. Without clipping, decay and scale
 // the rule works straight on the gradient. Otherwise the final gradient of a piece is written to a
@@ -20,6 +20,7 @@ typedef struct work { // what is the same for all pieces of one parameter
     float lr;
     int64_t step;
     bool direct; // the gradient can go to the rule as it is
+    const mu_update_guard *guard; // NULL = none
 } work;
 
 static work work_make(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
@@ -64,8 +65,7 @@ static void run_rule(const work *k, size_t offset, size_t n, const float *grad) 
     k->u->class->apply(k->u->state, &s, k->lr, k->step);
 }
 
-static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
-    const work *k = ctx;
+static void write_piece(const work *k, size_t offset, size_t n, const float *grad) {
     if (k->direct) {
         run_rule(k, offset, n, grad);
         return;
@@ -75,6 +75,21 @@ static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
         size_t m = n - i < PIECE ? n - i : PIECE;
         finish(k, m, grad + i, k->value + offset + i, buffer);
         run_rule(k, offset + i, m, buffer);
+    }
+}
+
+static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
+    const work *k = ctx;
+    const mu_update_guard *g = k->guard;
+    if (!g) {
+        write_piece(k, offset, n, grad);
+        return;
+    }
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < g->piece ? n - i : g->piece;
+        if (!g->before(g->ctx, offset + i, m)) continue;
+        write_piece(k, offset + i, m, grad + i);
+        g->after(g->ctx, offset + i, m);
     }
 }
 
@@ -94,6 +109,33 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
     const size_t cols = p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1);
     work k = work_make(u, p, value, slots, scale, rate, step);
     apply_piece(&k, (size_t)row0 * cols, (size_t)n_rows * cols, grad);
+}
+
+void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
+                              float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
+                              const float *weight, size_t begin, size_t end, double rate, int64_t step,
+                              const mu_update_guard *guard) {
+    int only = -1, n_real = 0;
+    for (int j = 0; j < n; j++)
+        if (grad[j]->form != MU_GRAD_NONE) only = j, n_real++;
+    if (!is_trained(p) || !n_real) return;
+    // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
+    // the rule without a copy.
+    mu_grad_sum s = {n, grad, weight, begin, end};
+    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end};
+    work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
+    k.guard = guard;
+    mu_grad_sum_pieces(p, &s, apply_piece, &k);
+}
+
+void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
+                          float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
+                          const float *weight, size_t begin, size_t end, double rate, int64_t step) {
+    mu_updater_apply_guarded(u, p, value, slots, n, grad, weight, begin, end, rate, step, NULL);
+}
+
+int mu_updater_n_changed(const mu_updater *u) {
+    return u->class->n_changed ? u->class->n_changed(u->state) : u->class->n_slots;
 }
 
 // ---- norms -----------------------------------------------------------------------------------

@@ -1,40 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// pieces.c - rows are collected and factors multiplied out, a cache-sized piece at a time.
+// pieces.c - gradients are added up, rows collected and factors multiplied out, a cache-sized piece at a time.
+//
+// One value an element, whatever the cut: every element is made by the same operations in the same
+// order (gradients as given, samples of a gradient as given), only the walk over the elements differs.
+// So vectors and their rests, tiles and edges must round alike; all of them are fused multiply-adds.
 //
 // Rows. A rule that is not linear in g must see the sum of a repeated row, not its parts one by one.
 // Collecting without memory of our own: the entries of an id range are sorted by (id, position) in a
 // fixed buffer; if a range has more entries than fit it is halved. Real batches fit at once; a range
 // of a single id never needs sorting, so the halving always ends.
 //
-// Factors. dW = dy' x is made in blocks of FACTOR_ROWS rows by FACTOR_COLS columns. A block of whole
-// rows is contiguous in the parameter as well, so that the update behind it streams long runs; the
-// product itself is done in register tiles of TILE_ROWS x TILE_COLS over the whole batch.
+// Blocks. Everything else is made in blocks of TILE_ROWS rows by BLOCK_COLS columns. A block of whole rows
+// is contiguous in the parameter as well, so that the update behind it streams long runs. Factors,
+// dW = dy' x, are done in register tiles over the samples of all gradients together: their dy of a block's
+// rows are packed side by side first, weights included. The last tiles are masked, not another code path.
+// (A library's matrix product is faster beyond some 200 samples, but its edges round differently.)
 #include "updater/pieces.h"
 
+#include "ops/tile.h"
+#include "ops/vec.h"
+
 #include <assert.h>
-#include <string.h>
 
 enum {
-    ROWS_AT_ONCE = 2048, // entries sorted in one go: 2 x 16 KiB of stack
+    ROWS_AT_ONCE = 2048, // entries sorted in one go: 2 x 24 KiB of stack
     ROW_PIECE = 1024,    // columns of a row added up in one go
-    TILE_ROWS = 8,
-    TILE_COLS = 32,
-    FACTOR_COLS = 1024,
+    BLOCK_COLS = 1024,
+    TILE_ROWS = MU_LANES == 16 ? 8 : 4, // accumulators, x and one broadcast fit the registers
+    TILE_VECS = MU_LANES == 16 ? 2 : 3,
+    TILE_COLS = TILE_VECS * MU_LANES,
+    CHUNK = 256, // samples multiplied out in one go: 8 KiB of packed dy
+    RUNS = 64,   // of so many gradients
 };
+
+typedef struct box { // the part of the parameter, as a matrix, that is asked for
+    size_t rows, cols;
+    size_t r0, r1, c0, c1;
+} box;
+
+static float weight_of(const mu_grad_sum *s, int j) { return s->weight ? s->weight[j] : 1.0f; }
+
+static void set_scaled(float *restrict sum, float w, const float *restrict v, size_t n) {
+    for (size_t i = 0; i < n; i++) sum[i] = w * v[i];
+}
+static void add_scaled(float *restrict sum, float w, const float *restrict v, size_t n) {
+    for (size_t i = 0; i < n; i++) sum[i] += w * v[i];
+}
 
 // ---- rows ------------------------------------------------------------------------------------
 
 typedef struct entry {
-    int32_t id, k;
-} entry; // row id and its position in the gradient
+    int32_t id, j, k;
+} entry; // row id, its gradient and its position in there
 
 // Entries with lo <= id < hi in the order given; the count may exceed what was stored.
-static int64_t pick(const mu_grad *g, int64_t lo, int64_t hi, entry *out) {
+static int64_t pick(const mu_grad_sum *s, int64_t lo, int64_t hi, entry *out) {
     int64_t n = 0;
-    for (int64_t k = 0; k < g->n_rows; k++) {
-        if (g->row[k] < lo || g->row[k] >= hi) continue;
-        if (n < ROWS_AT_ONCE) out[n] = (entry){g->row[k], (int32_t)k};
-        n++;
+    for (int j = 0; j < s->n; j++) {
+        const mu_grad *g = s->grad[j];
+        if (g->form != MU_GRAD_ROWS) continue;
+        assert(g->n_rows <= INT32_MAX);
+        for (int64_t k = 0; k < g->n_rows; k++) {
+            if (g->row[k] < lo || g->row[k] >= hi) continue;
+            if (n < ROWS_AT_ONCE) out[n] = (entry){g->row[k], j, (int32_t)k};
+            n++;
+        }
     }
     return n;
 }
@@ -52,132 +82,233 @@ static entry *sort(entry *a, entry *b, int64_t n, int64_t lo, int64_t hi) {
     return a;
 }
 
-static void add(float *restrict sum, const float *restrict v, size_t n) {
-    for (size_t i = 0; i < n; i++) sum[i] += v[i];
+static const float *entry_value(const mu_grad_sum *s, size_t cols, const entry *e) {
+    return s->grad[e->j]->row_value + (size_t)e->k * cols;
 }
 
 // One row from the entries that name it.
-static void visit_row(const mu_grad *g, size_t cols, const entry *e, int64_t n, mu_piece_visit visit,
+static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_t n, mu_piece_visit visit,
                       void *ctx) {
-    const size_t row = (size_t)e->id * cols;
-    if (n == 1) {
-        visit(ctx, row, cols, g->row_value + (size_t)e->k * cols);
+    const size_t row = (size_t)e->id * x->cols;
+    if (n == 1 && weight_of(s, e->j) == 1.0f) {
+        visit(ctx, row + x->c0, x->c1 - x->c0, entry_value(s, x->cols, e) + x->c0);
         return;
     }
     float sum[ROW_PIECE];
-    for (size_t c = 0; c < cols; c += ROW_PIECE) {
-        size_t m = cols - c < ROW_PIECE ? cols - c : ROW_PIECE;
-        memcpy(sum, g->row_value + (size_t)e->k * cols + c, m * sizeof(float));
-        for (int64_t i = 1; i < n; i++) add(sum, g->row_value + (size_t)e[i].k * cols + c, m);
+    for (size_t c = x->c0; c < x->c1; c += ROW_PIECE) {
+        size_t m = x->c1 - c < ROW_PIECE ? x->c1 - c : ROW_PIECE;
+        set_scaled(sum, weight_of(s, e->j), entry_value(s, x->cols, e) + c, m);
+        for (int64_t i = 1; i < n; i++)
+            add_scaled(sum, weight_of(s, e[i].j), entry_value(s, x->cols, e + i) + c, m);
         visit(ctx, row + c, m, sum);
     }
 }
 
+// Adds what row-form gradient j has for columns [c, c + n) of a row.
+static void add_row(const mu_grad_sum *s, int j, size_t cols, size_t row, size_t c, size_t n, float *sum) {
+    const mu_grad *g = s->grad[j];
+    for (int64_t k = 0; k < g->n_rows; k++)
+        if (g->row[k] == (int64_t)row)
+            add_scaled(sum, weight_of(s, j), g->row_value + (size_t)k * cols + c, n);
+}
+
 // A row named by more entries than the buffer holds.
-static void visit_hot_row(const mu_grad *g, size_t cols, int32_t id, mu_piece_visit visit, void *ctx) {
+static void visit_hot_row(const mu_grad_sum *s, const box *x, size_t row, mu_piece_visit visit, void *ctx) {
     float sum[ROW_PIECE];
-    for (size_t c = 0; c < cols; c += ROW_PIECE) {
-        size_t m = cols - c < ROW_PIECE ? cols - c : ROW_PIECE;
+    for (size_t c = x->c0; c < x->c1; c += ROW_PIECE) {
+        size_t m = x->c1 - c < ROW_PIECE ? x->c1 - c : ROW_PIECE;
         memset(sum, 0, m * sizeof(float));
-        for (int64_t k = 0; k < g->n_rows; k++)
-            if (g->row[k] == id) add(sum, g->row_value + (size_t)k * cols + c, m);
-        visit(ctx, (size_t)id * cols + c, m, sum);
+        for (int j = 0; j < s->n; j++)
+            if (s->grad[j]->form == MU_GRAD_ROWS) add_row(s, j, x->cols, row, c, m, sum);
+        visit(ctx, row * x->cols + c, m, sum);
     }
 }
 
-static void visit_rows(const mu_grad *g, int64_t rows, size_t cols, mu_piece_visit visit, void *ctx) {
+static void visit_rows(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
     entry a[ROWS_AT_ONCE], b[ROWS_AT_ONCE];
-    assert(g->n_rows <= INT32_MAX);
-    for (int64_t lo = 0, span = rows; lo < rows;) {
-        int64_t n = pick(g, lo, lo + span, a);
+    const int64_t end = (int64_t)x->r1;
+    for (int64_t lo = (int64_t)x->r0, span = end - lo; lo < end;) {
+        int64_t n = pick(s, lo, lo + span, a);
         if (n > ROWS_AT_ONCE) {
             if (span > 1) {
                 span /= 2;
                 continue;
             }
-            visit_hot_row(g, cols, (int32_t)lo, visit, ctx);
+            visit_hot_row(s, x, (size_t)lo, visit, ctx);
             n = 0;
         }
         const entry *e = sort(a, b, n, lo, lo + span);
         for (int64_t i = 0, j; i < n; i = j) {
             for (j = i + 1; j < n && e[j].id == e[i].id; j++) {}
-            visit_row(g, cols, e + i, j - i, visit, ctx);
+            visit_row(s, x, e + i, j - i, visit, ctx);
         }
         lo += span;
-        span = rows - lo < 2 * span ? rows - lo : 2 * span;
+        span = end - lo < 2 * span ? end - lo : 2 * span;
     }
 }
 
-// ---- factors ---------------------------------------------------------------------------------
+// ---- blocks ----------------------------------------------------------------------------------
 
-// out[r][c] = sum over b of dy[b][r] * x[b][c] for one full register tile.
-static void tile(int64_t batch, const float *restrict dy, size_t ld_dy, const float *restrict x, size_t ld_x,
-                 float *restrict out, size_t ld_out) {
-    float acc[TILE_ROWS][TILE_COLS] = {{0}};
-    for (int64_t b = 0; b < batch; b++, dy += ld_dy, x += ld_x)
-        for (int r = 0; r < TILE_ROWS; r++)
-            for (int c = 0; c < TILE_COLS; c++) acc[r][c] += dy[r] * x[c];
-    for (int r = 0; r < TILE_ROWS; r++)
-        for (int c = 0; c < TILE_COLS; c++) out[(size_t)r * ld_out + (size_t)c] = acc[r][c];
-}
+typedef struct chunk { // factors of some samples, for the rows of one block
+    int n_runs;
+    int64_t n; // samples in all
+    struct {
+        const float *x; // (n, cols)
+        int64_t n;
+    } run[RUNS];
+    MU_ALIGNED(64) float d[CHUNK][TILE_ROWS]; // weight * dy; rows beyond the block are 0
+} chunk;
 
-// The same for any size, for the edges.
-static void edge(int64_t batch, size_t nr, size_t nc, const float *restrict dy, size_t ld_dy,
-                 const float *restrict x, size_t ld_x, float *restrict out, size_t ld_out) {
-    for (size_t r = 0; r < nr; r++) {
-        float *restrict o = out + r * ld_out;
-        for (size_t c = 0; c < nc; c++) o[c] = 0;
-        for (int64_t b = 0; b < batch; b++) {
-            const float d = dy[(size_t)b * ld_dy + r], *restrict xb = x + (size_t)b * ld_x;
-            for (size_t c = 0; c < nc; c++) o[c] += d * xb[c];
+typedef struct block { // rows [r, r + nr), columns [c, c + nc) of the parameter
+    size_t r, nr, c, nc;
+    bool filled; // out holds the sum of the gradients so far; else nothing
+    float *out;  // (nr, nc)
+} block;
+
+// Columns [at, at + n) of the block's product; vecs vectors hold them.
+MU_INLINE void tile(const chunk *k, const block *to, size_t cols, size_t at, int64_t n, const int vecs) {
+    mu_vec acc[TILE_ROWS][TILE_VECS];
+    MU_UNROLL for (int r = 0; r < TILE_ROWS; r++)
+        MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] = (mu_vec){0};
+    const float *d = k->d[0];
+    for (int i = 0; i < k->n_runs; i++) {
+        const float *x = k->run[i].x + to->c + at;
+        for (int64_t b = k->run[i].n; b > 0; b--, x += cols, d += TILE_ROWS) {
+            mu_vec xv[TILE_VECS];
+            MU_UNROLL for (int v = 0; v < vecs; v++)
+                xv[v] = mu_vec_load(x + v * MU_LANES, n - v * MU_LANES);
+            MU_UNROLL for (int r = 0; r < TILE_ROWS; r++)
+                MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] += mu_vec_set(d[r]) * xv[v];
+        }
+    }
+    float *out = to->out + at;
+    MU_UNROLL for (int r = 0; r < TILE_ROWS; r++, out += to->nc) {
+        if ((size_t)r >= to->nr) break;
+        MU_UNROLL for (int v = 0; v < vecs; v++) {
+            const int64_t left = n - v * MU_LANES;
+            if (to->filled) acc[r][v] += mu_vec_load(out + v * MU_LANES, left);
+            mu_vec_store(out + v * MU_LANES, acc[r][v], left);
         }
     }
 }
 
-// The block of dW with nr rows from dy and nc columns from x, densely into out. The last tile of a row
-// overlaps the one before it rather than leaving columns to the slow path.
-static void product(const mu_grad *g, size_t rows, size_t cols, size_t r, size_t nr, size_t c, size_t nc,
-                    float *out) {
-    const float *dy = g->dy + r, *x = g->x + c;
-    if (nr < TILE_ROWS || nc < TILE_COLS) {
-        edge(g->batch, nr, nc, dy, rows, x, cols, out, nc);
-        return;
-    }
-    for (size_t t = 0; t < nc; t += TILE_COLS) {
-        size_t at = nc - t < TILE_COLS ? nc - TILE_COLS : t;
-        tile(g->batch, dy, rows, x + at, cols, out + at, nc);
+static void tile_full(const chunk *k, const block *to, size_t cols, size_t at) {
+    tile(k, to, cols, at, TILE_COLS, TILE_VECS);
+}
+static void tile_rest(const chunk *k, const block *to, size_t cols, size_t at, int64_t n) {
+    if (n > 2 * MU_LANES) tile(k, to, cols, at, n, TILE_VECS);
+    else if (n > MU_LANES) tile(k, to, cols, at, n, 2);
+    else tile(k, to, cols, at, n, 1);
+}
+
+// Multiplies the collected factors out into the block.
+static void flush(chunk *k, block *to, size_t cols) {
+    if (!k->n) return;
+    size_t at = 0;
+    for (; at + TILE_COLS <= to->nc; at += TILE_COLS) tile_full(k, to, cols, at);
+    if (at < to->nc) tile_rest(k, to, cols, at, (int64_t)(to->nc - at));
+    to->filled = true;
+    k->n = k->n_runs = 0;
+}
+
+static void add_factors(const mu_grad *g, float weight, const box *x, chunk *k, block *to) {
+    for (int64_t b = 0; b < g->batch;) {
+        if (k->n == CHUNK || k->n_runs == RUNS) flush(k, to, x->cols);
+        const int64_t n = g->batch - b < CHUNK - k->n ? g->batch - b : CHUNK - k->n;
+        k->run[k->n_runs].x = g->x + (size_t)b * x->cols;
+        k->run[k->n_runs++].n = n;
+        for (int64_t i = 0; i < n; i++, b++) {
+            const float *dy = g->dy + (size_t)b * x->rows + to->r;
+            float *d = k->d[k->n++];
+            for (size_t r = 0; r < TILE_ROWS; r++) d[r] = r < to->nr ? weight * dy[r] : 0.0f;
+        }
     }
 }
 
-static void visit_factors(const mu_grad *g, size_t rows, size_t cols, mu_piece_visit visit, void *ctx) {
-    MU_ALIGNED(64) float block[TILE_ROWS * FACTOR_COLS];
-    for (size_t r = 0; r < rows; r += TILE_ROWS) {
-        const size_t nr = rows - r < TILE_ROWS ? rows - r : TILE_ROWS;
-        for (size_t c = 0; c < cols; c += FACTOR_COLS) {
-            const size_t nc = cols - c < FACTOR_COLS ? cols - c : FACTOR_COLS;
-            product(g, rows, cols, r, nr, c, nc, block);
-            if (nc == cols) visit(ctx, r * cols, nr * cols, block);
+static void add_dense(const float *g, float weight, size_t cols, block *to) {
+    for (size_t i = 0; i < to->nr; i++) {
+        const float *v = g + (to->r + i) * cols + to->c;
+        if (to->filled) add_scaled(to->out + i * to->nc, weight, v, to->nc);
+        else set_scaled(to->out + i * to->nc, weight, v, to->nc);
+    }
+    to->filled = true;
+}
+
+static void fill_block(const mu_grad_sum *s, const box *x, block *to) {
+    chunk k;
+    k.n = k.n_runs = 0;
+    for (int j = 0; j < s->n; j++) {
+        const mu_grad *g = s->grad[j];
+        if (g->form == MU_GRAD_FACTORS) add_factors(g, weight_of(s, j), x, &k, to);
+        if (g->form != MU_GRAD_DENSE && g->form != MU_GRAD_ROWS) continue;
+        flush(&k, to, x->cols);
+        if (g->form == MU_GRAD_DENSE) {
+            add_dense(g->dense, weight_of(s, j), x->cols, to);
+            continue;
+        }
+        if (!to->filled) memset(to->out, 0, to->nr * to->nc * sizeof(float));
+        to->filled = true;
+        for (size_t i = 0; i < to->nr; i++)
+            add_row(s, j, x->cols, to->r + i, to->c, to->nc, to->out + i * to->nc);
+    }
+    flush(&k, to, x->cols);
+    if (!to->filled) memset(to->out, 0, to->nr * to->nc * sizeof(float));
+}
+
+static void visit_blocks(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
+    MU_ALIGNED(64) float out[TILE_ROWS * BLOCK_COLS];
+    for (size_t r = x->r0; r < x->r1; r += TILE_ROWS) {
+        const size_t nr = x->r1 - r < TILE_ROWS ? x->r1 - r : TILE_ROWS;
+        for (size_t c = x->c0; c < x->c1; c += BLOCK_COLS) {
+            const size_t nc = x->c1 - c < BLOCK_COLS ? x->c1 - c : BLOCK_COLS;
+            block to = {r, nr, c, nc, false, out};
+            fill_block(s, x, &to);
+            if (nc == x->cols) visit(ctx, r * x->cols, nr * nc, out);
             else
-                for (size_t i = 0; i < nr; i++) visit(ctx, (r + i) * cols + c, nc, block + i * nc);
+                for (size_t i = 0; i < nr; i++) visit(ctx, (r + i) * x->cols + c, nc, out + i * nc);
         }
+    }
+}
+
+// ---- all forms -------------------------------------------------------------------------------
+
+static bool has_form(const mu_grad_sum *s, mu_grad_form form) {
+    for (int j = 0; j < s->n; j++)
+        if (s->grad[j]->form == form) return true;
+    return false;
+}
+
+// The range as a part of a matrix of `rows` rows.
+static box box_make(size_t count, size_t rows, size_t begin, size_t end) {
+    box x = {.rows = rows, .cols = count / rows, .r0 = begin / (count / rows)};
+    const size_t last = (end - 1) / x.cols; // row of the last float
+    x.r1 = last + 1;
+    if (x.r1 - x.r0 == 1) {
+        x.c0 = begin - x.r0 * x.cols;
+        x.c1 = end - x.r0 * x.cols;
+    } else {
+        assert(begin % x.cols == 0 && end % x.cols == 0);
+        x.c1 = x.cols;
+    }
+    return x;
+}
+
+void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx) {
+    const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1);
+    if (s->begin >= s->end || s->end > p->count) return;
+    const bool dense = has_form(s, MU_GRAD_DENSE), factors = has_form(s, MU_GRAD_FACTORS);
+    const bool named = has_form(s, MU_GRAD_ROWS);
+    box x = box_make(p->count, rows, s->begin, s->end);
+    if (dense && s->n == 1 && !s->weight) {
+        visit(ctx, s->begin, s->end - s->begin, s->grad[0]->dense + s->begin);
+    } else if (named && !dense && !factors) {
+        visit_rows(s, &x, visit, ctx);
+    } else if (dense || factors) {
+        if (!named && !factors) x = box_make(p->count, 1, s->begin, s->end); // one long row
+        visit_blocks(s, &x, visit, ctx);
     }
 }
 
 void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx) {
-    const int64_t rows = p->shape.n ? p->shape.d[0] : 1;
-    if (!p->count) return;
-    const size_t cols = p->count / (size_t)rows;
-    switch (g->form) {
-    case MU_GRAD_NONE:
-        break;
-    case MU_GRAD_DENSE:
-        visit(ctx, 0, p->count, g->dense);
-        break;
-    case MU_GRAD_ROWS:
-        visit_rows(g, rows, cols, visit, ctx);
-        break;
-    case MU_GRAD_FACTORS:
-        visit_factors(g, (size_t)rows, cols, visit, ctx);
-        break;
-    }
+    mu_grad_sum_pieces(p, &(mu_grad_sum){1, &g, NULL, 0, p->count}, visit, ctx);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pieces.h - any form of gradient as a series of dense pieces (inside updater/ only).
+// pieces.h - gradients of any form, alone or added up, as a series of dense pieces (inside updater/ only).
 #ifndef MU_UPDATER_PIECES_H
 #define MU_UPDATER_PIECES_H
 
@@ -9,11 +9,21 @@
 // buffer that is reused after the call.
 typedef void (*mu_piece_visit)(void *ctx, size_t offset, size_t n, const float *grad);
 
-// Visits every element that the gradient has exactly once, in an order that depends only on the gradient:
-//   dense     one piece
-//   rows      each named row once, by rising id; values of repeated ids are added in the order given
-//   factors   blocks of rows, multiplied out
+typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the floats [begin, end)
+    int                   n;
+    const mu_grad *const *grad;
+    const float          *weight;       // NULL = all 1
+    size_t                begin, end;   // whole rows of the parameter, or a part of one row
+} mu_grad_sum;
+
+// Visits every element that the sum has in [begin, end) exactly once, in pieces and an order that depend
+// only on the gradients and the range. The value of an element does not depend on the range.
+//   dense alone, weight NULL    one piece, the gradient itself
+//   rows alone                  each named row once, by rising id; values are added in the order given
+//   anything else               blocks of rows, dense gradients added, factors multiplied out
 // Allocates nothing; needs up to 64 KiB of stack.
+void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
+// One whole gradient.
 void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx);
 
 #endif

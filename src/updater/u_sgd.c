@@ -33,6 +33,8 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     }
 }
 
+static int n_changed(const void *state) { return ((const struct sgd *)state)->momentum > 0; }
+
 const mu_updater_class mu_updater_sgd = {
     .name = "sgd",
     .help = "gradient descent with momentum",
@@ -41,4 +43,5 @@ const mu_updater_class mu_updater_sgd = {
     .n_slots = 1,
     .slot_name = {"momentum"},
     .apply = apply,
+    .n_changed = n_changed,
 };

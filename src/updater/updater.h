@@ -27,6 +27,7 @@ typedef struct mu_updater_class {
     int         n_slots;
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
     void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);  // step counts from 0
+    int       (*n_changed)(const void *state);  // (optional, n_slots) histories, from 0 on, that apply changes
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c
@@ -74,6 +75,23 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
 void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
                           float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
                           const float *weight, size_t begin, size_t end, double rate, int64_t step);
+
+// The same with somebody told around every write of at most `piece` consecutive floats (of the values and of
+// each history). The pieces and their order depend only on the gradients and the range, so an update that was
+// interrupted can be repeated with the pieces already written left out (before: false = leave out).
+typedef struct mu_update_guard {
+    size_t piece;                       // floats
+    bool (*before)(void *ctx, size_t offset, size_t n);         // floats within the parameter
+    void (*after)(void *ctx, size_t offset, size_t n);
+    void  *ctx;
+} mu_update_guard;
+
+void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
+                              float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
+                              const float *weight, size_t begin, size_t end, double rate, int64_t step,
+                              const mu_update_guard *guard);
+
+int mu_updater_n_changed(const mu_updater *u);  // histories that this rule, as it is set, changes
 
 // Sum of squares of a gradient in any form (for norm clipping and reports); not finite if any element is.
 double mu_grad_sum_squares(const mu_param *p, const mu_grad *g);

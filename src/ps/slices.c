@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// slices.c - cutting, applying, undoing.
+//
+// Why a kill at any instruction is repaired. Of a slice that has *done = at, an executor does for the next
+// piece of n floats, in program order:
+//     1  undo describes the piece and holds its old values           valid = 0
+//     2  valid = 1
+//     3  weights and histories get their new values
+//     4  *done = at + n
+//     5  valid = 0
+// A killed process has carried out a prefix of its instructions, and whoever repairs sees all of their stores,
+// since it has reaped the process. So the order of the instructions is all that counts: the release stores of
+// 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is after them after.
+//     killed before 2   valid = 0: the piece is untouched, done says so
+//     ... 2 to 4        valid = 1, *done = undo.at: any mixture of old and new, all old values are in undo:
+//                       restored; the piece is as untouched
+//     ... 4 to 5        valid = 1, *done != undo.at: the piece is finished, done says so; nothing to restore
+//     ... after 5       valid = 0: as before 2 of the next piece
+// Restoring twice does the same as once, so the repairer may be killed, too. An update cannot end before a
+// dead executor's slice was repaired and finished, so done is not reset for the next one meanwhile.
+//
+// The pieces of a slice and their order depend on the gradients only (updater.h). Whoever goes on with a slice
+// walks through the same pieces and leaves the finished ones out.
+#include "ps/slices.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    SLICE = 32768,      // floats: 128 KiB, about 10 us of an update
+    ROWS = 8,           // factors are multiplied out by tiles of 8 rows: fewer waste the tile
+    UNDO_PIECE = 1024,  // floats; old and new values and the gradient stay in the first cache
+    STAT_PIECE = 1024,
+};
+
+_Static_assert((int)UNDO_PIECE <= (int)MU_UNDO_FLOATS, "an undo piece has room");
+
+// ---- cutting -----------------------------------------------------------------------------------
+
+static size_t n_rows(const mu_param *p) { return (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+
+// Rows of a slice; 0 = a row is cut itself.
+static size_t rows_of_slice(size_t cols) {
+    if (cols > SLICE) return 0;
+    size_t rows = SLICE / cols / ROWS * ROWS;
+    return rows ? rows : ROWS;
+}
+
+// Writes the slices of a parameter to out unless that is NULL; returns how many.
+static int cut(const mu_param *p, int index, mu_slice_range *out) {
+    const size_t cols = p->count / n_rows(p), rows = rows_of_slice(cols);
+    const size_t stretch = rows ? p->count : cols, step = rows ? rows * cols : SLICE;
+    int n = 0;
+    for (size_t from = 0; from < p->count; from += stretch)
+        for (size_t at = 0; at < stretch; at += step, n++)
+            if (out)
+                out[n] = (mu_slice_range){index, from + at,
+                                          from + (stretch - at < step ? stretch : at + step)};
+    return n;
+}
+
+mu_status mu_slices_make(const mu_params *ps, mu_slice_list *out, mu_err *err) {
+    mu_slice_list l = {0};
+    for (int i = 0; i < ps->n; i++) l.n += cut(ps->list[i], i, NULL);
+    l.range = mu_alloc_array((size_t)(l.n ? l.n : 1), sizeof *l.range, "slices");
+    if (!l.range) return MU_FAIL_NOMEM(err, "the list of slices");
+    mu_slice_range *at = l.range;
+    for (int i = 0; i < ps->n; i++) at += cut(ps->list[i], i, at);
+    *out = l;
+    return MU_OK;
+}
+
+void mu_slices_fini(mu_slice_list *l) {
+    mu_free(l->range);
+    *l = (mu_slice_list){0};
+}
+
+// ---- applying ----------------------------------------------------------------------------------
+
+typedef struct progress { // of one executor in one slice
+    const mu_params *params;
+    const mu_param *p;
+    int param, n_blocks;
+    size_t resume;        // floats finished when the call began
+    size_t at;            // floats of the pieces passed so far
+    _Atomic size_t *done;
+    mu_undo *undo; // may be NULL
+} progress;
+
+// Weights (0) or history (1 ...) of a parameter.
+static float *block_of(const mu_params *ps, const mu_param *p, int block) {
+    return (block ? ps->slot[block - 1] : ps->value) + p->offset;
+}
+
+static void set_valid(mu_undo *u, uint32_t valid) {
+    atomic_store_explicit(&u->valid, valid, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static bool before_piece(void *ctx, size_t offset, size_t n) {
+    progress *g = ctx;
+    if (g->at < g->resume) {
+        g->at += n;
+        assert(g->at <= g->resume);
+        return false;
+    }
+    mu_undo *u = g->undo;
+    if (!u) return true;
+    u->param = g->param;
+    u->begin = offset;
+    u->n = n;
+    u->n_blocks = g->n_blocks;
+    u->at = g->at;
+    u->done_from_here = (char *)g->done - (char *)u;
+    for (int k = 0; k < g->n_blocks; k++)
+        memcpy(u->was[k], block_of(g->params, g->p, k) + offset, n * sizeof(float));
+    set_valid(u, 1);
+    return true;
+}
+
+static void after_piece(void *ctx, size_t offset, size_t n) {
+    progress *g = ctx;
+    (void)offset;
+    g->at += n;
+    atomic_store_explicit(g->done, g->at, memory_order_release);
+    if (g->undo) set_valid(g->undo, 0);
+}
+
+// Needs no undo: the result does not depend on the old values, so it is simply made again.
+static void average(const mu_param *p, float *value, const mu_slice_range *r, int n, const mu_grad *const *grad) {
+    int n_real = 0;
+    for (int j = 0; j < n; j++) n_real += grad[j]->form == MU_GRAD_DENSE;
+    if (!n_real || !p->is_stat) return;
+    for (size_t at = r->begin, m; at < r->end; at += m) {
+        float sum[STAT_PIECE] = {0};
+        m = r->end - at < STAT_PIECE ? r->end - at : STAT_PIECE;
+        for (int j = 0; j < n; j++)
+            for (size_t i = 0; i < m && grad[j]->form == MU_GRAD_DENSE; i++) sum[i] += grad[j]->dense[at + i];
+        for (size_t i = 0; i < m; i++) value[at + i] = sum[i] / (float)n_real;
+    }
+}
+
+void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo) {
+    const mu_param *p = a->params->list[range->param];
+    const mu_grad *grad[MU_APPLY_MAX];
+    assert(a->n <= MU_APPLY_MAX);
+    progress g = {
+        .params = a->params,
+        .p = p,
+        .param = range->param,
+        .n_blocks = 1 + mu_updater_n_changed(a->updater),
+        .resume = atomic_load_explicit(done, memory_order_acquire),
+        .done = done,
+        .undo = undo,
+    };
+    const size_t all = range->end - range->begin;
+    if (g.resume >= all) return;
+    for (int j = 0; j < a->n; j++) grad[j] = a->grad(a->ctx, j, range->param);
+    float *slots[MU_MAX_SLOTS] = {0};
+    for (int k = 0; k < a->updater->class->n_slots; k++) slots[k] = block_of(a->params, p, 1 + k);
+    float *value = block_of(a->params, p, 0);
+    const mu_update_guard guard = {UNDO_PIECE, before_piece, after_piece, &g};
+    if (p->is_stat) average(p, value, range, a->n, grad);
+    else
+        mu_updater_apply_guarded(a->updater, p, value, slots, a->n, grad, a->weight, range->begin, range->end,
+                                 a->rate, a->step, undo || g.resume ? &guard : NULL);
+    atomic_store_explicit(done, all, memory_order_release);
+}
+
+bool mu_undo_restore(mu_undo *u, const mu_params *ps) {
+    if (!atomic_load_explicit(&u->valid, memory_order_acquire)) return false;
+    const _Atomic size_t *done = (const void *)((const char *)u + u->done_from_here);
+    const bool unfinished = atomic_load_explicit(done, memory_order_acquire) == u->at;
+    const mu_param *p = ps->list[u->param];
+    for (int k = 0; k < u->n_blocks && unfinished; k++)
+        memcpy(block_of(ps, p, k) + u->begin, u->was[k], u->n * sizeof(float));
+    set_valid(u, 0);
+    return unfinished;
+}
