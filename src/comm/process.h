@@ -2,7 +2,8 @@
 // process.h - children of a run: forked, never outliving their parent, always reaped.
 //
 // A child is forked from a parent that has opened everything and started no thread, so it begins in
-// milliseconds and shares the parent's data pages. It gets SIGKILL when the parent dies.
+// milliseconds and shares the parent's data pages. It gets SIGKILL when the parent dies; more exactly, when
+// the thread that started it ends, so that is the main thread.
 #ifndef MU_COMM_PROCESS_H
 #define MU_COMM_PROCESS_H
 
@@ -27,7 +28,8 @@ typedef struct mu_process_end {
 bool mu_process_reap(mu_process_end *out);
 // Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped.
 void mu_process_end_all(const pid_t *pids, int n, double grace_s);
-// Kills one child and waits until it is gone, so that it can write nothing any more. Bounded by 5 s: false.
+// Kills one child and waits until it is gone and reaped, so that it can write nothing any more; mu_process_reap
+// does not see it again. True at once when it was reaped before. Bounded by 5 s: false.
 bool mu_process_kill(pid_t pid);
 
 #endif

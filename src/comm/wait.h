@@ -15,10 +15,12 @@
 
 typedef struct mu_bell {
     _Atomic uint32_t news;
-    _Atomic uint32_t sleepers;  // a ring skips the system call when nobody sleeps; may be too high after a death
+    _Atomic uint32_t sleepers;  // none: a ring needs no system call. May be too high after a death
 } mu_bell;
 
-static inline uint32_t mu_bell_read(mu_bell *b) { return atomic_load_explicit(&b->news, memory_order_acquire); }
+static inline uint32_t mu_bell_read(mu_bell *b) {
+    return atomic_load_explicit(&b->news, memory_order_acquire);
+}
 void mu_bell_ring(mu_bell *b);
 // False: nothing rang within timeout_ns. May also return early without news (a signal): look again.
 bool mu_bell_wait(mu_bell *b, uint32_t seen, int64_t spin_ns, int64_t timeout_ns);
