@@ -62,11 +62,12 @@ static void write_text(FILE *f, const text *t, const char *path) {
 }
 
 // O_EXCL: an existing file is never touched, not even in a race.
-static mu_status write_new(const text *t, const char *path, mu_err *err) {
+static mu_status write_new(const struct kind *k, const text *t, const char *path, mu_err *err) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) {
         MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path);
-        mu_err_hint(err, "Give another name: `muster init lenet other.yaml`, or `-` for standard output.");
+        mu_err_hint(err, "Give another name: `muster init %s other.yaml`, or `-` for standard output.",
+                    k->word);
         return MU_EUSAGE;
     }
     if (fd < 0) return MU_FAIL(err, MU_EIO, "cannot create `%s`: %s", path, strerror(errno));
@@ -98,7 +99,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         write_text(stdout, t, name);
         return MU_OK;
     }
-    MU_TRY(write_new(t, path, err));
+    MU_TRY(write_new(k, t, path, err));
     mu_info("wrote %s: %s\nnext: muster train %s", path, k->help, path);
     return MU_OK;
 }

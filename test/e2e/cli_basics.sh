@@ -87,6 +87,7 @@ for k in $(cut -d' ' -f1 out); do
     ! grep -q 'examples/[a-z_0-9-]*\.yaml\|\.\./data' "$k.yaml" || bad "$k.yaml speaks of the repository"
     cp "$k.yaml" before
     expect 2 "$MUSTER" init "$k" "$k.yaml"
+    has err "\`muster init $k other.yaml\`"
     has err 'not overwritten'
     cmp -s before "$k.yaml" || bad "$k.yaml was overwritten"
 done
