@@ -169,9 +169,28 @@ static const char *resolve(const place *p, const char *text) {
     return kept;
 }
 
+static void fail_empty(const place *p, const mu_node *n) {
+    mu_diag *g =
+        mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is empty", p->f->key, p->what);
+    mu_diag_label(p->b->diags, g, "needs %s", mu_field_expects(p->f->type));
+}
+
+// "" takes back an optional text; where one is required it would reach the plug-in as NULL.
 static void set_string(const place *p, const mu_node *n, const char **out) {
     const char *text = any_text(p, n);
-    if (text) *out = *text ? resolve(p, text) : NULL;
+    if (!text) return;
+    if (*text) *out = resolve(p, text);
+    else if (p->f->def) *out = NULL;
+    else fail_empty(p, n);
+}
+
+// One element of a list. An empty word may mean something, an empty path cannot.
+static const char *read_element(const place *p, const mu_node *n) {
+    const char *text = any_text(p, n);
+    if (!text) return NULL;
+    if (*text || p->f->type != MU_PATHS) return resolve(p, text);
+    fail_empty(p, n);
+    return NULL;
 }
 
 static void set_pair(const place *p, const mu_node *n, int64_t *out) {
@@ -218,8 +237,7 @@ static void set_list(const place *p, const mu_node *n, void *out) {
             good = read_double(p, e, FLT_MAX, &d) && good;
             floats[i] = (float)d;
         } else {
-            const char *text = any_text(p, e);
-            strings[i] = text ? resolve(p, text) : NULL;
+            strings[i] = read_element(p, e);
             good = strings[i] && good;
         }
     }

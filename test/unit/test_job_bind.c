@@ -221,6 +221,18 @@ static void test_required(void **unused) {
     assert_int_equal(t.diags.n_errors, 1);
     assert_string_equal(t.diags.list[0].label, "did you mean `count`?");
     done(&t);
+    static const mu_field texts[] = {MU_FIELD(opts, path, MU_PATH, NULL, NULL, "a file"),
+                                     MU_FIELD(opts, text, MU_STRING, NULL, NULL, "a text"),
+                                     MU_FIELD(opts, files, MU_PATHS, NULL, NULL, "files"), {0}};
+    bind_fields("{path: '', text: \"\", files: [a, '']}", texts, &t);       // "" is as little as nothing
+    assert_int_equal(t.diags.n_errors, 3);
+    assert_string_equal(t.diags.list[0].msg, "`path` in layer `a` is empty");
+    assert_string_equal(t.diags.list[0].label, "needs a path");
+    assert_int_equal(t.diags.list[0].pos.col, 8);
+    assert_string_equal(t.diags.list[1].msg, "`text` in layer `a` is empty");
+    assert_string_equal(t.diags.list[2].msg, "`files` in layer `a` is empty");
+    assert_int_equal(t.diags.list[2].pos.col, 33);
+    done(&t);
     mu_arena a;
     mu_arena_init(&a, "test");
     opts out;
