@@ -3,24 +3,18 @@
 #include "data/mean.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-mu_status mu_mean_from_words(mu_arena *a, const mu_strings *words, size_t n_channels, mu_srcpos pos,
-                             mu_mean *out, mu_err *err) {
-    if (words->n != 1 && words->n != n_channels) {
-        MU_FAIL_AT(err, MU_EJOB, pos, "`mean` has %zu numbers for %zu channels", words->n, n_channels);
+mu_status mu_mean_from_values(mu_arena *a, const mu_floats *values, size_t n_channels, mu_srcpos pos,
+                              mu_mean *out, mu_err *err) {
+    if (values->n != 1 && values->n != n_channels) {
+        MU_FAIL_AT(err, MU_EJOB, pos, "`mean` has %zu numbers for %zu channels", values->n, n_channels);
         mu_err_hint(err, "Give one number, one per channel, or `auto` for the mean of the data.");
         return MU_EJOB;
     }
     float *v = mu_arena_array(a, n_channels, sizeof *v);
     if (!v) return MU_FAIL_NOMEM(err, "the mean");
-    for (size_t i = 0; i < n_channels; i++) {
-        const char *word = words->v[words->n == 1 ? 0 : i];
-        char *end;
-        v[i] = strtof(word, &end);
-        if (end == word || *end) return MU_FAIL_AT(err, MU_EJOB, pos, "`mean`: `%s` is no number", word);
-    }
+    for (size_t i = 0; i < n_channels; i++) v[i] = values->v[values->n == 1 ? 0 : i];
     *out = (mu_mean){v, n_channels};
     return MU_OK;
 }

@@ -10,9 +10,9 @@
 
 typedef struct mu_mean { float *v; size_t n; } mu_mean;         // v NULL = none; lives in the given arena
 
-// words: one number for all channels, or one per channel. MU_EJOB at pos when the count is wrong.
-MU_MUST_CHECK mu_status mu_mean_from_words(mu_arena *a, const mu_strings *words, size_t n_channels,
-                                           mu_srcpos pos, mu_mean *out, mu_err *err);
+// values: one number for all channels, or one per channel. MU_EJOB at pos when the count is wrong.
+MU_MUST_CHECK mu_status mu_mean_from_values(mu_arena *a, const mu_floats *values, size_t n_channels,
+                                            mu_srcpos pos, mu_mean *out, mu_err *err);
 // Raw little-endian float32: n_channels or n_elements of them.
 MU_MUST_CHECK mu_status mu_mean_from_file(mu_arena *a, const char *path, size_t n_channels, size_t n_elements,
                                           mu_mean *out, mu_err *err);

@@ -76,8 +76,8 @@ static mu_status write_records(writer *w, mu_record_progress *p, mu_err *err) {
         mu_record rec = {{0}};
         mu_status st = p->stop ? p->stop(p->ctx) : MU_OK;
         if (st != MU_OK)
-            return MU_FAIL(err, st, "stopped after %" PRId64 " of %" PRId64 " records; nothing was written", i,
-                           w->r->n_records);
+            return MU_FAIL(err, st, "stopped after %" PRId64 " of %" PRId64 " records; nothing was written",
+                           i, w->r->n_records);
         st = mu_reader_read(w->r, i, &rec, &why);
         if (st == MU_OK) write_record(w, &rec, p->n_written++);
         else if (st == MU_EDATA) MU_TRY(skip_bad(p, &why, err));

@@ -242,9 +242,9 @@ static mu_status set_mean(mu_source *s, int f, mu_err *err) {
     size_t c = (size_t)t->c, w = (size_t)t->w;
     if (spec->mean_file && spec->mean_file[0])
         MU_TRY(mu_mean_from_file(&s->arena, spec->mean_file, c, record_elements(s, f), m, err));
-    else if (spec->mean.n == 1 && !strcmp(spec->mean.v[0], "auto")) MU_TRY(auto_mean(s, f, m, err));
-    else if (spec->mean.n)
-        MU_TRY(mu_mean_from_words(&s->arena, &spec->mean, c, place_of(spec, "mean"), m, err));
+    else if (spec->mean_auto) MU_TRY(auto_mean(s, f, m, err));
+    else if (spec->mean_values.n)
+        MU_TRY(mu_mean_from_values(&s->arena, &spec->mean_values, c, place_of(spec, "mean"), m, err));
     if (!m->v) return MU_OK;
     t->mean = m->v;
     t->mean_stride = w * c;

@@ -49,7 +49,9 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     mu_srcpos   pos;
     const mu_node *block;               // for the places of later findings; NULL in tests
     float       scale;
-    mu_strings  mean;                   // numbers (one, or one per channel), or the word auto
+    mu_strings  mean;                   // as written: numbers (one, or one per channel), or the word auto
+    bool        mean_auto;              // read from it, with
+    mu_floats   mean_values;            // the numbers
     const char *mean_file;              // raw little-endian floats: one per channel, or per element (HWC)
     int64_t     crop[2];                // height, width; 0 = none
     bool        mirror;

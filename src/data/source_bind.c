@@ -5,6 +5,8 @@
 // an unknown key is then compared with all the words that would have been right.
 #include "data/source.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 const mu_field mu_source_fields[] = {
@@ -23,21 +25,44 @@ const mu_field mu_source_fields[] = {
     {0},
 };
 
-static void check_mean(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
+// One word of `mean`; false after reporting.
+static bool read_mean_word(mu_binder *b, const char *word, mu_srcpos pos, float *out) {
+    double v;
+    mu_diag *g;
+    if (!mu_parse_double(word, &v)) {
+        bool is_auto = !strcmp(word, "auto");
+        g = mu_diags_add(b->diags, MU_DIAG_ERROR, pos,
+                         is_auto ? "`mean`: `%s` stands alone, not in a list"
+                                 : "`mean`: `%s` is neither a number nor `auto`", word);
+        if (!is_auto && mu_nearest(word, (const char *const[]){"auto"}, 1))
+            mu_diag_label(b->diags, g, "did you mean `auto`?");
+        return false;
+    }
+    if (fabs(v) > FLT_MAX) {
+        mu_diags_add(b->diags, MU_DIAG_ERROR, pos, "`mean`: `%s` is too large", word);
+        return false;
+    }
+    *out = (float)v;
+    return true;
+}
+
+static void read_mean(mu_binder *b, const mu_node *block, mu_source_spec *s) {
     const mu_node *node = mu_node_find(block, "mean");
     mu_srcpos pos = node ? node->pos : s->pos;
     if (s->mean.n && s->mean_file && s->mean_file[0])
         mu_diags_add(b->diags, MU_DIAG_ERROR, pos, "`mean` and `mean_file` exclude each other");
-    if (s->mean.n == 1 && !strcmp(s->mean.v[0], "auto")) return;
-    for (size_t i = 0; i < s->mean.n; i++) {
-        double v;
-        if (mu_parse_double(s->mean.v[i], &v)) continue;
-        const mu_node *item = node && node->kind == MU_LIST && i < node->n ? node->item[i] : NULL;
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, item ? item->pos : pos,
-                                  "`mean`: `%s` is neither a number nor `auto`", s->mean.v[i]);
-        if (mu_nearest(s->mean.v[i], (const char *const[]){"auto"}, 1))
-            mu_diag_label(b->diags, g, "did you mean `auto`?");
+    s->mean_auto = s->mean.n == 1 && !strcmp(s->mean.v[0], "auto");
+    if (s->mean_auto || !s->mean.n) return;
+    float *v = mu_arena_array(b->arena, s->mean.n, sizeof *v);
+    if (!v) {
+        mu_diags_no_memory(b->diags);
+        return;
     }
+    for (size_t i = 0; i < s->mean.n; i++) {
+        bool listed = node && node->kind == MU_LIST && i < node->n;
+        (void)read_mean_word(b, s->mean.v[i], listed ? node->item[i]->pos : pos, &v[i]);
+    }
+    s->mean_values = (mu_floats){s->mean.n, v};
 }
 
 mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out, mu_err *err) {
@@ -54,7 +79,7 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
         s.reader_state = state;
         mu_bind_part parts[] = {{plugin->fields, state}, {mu_source_fields, &s}};
         mu_bind(b, block, s.pos, what, parts, MU_COUNT(parts), (const char *const[]){"reader"}, 1);
-        check_mean(b, block, &s);
+        read_mean(b, block, &s);
     } else {
         const char *keys[MU_COUNT(mu_source_fields)];   // the missing or unknown word is reported in there
         size_t n = 0;

@@ -205,6 +205,17 @@ static void test_centre_crop_mean_and_scale(void **ctx) {
     stream_close(&t);
 }
 
+// `mean` is read as every other number of a job is.
+static void test_mean_suffix(void **ctx) {
+    (void)ctx;
+    const char *p = write_idx("one.idx", 8, 3, (uint32_t[]){1, 1, 2}, (uint8_t[]){5, 9}, 2);
+    stream t;
+    stream_open(&t, yaml_of("{reader: idx, images: %s, mean: 1k}", p), opts(1, MU_TEST));
+    const float *v = next(&t)->field[0].f;
+    if (v[0] != -995.0f || v[1] != -991.0f) fail_msg("%g, %g, want -995, -991", (double)v[0], (double)v[1]);
+    stream_close(&t);
+}
+
 // In training every image must be one of the possible windows, mirrored or not; all must occur.
 static void test_random_crop_and_mirror(void **ctx) {
     (void)ctx;
@@ -367,6 +378,9 @@ static void test_bad_blocks(void **ctx) {
     bind_fails("{reader: synthetic,\n claases: 4}", "unknown key `claases`", 2, 2);
     bind_fails("{reader: synthetic, miror: true}", "unknown key `miror`", 1, 21);
     bind_fails("{reader: synthetic, mean: [1, x]}", "`x` is neither a number nor `auto`", 1, 31);
+    bind_fails("{reader: synthetic, mean: 0x10}", "`0x10` is neither a number nor `auto`", 1, 27);
+    bind_fails("{reader: synthetic, mean: 1e39}", "`1e39` is too large", 1, 27);
+    bind_fails("{reader: synthetic, mean: [1, auto]}", "`auto` stands alone", 1, 31);
     bind_fails("{reader: synthetic, max_bad: -2}", "max_bad", 1, 30);
     bind_fails("{reader: synthetic, mean: 1, mean_file: x}", "exclude each other", 1, 27);
     bind_fails("{reader: idx}", "missing key `images`", 1, 1);
@@ -438,6 +452,7 @@ int main(void) {
         cmocka_unit_test(test_prefetch_equals_inline),
         cmocka_unit_test(test_seek_resumes_exactly),
         cmocka_unit_test(test_centre_crop_mean_and_scale),
+        cmocka_unit_test(test_mean_suffix),
         cmocka_unit_test(test_random_crop_and_mirror),
         cmocka_unit_test(test_auto_mean),
         cmocka_unit_test(test_bad_records_are_counted_and_replaced),
