@@ -6,6 +6,7 @@
 #include "data/source.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -65,6 +66,14 @@ static void read_mean(mu_binder *b, const mu_node *block, mu_source_spec *s) {
     s->mean_values = (mu_floats){s->mean.n, v};
 }
 
+static void check_crop(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
+    if ((s->crop[0] > 0) == (s->crop[1] > 0)) return;
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, mu_node_find(block, "crop")->pos,
+                              "`crop` is %" PRId64 " x %" PRId64 ": one side has no pixels", s->crop[0],
+                              s->crop[1]);
+    mu_diag_hint(b->diags, g, "Give both sides; to keep one whole, write the image's own size. 0 = no crop.");
+}
+
 mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out, mu_err *err) {
     size_t errors_before = b->diags->n_errors;
     const char *what = block && block->key ? mu_arena_printf(b->arena, "data `%s`", block->key) : "data";
@@ -80,6 +89,7 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
         mu_bind_part parts[] = {{plugin->fields, state}, {mu_source_fields, &s}};
         mu_bind(b, block, s.pos, what, parts, MU_COUNT(parts), (const char *const[]){"reader"}, 1);
         read_mean(b, block, &s);
+        check_crop(b, block, &s);
     } else {
         const char *keys[MU_COUNT(mu_source_fields)];   // the missing or unknown word is reported in there
         size_t n = 0;

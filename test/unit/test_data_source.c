@@ -381,6 +381,8 @@ static void test_bad_blocks(void **ctx) {
     bind_fails("{reader: synthetic, mean: 0x10}", "`0x10` is neither a number nor `auto`", 1, 27);
     bind_fails("{reader: synthetic, mean: 1e39}", "`1e39` is too large", 1, 27);
     bind_fails("{reader: synthetic, mean: [1, auto]}", "`auto` stands alone", 1, 31);
+    bind_fails("{reader: synthetic, crop: [0, 24]}", "`crop` is 0 x 24", 1, 27);
+    bind_fails("{reader: synthetic, crop: [24, 0]}", "`crop` is 24 x 0", 1, 27);
     bind_fails("{reader: synthetic, max_bad: -2}", "max_bad", 1, 30);
     bind_fails("{reader: synthetic, mean: 1, mean_file: x}", "exclude each other", 1, 27);
     bind_fails("{reader: idx}", "missing key `images`", 1, 1);
