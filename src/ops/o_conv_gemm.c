@@ -124,10 +124,35 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
+// dbias = column sums of ddst (P, O), in blocks of rows: floats within a block, doubles over the blocks, so
+// that the rounding error does not grow with the number of pixels. Columns are taken by what the stack holds.
+enum { BIAS_ROWS = 64, BIAS_COLUMNS = 128 };
+
+static void sum_block(const float *restrict m, int64_t rows, int64_t n_columns, int64_t stride,
+                      float *restrict sum) {
+    int64_t p = 0;
+    for (int64_t o = 0; o < n_columns; o++) sum[o] = 0;
+    for (; p + 4 <= rows; p += 4, m += 4 * stride)
+        for (int64_t o = 0; o < n_columns; o++)
+            sum[o] += (m[o] + m[stride + o]) + (m[2 * stride + o] + m[3 * stride + o]);
+    for (; p < rows; p++, m += stride)
+        for (int64_t o = 0; o < n_columns; o++) sum[o] += m[o];
+}
+
 static void backward_bias(const mu_conv_desc *d, const mu_op_args *a) {
-    if (!a->accumulate) memset(a->dbias, 0, (size_t)d->o * sizeof(float));
-    for (int64_t p = 0; p < d->n * d->oh * d->ow; p++)
-        for (int64_t o = 0; o < d->o; o++) a->dbias[o] += a->ddst[p * d->o + o];
+    int64_t rows = d->n * d->oh * d->ow;
+    for (int64_t first = 0; first < d->o; first += BIAS_COLUMNS) {
+        int64_t n = d->o - first < BIAS_COLUMNS ? d->o - first : BIAS_COLUMNS;
+        float *dbias = a->dbias + first, part[BIAS_COLUMNS];
+        double sum[BIAS_COLUMNS];
+        for (int64_t o = 0; o < n; o++) sum[o] = a->accumulate ? (double)dbias[o] : 0.0;
+        for (int64_t p = 0; p < rows; p += BIAS_ROWS) {
+            int64_t block = rows - p < BIAS_ROWS ? rows - p : BIAS_ROWS;
+            sum_block(a->ddst + p * d->o + first, block, n, d->o, part);
+            for (int64_t o = 0; o < n; o++) sum[o] += (double)part[o];
+        }
+        for (int64_t o = 0; o < n; o++) dbias[o] = (float)sum[o];
+    }
 }
 
 static void backward_weight(const mu_conv_desc *d, const conv *v, const mu_op_args *a, float *dwk,
