@@ -64,17 +64,27 @@ typedef struct mu_gradient_id { // what every gradient carries
     int64_t  rows;
 } mu_gradient_id;
 
-typedef struct mu_lease { int64_t first; int32_t batches, rows; int64_t stride; } mu_lease;
-// batch k of a lease begins at sample first + k * stride
+typedef struct mu_lease {       // batch k begins at sample first + k * stride
+    int64_t first;
+    int32_t batches, rows;
+    int64_t stride;
+    int32_t last_rows;          // of the last batch; fewer than rows only where the run's samples end
+} mu_lease;
+
+static inline int32_t mu_lease_rows(const mu_lease *l, int batch) {
+    return batch == l->batches - 1 ? l->last_rows : l->rows;
+}
 
 typedef struct mu_core_learner {
     uint32_t incarnation;       // of the present or last process; 0 = none yet
     uint8_t  present;           // joined and not lost
     uint8_t  computing;         // between GO and push
     uint8_t  n_leases, handed;  // leases held; of these handed to the present incarnation
+    uint8_t  working, slowest;  // is one of the core's `working`, of its `n_slowest`
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger
-    int32_t  used;              // batches of lease[0] whose gradients were accepted
+    int64_t  sync_leased;       // steps of hardsync whose samples were leased
+    int32_t  used;              // batches of lease[0] whose gradients were accepted or rejected
     mu_lease lease[MU_CORE_LEASES];     // oldest first
 } mu_core_learner;
 
@@ -89,43 +99,71 @@ typedef struct mu_core {
     int32_t         protocol;   // now: hardsync while warming up
     int64_t         version;    // updates applied, counted from first_version
     int64_t         next_sample;
-    int64_t         samples_applied;
+    int64_t         samples_leased, samples_applied, samples_rejected;
+    int64_t         sync_end;   // steps by hardsync: all, those of the warm start, or none
+    int64_t         pushed;     // gradients accepted or rejected
+    int64_t         slowest;    // fewest gradients accepted or rejected by a learner that works
+    int32_t         n_slowest;  // learners there
+    int32_t         working;    // learners with work left, present or not
+    int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
     uint8_t         applying;   // part[0..n_parts) makes version + 1
-    int32_t         n_parts;
+    int32_t         n_parts;    // 0: all gradients of a step were dropped; the clock ticks, the weights stay
     int32_t         fifo_head, fifo_n;          // waiting gradients in order of arrival
     // after the struct: mu_core_learner[learners], mu_core_part[learners], fifo of mu_core_part[2 * learners]
 } mu_core;
 
 size_t mu_core_size(int learners);
-void   mu_core_init(mu_core *c, const mu_core_config *config);  // c: mu_core_size bytes
+// c: mu_core_size bytes, aligned as int64_t. Needs 1 <= learners <= global_batch; rows, lease_batches >= 1.
+void   mu_core_init(mu_core *c, const mu_core_config *config);
 
 const mu_core_learner *mu_core_learner_at(const mu_core *c, int learner);
 const mu_core_part    *mu_core_parts(const mu_core *c);         // of the update in progress
-
 const mu_core_part    *mu_core_waiting(const mu_core *c, int i);        // i-th of fifo_n, in order of arrival
-// What a gradient of this staleness counts in an update of `parts`.
-float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
 
-// A learner's process has started (again); returns its incarnation, from 1.
+// The number of the gradient a learner computes now or next.
+static inline int64_t mu_core_step(const mu_core_learner *l) { return l->accepted + l->rejected; }
+// Where that gradient goes in the learner's queue.
+static inline int mu_core_slot(const mu_core_learner *l) { return (int)(l->accepted % MU_CORE_SLOTS); }
+
+// A learner's process has started (again); returns its incarnation, from 1. One still present is lost first.
 uint32_t mu_core_join(mu_core *c, int learner);
 void     mu_core_lost(mu_core *c, int learner);
-// The next samples to prefetch. False: none now (as many as allowed are held) or none left (*ended).
+// The next samples to prefetch; after a join those that the incarnation before left over come first.
+// False: none now (as many as allowed are held) or none left (*ended).
 bool      mu_core_lease(mu_core *c, int learner, mu_lease *out, bool *ended);
 typedef struct mu_grant { int64_t step, version, first, rows, global_rows; } mu_grant;
+// GO: begin this gradient (asked again before the push: the same one). HOLD: ask again after the next tick,
+// push, lease, loss or join. END: nothing is left for this learner, or it is an old incarnation.
+// The version granted is committed, except in hardsync: there it may be the one in the making (version + 1),
+// and the learner waits for each layer's weights. global_rows: what the loss is divided by.
 mu_answer  mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *out);
+// TOO_STALE: counted as rejected, its samples as used; never the fate of a gradient granted under the same
+// bound. FENCED and UNEXPECTED change nothing: a fenced gradient was counted as lost when its process was.
 mu_verdict mu_core_push(mu_core *c, const mu_gradient_id *id);
-// A gradient that will not be pushed (not finite and to be skipped): counted as rejected, its samples as used.
+// A gradient that will not be pushed (not finite and to be skipped): counted as rejected, its samples as
+// used. Fenced or unexpected ones change nothing here, either.
 void       mu_core_drop(mu_core *c, const mu_gradient_id *id);
-bool       mu_core_form(mu_core *c);            // true: an update is in progress now
+bool       mu_core_form(mu_core *c);            // true: an update was formed now and is in progress
 void       mu_core_applied(mu_core *c);         // it is in the weights
-void       mu_core_stop(mu_core *c);            // asks are answered END from now on
+// Asks are answered END from now on; in hardsync after the step that some learner has already begun.
+void       mu_core_stop(mu_core *c);
+// For an end without waiting: stops, and counts what waits as rejected and what is computed as lost.
+void       mu_core_abandon(mu_core *c);
 bool       mu_core_idle(const mu_core *c);      // nothing waiting, computing or applying
 
+// The weight of a gradient of this staleness in an update of so many parts, by the rate rule.
+float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
 // Staleness of a part of the update in progress: (version it makes - 1) - version of its weights.
 static inline int64_t mu_core_staleness(const mu_core *c, const mu_core_part *p) {
     return c->version - p->id.version;
 }
+
+// For protocols.
+bool mu_core_step_complete(const mu_core *c);   // hardsync: everybody pushed or dropped the step's gradient
+// So many of `wanted` gradients can still come together when learners run out of work at the end.
+int  mu_core_reachable(const mu_core *c, int wanted);
+
 typedef struct mu_ledger { int64_t produced, applied, rejected, lost, in_flight; } mu_ledger;
 mu_ledger mu_core_ledger(const mu_core *c);     // produced = applied + rejected + lost + in_flight
 bool      mu_core_check(const mu_core *c, char *why, size_t size);      // every invariant; false names one

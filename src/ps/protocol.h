@@ -13,13 +13,16 @@ typedef struct mu_protocol_class {
     MU_PLUGIN_HEAD;
     bool synchronous;           // every update takes one gradient of each learner; leases follow the step
     bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
+    bool bounds_staleness;      // config.bound is the largest staleness; else it means what the protocol says
     // May this learner begin a gradient now? A free queue slot is assured.
     bool (*may_begin)(const mu_core *c, const mu_core_learner *l);
-    // How many of the waiting gradients, oldest first, make an update now; 0 = wait.
+    // How many of the waiting gradients, oldest first, make an update now; -1 = wait. 0 only if synchronous:
+    // every learner dropped its gradient of this step. Not asked if applies_itself.
     int  (*take)(const mu_core *c, int waiting);
     // n of this protocol with `learners`: the expected mean staleness. state: the bound fields.
     double (*expected_staleness)(const void *state, int learners);
-    void (*configure)(const void *state, mu_core_config *out);  // (optional) splits, bound
+    // (optional: splits 1, bound 0) splits and bound; out->learners is set.
+    void (*configure)(const void *state, mu_core_config *out);
 } mu_protocol_class;
 
 extern const mu_registry mu_protocols;

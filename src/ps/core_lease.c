@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// core_lease.c - whose samples are whose, and who has work left.
+//
+// Samples are numbered through all epochs. In hardsync step s is samples [first + s * B, + B) of the run and
+// learner l owns rows [B * l / lambda, B * (l + 1) / lambda) of each; its leases follow from its steps alone.
+// Otherwise leases are cut one after the other from next_sample, for whoever asks first. A lease belongs to
+// its learner for good: a lost process leaves it to the next incarnation.
+#include "ps/core_inner.h"
+
+#include <string.h>
+
+int64_t core_sync_steps(const mu_core_config *config) {
+    int64_t n = config->end_version - config->first_version;
+    if (!mu_protocol_at(config->protocol)->synchronous) n = core_min(n, config->warm_versions);
+    const int64_t samples = core_max(config->end_sample - config->first_sample, 0);
+    n = core_min(n, samples / config->global_batch + (samples % config->global_batch > 0));
+    return core_max(n, 0);
+}
+
+int64_t core_sync_rows(const mu_core *c, int64_t step) {
+    const mu_core_config *g = &c->config;
+    const int64_t left = (g->end_sample - g->first_sample) / g->global_batch; // whole batches
+    if (step < left) return g->global_batch;
+    return core_max(0, g->end_sample - g->first_sample - step * g->global_batch);
+}
+
+int64_t core_sync_first(const mu_core *c, int learner, int64_t step, int64_t *rows) {
+    const int64_t batch = core_sync_rows(c, step), from = batch * learner / c->config.learners;
+    *rows = batch * (learner + 1) / c->config.learners - from;
+    return c->config.first_sample + step * c->config.global_batch + from;
+}
+
+int64_t core_sync_end(const mu_core *c, int learner) {
+    int64_t rows;
+    if (c->sync_end == 0) return 0;
+    (void)core_sync_first(c, learner, c->sync_end - 1, &rows);
+    return c->sync_end - (rows == 0); // the last batch may be too small for everybody
+}
+
+// Where samples for asynchronous gradients go on; behind the warm start even while that still runs.
+static int64_t next_free(const mu_core *c) {
+    const mu_core_config *g = &c->config;
+    if (c->sync_end > (g->end_sample - g->first_sample) / g->global_batch) return g->end_sample;
+    return core_max(c->next_sample, g->first_sample + c->sync_end * g->global_batch);
+}
+
+static bool lease_free(const mu_core *c) {
+    return !c->stopping && !mu_protocol_at(c->config.protocol)->synchronous &&
+           next_free(c) < c->config.end_sample;
+}
+
+bool core_more(const mu_core *c, int learner) {
+    return core_learners(c)[learner].sync_leased < core_sync_end(c, learner) || lease_free(c);
+}
+
+bool core_work_left(const mu_core *c, int learner) {
+    const mu_core_learner *l = &core_learners(c)[learner];
+    if (mu_core_step(l) < core_sync_end(c, learner)) return true;
+    if (c->stopping || core_over(c) || mu_protocol_at(c->config.protocol)->synchronous) return false;
+    return l->n_leases > 0 || lease_free(c);
+}
+
+static mu_lease sync_lease(mu_core *c, int learner) {
+    const mu_core_config *g = &c->config;
+    mu_core_learner *l = &core_learners(c)[learner];
+    const int64_t step = l->sync_leased;
+    int64_t n = core_min(g->lease_batches, core_sync_end(c, learner) - step), rows;
+    if (n > 1 && core_sync_rows(c, step + n - 1) < g->global_batch) n--; // a cut batch has its own rows
+    const int64_t first = core_sync_first(c, learner, step, &rows);
+    l->sync_leased += n;
+    c->samples_leased += n * rows;
+    const int64_t end = core_sync_rows(c, step + n - 1) + (step + n - 1) * g->global_batch;
+    c->next_sample = core_max(c->next_sample, g->first_sample + end);
+    return (mu_lease){first, (int32_t)n, (int32_t)rows, g->global_batch, (int32_t)rows};
+}
+
+static mu_lease free_lease(mu_core *c) {
+    const mu_core_config *g = &c->config;
+    const int64_t first = next_free(c), left = g->end_sample - first;
+    const int64_t n = core_min(g->lease_batches, (left - 1) / g->rows + 1);
+    const int64_t last = core_min(g->rows, left - (n - 1) * g->rows);
+    c->next_sample = first + (n - 1) * g->rows + last;
+    c->samples_leased += c->next_sample - first;
+    return (mu_lease){first, (int32_t)n, (int32_t)g->rows, g->rows, (int32_t)last};
+}
+
+bool mu_core_lease(mu_core *c, int learner, mu_lease *out, bool *ended) {
+    mu_core_learner *l = &core_learners(c)[learner];
+    *ended = !l->present || !core_work_left(c, learner);
+    if (*ended) return false;
+    if (l->handed == l->n_leases) {
+        *ended = !core_more(c, learner);
+        if (*ended || l->n_leases == MU_CORE_LEASES) return false;
+        const bool sync = l->sync_leased < core_sync_end(c, learner);
+        l->lease[l->n_leases++] = sync ? sync_lease(c, learner) : free_lease(c);
+        if (!sync && !lease_free(c)) core_recount_all(c); // nothing is left for those without a lease
+    }
+    *out = l->lease[l->handed];
+    if (l->handed++ == 0) { // after a loss the first may be used in part
+        out->first += l->used * out->stride;
+        out->batches -= l->used;
+    }
+    return true;
+}
+
+void core_use_batch(mu_core *c, mu_core_learner *l) {
+    c->pushed++;
+    if (++l->used < l->lease[0].batches) return;
+    l->used = 0;
+    l->n_leases--;
+    l->handed--;
+    memmove(l->lease, l->lease + 1, l->n_leases * sizeof l->lease[0]);
+}
+
+// ---- who has work left, and the slowest of them ----
+
+void core_recount_all(mu_core *c) {
+    mu_core_learner *l = core_learners(c);
+    c->working = c->n_slowest = 0;
+    c->slowest = INT64_MAX;
+    for (int i = 0; i < c->config.learners; i++) {
+        l[i].working = core_work_left(c, i);
+        c->working += l[i].working;
+        if (l[i].working) c->slowest = core_min(c->slowest, mu_core_step(&l[i]));
+    }
+    for (int i = 0; i < c->config.learners; i++) {
+        l[i].slowest = l[i].working && mu_core_step(&l[i]) == c->slowest;
+        c->n_slowest += l[i].slowest;
+    }
+}
+
+// The slowest are counted so that everybody is looked at only when the last of them has moved on: once for
+// every gradient of all, O(1) each.
+void core_recount(mu_core *c, int learner) {
+    mu_core_learner *l = &core_learners(c)[learner];
+    const uint8_t working = core_work_left(c, learner);
+    const uint8_t slowest = working && mu_core_step(l) == c->slowest;
+    c->working += working - l->working;
+    c->n_slowest += slowest - l->slowest;
+    l->working = working;
+    l->slowest = slowest;
+    if (c->n_slowest == 0) core_recount_all(c);
+}
