@@ -28,8 +28,8 @@ typedef struct mu_process_end {
 bool mu_process_reap(mu_process_end *out);
 // Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped.
 void mu_process_end_all(const pid_t *pids, int n, double grace_s);
-// Kills one child and waits until it is gone and reaped, so that it can write nothing any more; mu_process_reap
-// does not see it again. True at once when it was reaped before. Bounded by 5 s: false.
+// Kills one child and waits until it is gone and reaped, so that it can write nothing any more;
+// mu_process_reap does not see it again. True at once when it was reaped before. Bounded by 5 s: false.
 bool mu_process_kill(pid_t pid);
 
 #endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of comm/stream: every alignment of both sides, sizes around every border, nothing written beside.
+#include "comm_help.h"
+
+#include "comm/stream.h"
+
+enum { MAX = 3 * 4096, PAD = 128 };
+
+static unsigned char source[MAX + 2 * PAD], target[MAX + 2 * PAD], expected[MAX + 2 * PAD];
+
+static void copy_and_compare(size_t to, size_t from, size_t n) {
+    memset(target, 0xA5, sizeof target);
+    memset(expected, 0xA5, sizeof expected);
+    memcpy(expected + PAD + to, source + from, n);
+    mu_stream_copy(target + PAD + to, source + from, n);
+    for (size_t i = 0; i < sizeof target; i++) {
+        if (target[i] != expected[i])
+            fail_msg("to +%zu, from +%zu, %zu bytes: byte %td is %d, expected %d", to, from, n,
+                     (ptrdiff_t)i - (ptrdiff_t)(PAD + to), target[i], expected[i]);
+    }
+}
+
+static void fill_source(void) {
+    uint32_t x = 1;
+    for (size_t i = 0; i < sizeof source; i++) {
+        x = x * 1664525 + 1013904223;
+        source[i] = (unsigned char)(x >> 24);
+    }
+}
+
+static void test_alignments(void **state) {
+    (void)state;
+    fill_source();
+    for (size_t to = 0; to < 65; to++) {
+        for (size_t from = 0; from < 65; from += to % 8 == 0 ? 1 : 7) copy_and_compare(to, from, 4096 + 77);
+    }
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    fill_source();
+    const size_t around[] = {0, 64, 4096, 4160, 8192};
+    for (size_t k = 0; k < MU_COUNT(around); k++) {
+        for (size_t d = 0; d < 70; d++) {
+            copy_and_compare(0, 0, around[k] + d);
+            copy_and_compare(13, 4, around[k] + d);
+            if (around[k] >= d) copy_and_compare(60, 1, around[k] - d);
+        }
+    }
+    mu_stream_copy(target, source, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests_name("comm/stream", tests, NULL, NULL);
+}
