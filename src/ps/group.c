@@ -201,8 +201,11 @@ static void publish(mu_group *g, const mu_core *c) {
 }
 
 mu_core *mu_group_begin(mu_group *g) {
-    int64_t limit = (int64_t)(3e9 * g->head->plan.hang_timeout);
-    mu_lock_result got = mu_lock_take(g->lock, limit);
+    // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
+    mu_lock_result got = MU_LOCK_TIMEOUT;
+    int64_t until = mu_clock_ns() + (int64_t)(3e9 * g->head->plan.hang_timeout);
+    while ((got = mu_lock_take(g->lock, 100000000)) == MU_LOCK_TIMEOUT && mu_clock_ns() < until)
+        if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     if (got == MU_LOCK_TIMEOUT) return NULL;
     int good = atomic_load(&g->head->core_at);
     mu_core *from = core_at(g, good), *spare = core_at(g, 1 - good);

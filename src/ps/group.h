@@ -150,6 +150,7 @@ typedef struct mu_group {               // a process's view; pointers into its m
     const mu_cluster_plan *plan;
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
     void                 *extra;
+    _Atomic uint64_t     *pulse;        // counted while waiting for the lock; NULL = nobody watches
     float                *own_value, *own_slot[MU_MAX_SLOTS];   // where the parameters lived before
 } mu_group;
 

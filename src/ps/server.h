@@ -18,6 +18,7 @@ typedef struct mu_server {
     int       executor;                 // row of the executor table
     double  (*rate_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
+    int64_t   spin_ns;                  // of its idle waits
     mu_grad  *grads;                    // (learners) of the slice in hand; owned
     float    *weights;                  // (learners)
 } mu_server;

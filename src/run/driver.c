@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "run/cluster.h"
 #include "run/stopflag.h"
 #include "run/training.h"
 
@@ -108,7 +109,14 @@ static mu_status between(mu_training *r, mu_err *err) {
     return MU_OK;
 }
 
+// A group comes back with everything done but what the last step made due.
+static mu_status loop_of_group(mu_training *r, mu_err *err) {
+    MU_TRY(mu_cluster_run(r, err));
+    return mu_training_interrupted(r) ? MU_OK : between(r, err);
+}
+
 static mu_status loop(mu_training *r, mu_err *err) {
+    if (mu_cluster_wanted(r->s)) return loop_of_group(r, err);
     MU_TRY(mu_source_start(r->s->train.source, err));
     const mu_test_opts *t = &r->s->job->test;
     bool owed = r->o->resume && mu_training_crossed(r, t->every) && r->ps.judged_step != r->w.step;

@@ -46,6 +46,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
     const mu_ckpt_number numbers[] = {
         {"samples", (double)w->samples},
         {"rate_scale", w->rate_scale},
+        {"extra_updates", (double)w->extra_updates},
         {"best", ps->best},
         {"best_step", (double)ps->best_step},
         {"stale", (double)ps->stale},
@@ -133,6 +134,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_
     w->step = m->step;
     w->samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0);
     w->rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1);
+    w->extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0);
     *ps = (mu_progress_state){
         .best = mu_ckpt_meta_number(m, "best", NAN),
         .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),

@@ -41,7 +41,8 @@ static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, con
     if (w->bad) return;
     float *slots[MU_MAX_SLOTS];
     slots_of(w->params, p, slots);
-    mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate, w->step);
+    mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate,
+                          w->step + w->extra_updates);
 }
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
@@ -63,7 +64,9 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
 }
 
 int64_t mu_worker_samples_per_step(const mu_worker *w) {
-    return w->session->job->train.batch * w->session->job->train.accumulate;
+    const mu_session *s = w->session;
+    int64_t batch = s->plan.learners > 1 ? s->plan.global_batch : s->job->train.batch;
+    return batch * s->job->train.accumulate;
 }
 
 double mu_worker_epoch(const mu_worker *w) {
@@ -104,7 +107,7 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
 // ---- applying what backward left ----
 
 // Scale for norm clipping, and the proof that every gradient is finite.
-static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
+mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
     double sum = 0;
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
@@ -123,22 +126,25 @@ static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
     return MU_OK;
 }
 
-static void apply_all(mu_worker *w, float scale) {
+void mu_worker_apply(mu_worker *w, float scale) {
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
         if (p->grad.form == MU_GRAD_NONE || p->is_stat) continue;
         float *slots[MU_MAX_SLOTS];
         slots_of(w->params, p, slots);
-        mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate, w->step);
+        mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate,
+                         w->step + w->extra_updates);
     }
 }
 
-static mu_status one_batch(mu_worker *w, mu_step *s, mu_err *err) {
+mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     const mu_batch *batch = w->fixed;
     if (!batch) MU_TRY(mu_source_next(w->session->train.source, &batch, err));
+    if (!batch) return MU_FAIL(err, MU_EBACKEND, "the data ended before the learner was told to");
     mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
-    s->first_sample = batch->first;
-    s->rows = s->global_rows = batch->n;
+    s->first_sample = w->batch_first = batch->first;
+    s->rows = batch->n;
+    if (!s->global_rows) s->global_rows = batch->n;
     w->loss_known = w->bad = false;
     mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
     if (st != MU_OK && st != MU_EDIVERGED) return st;
@@ -177,8 +183,8 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;
-    for (int64_t i = 0; i < n; i++, s.accumulate = true) {
-        mu_status st = one_batch(w, &s, err);
+    for (int64_t i = 0; i < n; i++, s.accumulate = true, s.global_rows = 0) {
+        mu_status st = mu_worker_batch(w, &s, err);
         if (st != MU_OK) return st == MU_EDIVERGED ? pass_over(w, n - 1 - i, err) : st;
         loss += w->loss;
         accuracy += w->accuracy;
@@ -186,8 +192,8 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
     w->loss = loss / (double)n;
     w->accuracy = accuracy / (double)n;
     float scale = 1;
-    MU_TRY(measure(w, &scale, err));
-    apply_all(w, scale);
+    MU_TRY(mu_worker_measure(w, &scale, err));
+    mu_worker_apply(w, scale);
     w->step++;
     w->samples += mu_worker_samples_per_step(w);
     return MU_OK;

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster.c - see cluster.h.
+#include "run/cluster.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "run/live.h"
+#include "run/watchdog.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_NS 5000000         // between two looks at the children when nothing rings
+#define SNAPSHOT_NS 500000      // the same while a snapshot is wanted
+
+typedef struct cluster {
+    mu_training *t;
+    mu_group     group;
+    mu_watchdog  dog;
+    mu_worker    at;                    // where it began
+    bool         want_test, want_save;
+    bool         pausing;               // a snapshot is wanted; no update begins
+    double       pause_s;               // since when
+    bool         stopping;              // learners were told to end
+    double       loss_seen, accuracy_seen;      // sums already taken from the learners' rows
+    int64_t      loss_n_seen;
+} cluster;
+
+bool mu_cluster_wanted(const mu_session *s) {
+    return s->plan.learners > 1 || s->plan.server == MU_SERVER_PROCESS;
+}
+
+// ---- the beginning ----
+
+static mu_core_config config_of(const cluster *c) {
+    const mu_cluster_plan *p = &c->t->s->plan;
+    const mu_worker *w = &c->at;
+    int64_t version = w->step + w->extra_updates;
+    mu_core_config cfg = {
+        .learners = p->learners,
+        .protocol = mu_protocol_index(p->protocol->name),
+        .splits = p->splits,
+        .bound = p->bound,
+        .rate_rule = (int32_t)p->rate_rule,
+        .lease_batches = p->rows >= 64 ? 1 : (int32_t)(64 / p->rows > 16 ? 16 : 64 / p->rows),
+        .global_batch = p->global_batch,
+        .rows = p->rows,
+        .first_version = version,
+        .first_sample = w->samples,
+        .end_sample = INT64_MAX,
+        .end_version = INT64_MAX,
+        .warm_versions = p->warm_versions > w->step ? p->warm_versions - w->step : 0,
+    };
+    if (w->end_steps > 0) cfg.end_sample = w->samples + ((int64_t)w->end_steps - w->step) * p->global_batch;
+    return cfg;
+}
+
+static mu_status open_group(cluster *c, mu_err *err) {
+    mu_training *t = c->t;
+    mu_core_config cfg = config_of(c);
+    const char *slash = strrchr(t->dir.path, '/');
+    char id[64];
+    if (t->o->no_files) snprintf(id, sizeof id, "%.40s-%d", t->s->job->name, (int)getpid());
+    else snprintf(id, sizeof id, "%.63s", slash ? slash + 1 : t->dir.path);
+    mu_group_opts o = {
+        .run_id = id,
+        .job_name = t->s->job->name,
+        .run_dir = t->dir.path,
+        .plan = &t->s->plan,
+        .core = &cfg,
+        .params = t->s->params,
+        .updater = t->s->updater,
+        .n_records = mu_source_n_records(t->s->train.source),
+        .end_steps = (int64_t)t->w.end_steps,
+        .end_epochs = t->w.end_epochs,
+        .extra_bytes = sizeof(mu_judge_box),
+    };
+    MU_TRY(mu_group_create(&o, &c->group, err));
+    atomic_store(&c->group.head->parent_pid, (int32_t)getpid());
+    atomic_store(&c->group.head->rate, mu_role_rate(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples));
+    if (t->o->no_files) return MU_OK;
+    return mu_live_write(t->dir.path, getpid(), c->group.region.fd, id, err);
+}
+
+// ---- what the learners have done ----
+
+static void refresh(cluster *c) {
+    mu_training *t = c->t;
+    const mu_group_head *h = c->group.head;
+    int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
+    t->w.samples = samples;
+    t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
+    t->w.extra_updates = version - t->w.step;
+    t->w.rate = atomic_load(&h->rate);
+    double loss = 0, accuracy = 0;
+    int64_t n = 0;
+    for (int i = 0; i < h->n_learners; i++) {
+        loss += atomic_load(&c->group.learner[i].loss_sum);
+        accuracy += atomic_load(&c->group.learner[i].accuracy_sum);
+        n += atomic_load(&c->group.learner[i].loss_n);
+    }
+    t->loss_sum += loss - c->loss_seen;
+    t->accuracy_sum += accuracy - c->accuracy_seen;
+    t->loss_n += n - c->loss_n_seen;
+    c->loss_seen = loss;
+    c->accuracy_seen = accuracy;
+    c->loss_n_seen = n;
+}
+
+// ---- snapshots, evaluation, checkpoints ----
+
+static void ask_judge(cluster *c, int task, bool best) {
+    mu_judge_box *box = c->group.extra;
+    box->task = task;
+    box->best = best;
+    box->progress = c->t->ps;
+    box->progress.trained_s = c->t->before_s + mu_clock_s() - c->t->start_s;
+    box->rate_scale = c->t->w.rate_scale;
+    atomic_store(&box->state, MU_JUDGE_ASKED);
+    mu_bell_ring(&box->bell);
+}
+
+static void take_snapshot(cluster *c) {
+    mu_judge_box *box = c->group.extra;
+    int64_t version, samples;
+    bool got = mu_server_snapshot(&c->group, &version, &samples);
+    double waited = mu_clock_s() - c->pause_s;
+    if (!got && waited < 3 * c->group.plan->hang_timeout) return;
+    mu_server_pause(&c->group, false);
+    c->pausing = false;
+    if (!got) {
+        mu_training_say(c->t, "no quiet moment for a snapshot in %.0f s; tried again later", waited);
+        c->want_test = c->want_save = false;
+        return;
+    }
+    box->step = c->at.step + (samples - c->at.samples) / c->group.head->global_batch;
+    box->samples = samples;
+    box->extra_updates = version - box->step;
+    ask_judge(c, c->want_test ? MU_JUDGE_EVALUATE : MU_JUDGE_SAVE, false);
+}
+
+static bool saves(const cluster *c) { return !c->t->o->no_files; }
+
+static void take_saved(cluster *c, const mu_judge_box *box) {
+    mu_training *t = c->t;
+    mu_err err;
+    mu_err_clear(&err);
+    c->want_save = false;
+    if (box->status != MU_OK) {
+        mu_training_say(t, "checkpoint not saved: %s; training goes on", box->error.msg);
+        return;
+    }
+    t->saved_step = box->step;
+    if (mu_fs_join(t->out->checkpoint, t->ckpt_dir, box->saved, &err) != MU_OK) t->out->checkpoint[0] = 0;
+}
+
+static mu_status take_scores(cluster *c, const mu_judge_box *box, mu_err *err) {
+    mu_training *t = c->t;
+    c->want_test = false;
+    if (box->status != MU_OK) {
+        if (err && err->status == MU_OK) *err = box->error;
+        return (mu_status)box->status;
+    }
+    double epoch = (double)box->samples / (double)c->group.head->n_records;
+    bool best = mu_training_judged(t, (mu_phase)box->phase, &box->scores, box->step, epoch);
+    bool keep = best && box->step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
+    if (saves(c) && (keep || c->want_save)) ask_judge(c, MU_JUDGE_SAVE, best); // of the same snapshot
+    return MU_OK;
+}
+
+static mu_status look_at_judge(cluster *c, mu_err *err) {
+    mu_judge_box *box = c->group.extra;
+    int32_t state = atomic_load(&box->state);
+    if (state == MU_JUDGE_DONE) {
+        atomic_store(&box->state, MU_JUDGE_IDLE);
+        if (box->task == MU_JUDGE_SAVE) take_saved(c, box);
+        else return take_scores(c, box, err);
+    } else if (state == MU_JUDGE_IDLE && c->pausing) {
+        take_snapshot(c);
+    } else if (state == MU_JUDGE_IDLE && (c->want_test || c->want_save) && !c->stopping) {
+        c->pausing = true;
+        c->pause_s = mu_clock_s();
+        mu_server_pause(&c->group, true);
+        take_snapshot(c);
+    }
+    return MU_OK;
+}
+
+static bool judge_is_busy(const cluster *c) {
+    const mu_judge_box *box = c->group.extra;
+    return c->pausing || atomic_load(&box->state) != MU_JUDGE_IDLE;
+}
+
+// ---- the loop ----
+
+static void tell_learners_to_end(cluster *c) {
+    mu_core *core = mu_group_begin(&c->group);
+    if (!core) return; // again at the next look
+    mu_core_stop(core);
+    mu_group_commit(&c->group);
+    c->stopping = true;
+    atomic_store(&c->group.head->state, MU_RUN_ENDING);
+    mu_bell_ring(&c->group.head->turn);
+}
+
+static void between(cluster *c) {
+    mu_training *t = c->t;
+    mu_phase phase;
+    if (mu_training_due(t, &t->log)) mu_training_log(t);
+    if (mu_training_due(t, &t->test) && mu_session_judge(t->s, &phase)) c->want_test = true;
+    if (mu_training_due(t, &t->save) && saves(c)) c->want_save = true;
+    double now = mu_clock_s();
+    if (t->o->watch.progress && now >= t->next_progress) {
+        mu_run_moment m = mu_training_moment(t);
+        t->o->watch.progress(t->o->watch.ctx, &m);
+        t->next_progress = now + MU_PROGRESS_EVERY_S;
+    }
+}
+
+static mu_status loop(cluster *c, mu_err *err) {
+    mu_training *t = c->t;
+    mu_group_head *h = c->group.head;
+    atomic_store(&h->state, MU_RUN_TRAINING);
+    while (!mu_watchdog_all_ended(&c->dog)) {
+        uint32_t seen = mu_bell_read(&h->parent);
+        MU_TRY(mu_watchdog_look(&c->dog, err));
+        refresh(c);
+        between(c);
+        MU_TRY(look_at_judge(c, err));
+        if (atomic_load(&h->stop_asked) && !t->why) t->why = "stop";
+        if (!c->stopping && mu_training_finished(t)) tell_learners_to_end(c);
+        (void)mu_bell_wait(&h->parent, seen, 0, c->pausing ? SNAPSHOT_NS : LOOK_NS);
+    }
+    refresh(c);
+    while (judge_is_busy(c)) { // its answer belongs to this training
+        MU_TRY(mu_watchdog_look(&c->dog, err));
+        MU_TRY(look_at_judge(c, err));
+        (void)mu_bell_wait(&h->parent, mu_bell_read(&h->parent), 0, LOOK_NS);
+    }
+    (void)mu_training_finished(t);
+    return MU_OK;
+}
+
+// ---- the end ----
+
+static void sum_up_staleness(const mu_group *g, mu_group_result *r) {
+    double sum = 0, n = 0;
+    for (int i = 0; i < g->head->n_learners; i++) {
+        const mu_group_learner *l = &g->learner[i];
+        sum += (double)atomic_load(&l->stale_sum);
+        n += (double)atomic_load(&l->n_stale);
+        int64_t most = atomic_load(&l->stale_max);
+        if (most > r->staleness_max) r->staleness_max = most;
+        for (int b = 0; b < MU_STALENESS_BINS; b++) {
+            r->staleness_hist[b] += atomic_load(&l->stale_hist[b]);
+            if (r->staleness_hist[b] && b >= r->most_staleness) r->most_staleness = b + 1;
+        }
+        r->compute_s += 1e-9 * (double)atomic_load(&l->compute_ns);
+        r->wait_s += 1e-9 * (double)atomic_load(&l->wait_ns);
+        r->apply_s += 1e-9 * (double)atomic_load(&l->apply_ns);
+    }
+    r->staleness_mean = n > 0 ? sum / n : 0;
+    r->overlap = r->compute_s > 0 ? r->compute_s / (r->compute_s + r->wait_s) : 0;
+}
+
+static mu_status sum_up(cluster *c, mu_err *err) {
+    const mu_cluster_plan *p = c->group.plan;
+    mu_group_result *r = &c->t->out->group;
+    mu_core *core = mu_group_begin(&c->group);
+    if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    mu_ledger ledger = mu_core_ledger(core);
+    int64_t cursor = mu_group_cursor(core);
+    char why[160];
+    bool sound = mu_core_check(core, why, sizeof why);
+    *r = (mu_group_result){
+        .learners = p->learners,
+        .protocol = p->protocol->name,
+        .rows = p->rows,
+        .global_batch = p->global_batch,
+        .versions = core->version - core->config.first_version,
+        .produced = ledger.produced,
+        .applied = ledger.applied,
+        .rejected = ledger.rejected,
+        .lost = ledger.lost + ledger.in_flight, // what nobody waits for any more
+        .learners_lost = c->dog.lost,
+        .learners_replaced = c->dog.replaced,
+        .server_lost = c->dog.server_lost,
+        .lock_repairs = atomic_load(&c->group.head->lock_repairs),
+        .repeated_samples = core->samples_applied - cursor,
+        .rate_effective = atomic_load(&c->group.head->rate) * (double)mu_core_weight(core, 1, 1),
+        .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
+        .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),
+    };
+    mu_group_cancel(&c->group);
+    sum_up_staleness(&c->group, r);
+    c->t->ps.skipped += atomic_load(&c->group.head->skipped_updates);
+    c->t->w.samples = cursor;
+    if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
+    if (r->produced != r->applied + r->rejected + r->lost)
+        return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %lld produced, %lld + %lld + %lld",
+                       (long long)r->produced, (long long)r->applied, (long long)r->rejected, (long long)r->lost);
+    return MU_OK;
+}
+
+mu_status mu_cluster_run(mu_training *t, mu_err *err) {
+    cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
+    MU_TRY(open_group(&c, err));
+    mu_status st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
+    if (st == MU_OK) {
+        const mu_test_opts *test = &t->s->job->test;
+        bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
+        mu_phase phase;
+        c.want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_judge(t->s, &phase);
+        st = loop(&c, err);
+    }
+    mu_watchdog_stop(&c.dog);
+    mu_status ledger = st == MU_OK ? sum_up(&c, err) : MU_OK;
+    mu_free(c.dog.times);
+    if (!t->o->no_files) mu_live_remove(t->dir.path);
+    mu_group_release(&c.group);
+    return st == MU_OK ? ledger : st;
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// watchdog.c - see watchdog.h.
+#include "run/watchdog.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOW_EVERY_NS 5000000000
+#define SLOW_FACTOR 5
+
+// ---- starting ----
+
+static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
+    mu_watched *l = &d->learner[i];
+    mu_group_learner *row = &d->group->learner[i];
+    char name[16];
+    snprintf(name, sizeof name, "muster:l%d", i);
+    l->gradients = atomic_load(&row->gradients);
+    atomic_store(&row->first_pulse_ns, 0);
+    l->pulse = atomic_load(&row->pulse);
+    l->moved_ns = mu_clock_ns();
+    MU_TRY(mu_process_start(name, mu_learner_main, &l->role, &l->pid, err));
+    atomic_store(&row->pid, (int32_t)l->pid);
+    return MU_OK;
+}
+
+static mu_status start_server(mu_watchdog *d, mu_err *err) {
+    MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server, err));
+    atomic_store(&d->group->head->server_pid, (int32_t)d->server);
+    return MU_OK;
+}
+
+static mu_status start_judge(mu_watchdog *d, mu_err *err) {
+    MU_TRY(mu_process_start("muster:judge", mu_judge_main, &d->judge_role, &d->judge, err));
+    atomic_store(&d->group->head->judge_pid, (int32_t)d->judge);
+    return MU_OK;
+}
+
+static bool has_server(const mu_group *g) {
+    return g->plan->server == MU_SERVER_PROCESS && !g->plan->protocol->applies_itself;
+}
+
+static mu_status start_all(mu_watchdog *d, mu_err *err) {
+    if (has_server(d->group)) MU_TRY(start_server(d, err));
+    MU_TRY(start_judge(d, err));
+    for (int i = 0; i < d->n; i++) MU_TRY(start_learner(d, i, err));
+    return MU_OK;
+}
+
+mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const mu_worker *at,
+                            const char *ckpt_dir, mu_err *err) {
+    mu_role role = {.session = t->s, .group = g, .at = at};
+    *d = (mu_watchdog){.training = t, .group = g, .n = g->head->n_learners, .server_role = role};
+    d->judge_role = (mu_judge_role){.session = t->s, .group = g, .at = at, .ckpt_dir = ckpt_dir};
+    d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
+    d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
+    if (!d->learner || !d->times) return MU_FAIL_NOMEM(err, "the watchdog");
+    for (int i = 0; i < d->n; i++) {
+        d->learner[i].role = role;
+        d->learner[i].role.index = i;
+    }
+    d->next_slow_ns = mu_clock_ns() + SLOW_EVERY_NS;
+    return start_all(d, err);
+}
+
+// ---- losses ----
+
+// Everything of shared memory that the dead process may have left half done.
+static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
+    mu_group *g = d->group;
+    atomic_store(&g->learner[i].pid, 0);
+    if (g->plan->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
+    mu_rwlock_clear(g->rw, i);
+    mu_core *c = mu_group_begin(g);
+    if (!c) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    mu_core_lost(c, i);
+    mu_group_commit(g);
+    mu_bell_ring(&g->head->turn);
+    return MU_OK;
+}
+
+static mu_status take_error(const mu_group_learner *row, mu_err *err) {
+    if (err && err->status == MU_OK) *err = row->error;
+    return (mu_status)atomic_load(&row->failed);
+}
+
+static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, const char *how, mu_err *err) {
+    mu_watched *l = &d->learner[i];
+    mu_group_learner *row = &d->group->learner[i];
+    int64_t now = mu_clock_ns();
+    l->pid = 0;
+    if (e->exit_code == 0) {
+        l->ended = true;
+        atomic_store(&row->pid, 0);
+        return MU_OK;
+    }
+    MU_TRY(clear_away(d, i, err));
+    if (e->exit_code > 0 && atomic_load(&row->failed)) return take_error(row, err);
+    d->lost++;
+    atomic_fetch_add(&row->losses, 1);
+    l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
+    if (l->losses_in_row > d->group->plan->max_losses) {
+        MU_FAIL(err, MU_EBACKEND, "learner %d was lost %lld times in a row without finishing a gradient", i,
+                (long long)l->losses_in_row);
+        mu_err_hint(err, "Its last end: %s.", how);
+        return MU_EBACKEND;
+    }
+    l->lost_ns = now;
+    MU_TRY(start_learner(d, i, err));
+    d->replaced++;
+    mu_training_say(d->training, "learner %d (pid %d) %s at version %lld; replaced by pid %d", i, (int)e->pid,
+                    how, (long long)atomic_load(&d->group->head->version), (int)l->pid);
+    return MU_OK;
+}
+
+static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
+    mu_group *g = d->group;
+    for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
+    d->server = 0;
+    if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
+    d->server_lost++;
+    atomic_fetch_add(&g->head->server_losses, 1);
+    MU_TRY(start_server(d, err));
+    mu_bell_ring(&g->head->work);
+    mu_training_say(d->training, "the server %s at version %lld; a new one goes on", how,
+                    (long long)atomic_load(&g->head->version));
+    return MU_OK;
+}
+
+// A request the dead judge was working on is simply done again by the next one: the box is as it was.
+static mu_status judge_gone(mu_watchdog *d, const char *how, mu_err *err) {
+    d->judge = 0;
+    if (atomic_load(&d->group->head->state) >= MU_RUN_ENDED) return MU_OK;
+    if (++d->judge_lost > d->group->plan->max_losses)
+        return MU_FAIL(err, MU_EBACKEND, "the statistics process was lost %lld times; its last end: %s",
+                       (long long)d->judge_lost, how);
+    MU_TRY(start_judge(d, err));
+    mu_training_say(d->training, "the statistics process %s; a new one goes on", how);
+    return MU_OK;
+}
+
+static void describe(const mu_process_end *e, char *out, size_t size) {
+    if (e->signal) snprintf(out, size, "was killed by signal %d (%s)", e->signal, strsignal(e->signal));
+    else snprintf(out, size, "ended with status %d", e->exit_code);
+}
+
+static mu_status gone(mu_watchdog *d, const mu_process_end *e, const char *how, mu_err *err) {
+    if (e->pid == d->server) return server_gone(d, how, err);
+    if (e->pid == d->judge) return judge_gone(d, how, err);
+    for (int i = 0; i < d->n; i++)
+        if (d->learner[i].pid == e->pid) return learner_gone(d, i, e, how, err);
+    return MU_OK; // somebody else's child
+}
+
+// ---- hung and slow ----
+
+static void note_alive(mu_watchdog *d, mu_watched *l, const mu_group_learner *row, int64_t now) {
+    int64_t first = atomic_load(&row->first_pulse_ns);
+    if (l->lost_ns && first) {
+        if (d->n_times < MU_REPLACE_TIMES) d->times[d->n_times++] = (float)(1e-9 * (double)(first - l->lost_ns));
+        l->lost_ns = 0;
+    }
+    if (first && now - l->moved_ns > l->longest_ns) l->longest_ns = now - l->moved_ns;
+    l->moved_ns = now;
+}
+
+static mu_status look_for_hung(mu_watchdog *d, int64_t now, mu_err *err) {
+    for (int i = 0; i < d->n; i++) {
+        mu_watched *l = &d->learner[i];
+        const mu_group_learner *row = &d->group->learner[i];
+        if (!l->pid) continue;
+        uint64_t pulse = atomic_load(&row->pulse);
+        if (pulse != l->pulse) {
+            l->pulse = pulse;
+            note_alive(d, l, row, now);
+            continue;
+        }
+        double limit = d->group->plan->hang_timeout, quiet = 1e-9 * (double)(now - l->moved_ns);
+        double slowest = 20e-9 * (double)l->longest_ns; // a net whose layers take seconds is not hung
+        if (quiet < (slowest > limit ? slowest : limit)) continue;
+        char how[80];
+        snprintf(how, sizeof how, "gave no sign of life for %.1f s and was killed", quiet);
+        mu_process_end e = {.pid = l->pid, .exit_code = -1, .signal = SIGKILL};
+        if (!mu_process_kill(l->pid))
+            return MU_FAIL(err, MU_EBACKEND, "learner %d (pid %d) cannot be killed", i, (int)l->pid);
+        MU_TRY(learner_gone(d, i, &e, how, err));
+    }
+    return MU_OK;
+}
+
+// Learners that get much less done than the middle one, said once.
+static void look_for_slow(mu_watchdog *d, int64_t now) {
+    if (now < d->next_slow_ns || d->n < 2) return;
+    d->next_slow_ns = now + SLOW_EVERY_NS;
+    for (int i = 0; i < d->n; i++) {
+        int64_t own = atomic_load(&d->group->learner[i].gradients), faster = 0;
+        for (int k = 0; k < d->n; k++) faster += atomic_load(&d->group->learner[k].gradients) > SLOW_FACTOR * own;
+        if (d->learner[i].named_slow || !d->learner[i].pid || 2 * faster < d->n || own < 1) continue;
+        d->learner[i].named_slow = true;
+        mu_training_say(d->training, "learner %d is slow: %lld gradients, %lld others have more than %d times that",
+                        i, (long long)own, (long long)faster, SLOW_FACTOR);
+    }
+}
+
+mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
+    mu_process_end e;
+    char how[80];
+    while (mu_process_reap(&e)) {
+        describe(&e, how, sizeof how);
+        MU_TRY(gone(d, &e, how, err));
+    }
+    int64_t now = mu_clock_ns();
+    MU_TRY(look_for_hung(d, now, err));
+    look_for_slow(d, now);
+    return MU_OK;
+}
+
+// ---- the end ----
+
+bool mu_watchdog_all_ended(const mu_watchdog *d) {
+    for (int i = 0; i < d->n; i++)
+        if (!d->learner[i].ended) return false;
+    return true;
+}
+
+void mu_watchdog_stop(mu_watchdog *d) {
+    pid_t pids[2] = {d->server, d->judge};
+    atomic_store(&d->group->head->state, MU_RUN_ENDED);
+    mu_bell_ring(&d->group->head->work);
+    mu_bell_ring(&d->group->head->turn);
+    for (int i = 0; d->learner && i < d->n; i++) {
+        if (d->learner[i].pid) (void)mu_process_kill(d->learner[i].pid);
+        atomic_store(&d->group->learner[i].pid, 0);
+    }
+    mu_process_end_all(pids, 2, 1.0);
+    mu_free(d->learner);
+    d->learner = NULL;
+}
+
+static int by_size(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+double mu_watchdog_replace_s(const mu_watchdog *d, double quantile) {
+    if (!d->n_times) return NAN;
+    qsort(d->times, (size_t)d->n_times, sizeof *d->times, by_size);
+    return (double)d->times[(int)(quantile * (d->n_times - 1))];
+}
