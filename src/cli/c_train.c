@@ -71,22 +71,53 @@ static void message(void *ctx, const char *text) {
 }
 
 // Keys are a contract: added, never renamed.
+static json_t *staleness_json(const mu_group_result *g) {
+    json_t *o = json_object(), *hist = json_array();
+    for (int i = 0; i < g->most_staleness; i++) json_array_append_new(hist, json_integer(g->staleness_hist[i]));
+    json_object_set_new(o, "mean", mu_json_number(g->staleness_mean));
+    json_object_set_new(o, "max", json_integer(g->staleness_max));
+    json_object_set_new(o, "hist", hist);
+    return o;
+}
+
+// One learner: every gradient is computed on the weights it is applied to.
+static mu_group_result as_group(const mu_job *job, const mu_run_result *r) {
+    if (r->group.learners) return r->group;
+    return (mu_group_result){.learners = 1,
+                             .protocol = "hardsync",
+                             .rows = job->train.batch,
+                             .versions = r->steps - r->skipped,
+                             .rate_effective = r->rate,
+                             .produced = r->steps,
+                             .applied = r->steps - r->skipped,
+                             .rejected = r->skipped,
+                             .compute_s = r->compute_s,
+                             .wait_s = r->wait_s,
+                             .replace_p50_s = NAN,
+                             .replace_p99_s = NAN,
+                             .overlap = r->compute_s / (r->compute_s + r->wait_s)};
+}
+
 static void print_json(const mu_job *job, const mu_run_result *r) {
+    const mu_group_result g = as_group(job, r);
     const struct { const char *key; double value; } numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
         {"test_accuracy", r->tested ? r->test.accuracy : NAN}, {"test_loss", r->tested ? r->test.loss : NAN},
         {"val_accuracy", r->validated ? r->validation.accuracy : NAN},
         {"val_loss", r->validated ? r->validation.loss : NAN},
-        {"lr_effective", r->rate}, {"compute_s", r->compute_s}, {"wait_s", r->wait_s},
-        {"overlap", r->compute_s / (r->compute_s + r->wait_s)}, {"best", r->best},
+        {"lr_effective", g.rate_effective}, {"compute_s", g.compute_s}, {"wait_s", g.wait_s},
+        {"overlap", g.overlap}, {"best", r->best}, {"apply_s", g.apply_s}, {"replace_p50_s", g.replace_p50_s},
+        {"replace_p99_s", g.replace_p99_s},
     };
     const struct { const char *key; int64_t value; } counts[] = {
-        {"steps", r->steps}, {"learners", 1}, {"mu", job->train.batch}, {"lambda", 1}, {"learners_lost", 0},
-        {"learners_replaced", 0}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
+        {"steps", r->steps}, {"learners", g.learners}, {"mu", g.rows}, {"lambda", g.learners},
+        {"versions", g.versions}, {"learners_lost", g.learners_lost},
+        {"learners_replaced", g.learners_replaced}, {"server_lost", g.server_lost},
+        {"repeated_samples", g.repeated_samples}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
-        {"protocol", "hardsync"}, {"checkpoint", r->checkpoint}, {"model", r->model},
+        {"protocol", g.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
         {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
     };
     json_t *o = json_object();
@@ -96,13 +127,24 @@ static void print_json(const mu_job *job, const mu_run_result *r) {
         json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
-    // one learner: every gradient is computed on the weights it is applied to
-    json_object_set_new(o, "staleness", json_pack("{s:i s:i s:[]}", "mean", 0, "max", 0, "hist"));
+    json_object_set_new(o, "staleness", staleness_json(&g));
     json_object_set_new(o, "gradients",
-                        json_pack("{s:I s:I s:I s:i}", "produced", (json_int_t)r->steps, "applied",
-                                  (json_int_t)(r->steps - r->skipped), "rejected", (json_int_t)r->skipped,
-                                  "lost", 0));
+                        json_pack("{s:I s:I s:I s:I}", "produced", (json_int_t)g.produced, "applied",
+                                  (json_int_t)g.applied, "rejected", (json_int_t)g.rejected, "lost",
+                                  (json_int_t)g.lost));
     mu_cli_print_json(o);
+}
+
+static void print_group(const mu_group_result *g) {
+    if (!g->learners) return;
+    mu_info("%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
+            " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
+            g->learners, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
+            g->staleness_max, 100 * g->overlap);
+    if (g->learners_lost || g->server_lost)
+        mu_info("%" PRId64 " learners lost and %" PRId64 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64
+                " times",
+                g->learners_lost, g->learners_replaced, g->replace_p50_s, g->replace_p99_s, g->server_lost);
 }
 
 static void print_summary(const mu_session *s, const mu_run_result *r) {
@@ -117,6 +159,7 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
     if (r->skipped || r->rollbacks || r->bad_records)
         mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->bad_records);
+    print_group(&r->group);
     mu_info("saved  %s   next: muster %s %s", r->model, s->test.net ? "test" : "predict", r->run_dir);
 }
 

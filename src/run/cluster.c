@@ -239,7 +239,7 @@ static mu_status loop(cluster *c, mu_err *err) {
         MU_TRY(look_at_judge(c, err));
         (void)mu_bell_wait(&h->parent, mu_bell_read(&h->parent), 0, LOOK_NS);
     }
-    (void)mu_training_finished(t);
+    if (!mu_training_finished(t)) t->why = t->s->job->train.steps > 0 ? "steps" : "epochs"; // all samples are used
     return MU_OK;
 }
 
