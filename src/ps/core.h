@@ -154,6 +154,10 @@ bool       mu_core_idle(const mu_core *c);      // nothing waiting, computing or
 
 // The weight of a gradient of this staleness in an update of so many parts, by the rate rule.
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
+// Samples behind the run, in the run's own numbering: applied, or rejected and counted.
+static inline int64_t mu_core_samples(const mu_core *c) {
+    return c->config.first_sample + c->samples_applied + c->samples_rejected;
+}
 // Staleness of a part of the update in progress: (version it makes - 1) - version of its weights.
 static inline int64_t mu_core_staleness(const mu_core *c, const mu_core_part *p) {
     return c->version - p->id.version;

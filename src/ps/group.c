@@ -195,7 +195,7 @@ void mu_group_release(mu_group *g) {
 
 // What is read without the lock. After a death inside commit the next one to take the lock does it again.
 static void publish(mu_group *g, const mu_core *c) {
-    atomic_store_explicit(&g->head->samples, c->samples_applied, memory_order_relaxed);
+    atomic_store_explicit(&g->head->samples, mu_core_samples(c), memory_order_relaxed);
     atomic_store_explicit(&g->head->waiting, c->fifo_n, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
 }
@@ -235,7 +235,7 @@ bool mu_group_copy_core(mu_group *g, mu_core *out) {
 }
 
 int64_t mu_group_cursor(const mu_core *c) {
-    if (mu_protocol_at(c->protocol)->synchronous) return c->samples_applied;
+    if (mu_protocol_at(c->protocol)->synchronous) return mu_core_samples(c);
     int64_t at = c->next_sample;
     for (int i = 0; i < c->fifo_n; i++)
         if (mu_core_waiting(c, i)->id.first < at) at = mu_core_waiting(c, i)->id.first;

@@ -41,7 +41,7 @@ static void fill_record(mu_server *s, const mu_core *c) {
     u->n_parts = c->n_parts;
     u->skip = 0;
     u->rule_step = c->version;
-    u->rate = s->rate_at(s->ctx, c->version, c->samples_applied);
+    u->rate = s->rate_at(s->ctx, c->version, mu_core_samples(c));
     for (int j = 0; j < c->n_parts; j++) {
         const mu_slot_head *h = mu_group_slot_head(g, part[j].id.learner, part[j].slot);
         u->part[j] = part[j];

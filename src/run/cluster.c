@@ -270,6 +270,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     mu_group_result *r = &c->t->out->group;
     mu_core *core = mu_group_begin(&c->group);
     if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
     int64_t cursor = mu_group_cursor(core);
     char why[160];
@@ -283,12 +284,12 @@ static mu_status sum_up(cluster *c, mu_err *err) {
         .produced = ledger.produced,
         .applied = ledger.applied,
         .rejected = ledger.rejected,
-        .lost = ledger.lost + ledger.in_flight, // what nobody waits for any more
+        .lost = ledger.lost,
         .learners_lost = c->dog.lost,
         .learners_replaced = c->dog.replaced,
         .server_lost = c->dog.server_lost,
         .lock_repairs = atomic_load(&c->group.head->lock_repairs),
-        .repeated_samples = core->samples_applied - cursor,
+        .repeated_samples = mu_core_samples(core) - cursor,
         .rate_effective = atomic_load(&c->group.head->rate) * (double)mu_core_weight(core, 1, 1),
         .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
         .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),

@@ -18,7 +18,7 @@
 static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
     mu_watched *l = &d->learner[i];
     mu_group_learner *row = &d->group->learner[i];
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "muster:l%d", i);
     l->gradients = atomic_load(&row->gradients);
     atomic_store(&row->first_pulse_ns, 0);
