@@ -75,14 +75,12 @@ mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes,
 
 mu_status mu_infer_fail_window(const mu_layer *l, const int64_t kernel[2], const int64_t pad[2],
                                const char *cure, mu_err *err) {
-    char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    mu_status st = mu_layer_fail(
-        l, err, "kernel %" PRId64 "x%" PRId64 " does not fit into `%s` %s with pad %" PRId64 "x%" PRId64,
-        kernel[0], kernel[1], mu_infer_src_name(l, 0), mu_shape_text(in, text), pad[0], pad[1]);
-    mu_err_hint(err,
-                "Make the kernel smaller or %s; the source is %" PRId64 "x%" PRId64 " (height x width).",
-                cure, in->d[2], in->d[3]);
+    // Without the batch: phases differ in it, and a problem worded alike is shown once.
+    mu_status st = mu_layer_fail(l, err, "kernel %" PRId64 "x%" PRId64 " does not fit into `%s` of %" PRId64
+                                 "x%" PRId64 " with pad %" PRId64 "x%" PRId64, kernel[0], kernel[1],
+                                 mu_infer_src_name(l, 0), in->d[2], in->d[3], pad[0], pad[1]);
+    mu_err_hint(err, "Make the kernel smaller or %s; sizes are height x width.", cure);
     return st;
 }
 

@@ -57,7 +57,7 @@ static void refusals_name_both_sides(void **state) {
                    "convolution needs a 4-D source, `src0` gives (64, 500)",
                    "(batch, channels, height, width)");
     expect_refusal("convolution", "filters: 2, kernel: 9", "f2,3,4,5",
-                   "kernel 9x9 does not fit into `src0` (2, 3, 4, 5) with pad 0x0", "4x5");
+                   "kernel 9x9 does not fit into `src0` of 4x5 with pad 0x0", "height x width");
     expect_refusal("convolution", "filters: 4, kernel: 1, groups: 2", "f2,3,4,5",
                    "3 input channels cannot be cut into 2 groups", "`groups`");
     expect_refusal("convolution", "filters: 3, kernel: 1, groups: 2", "f2,4,4,5",
