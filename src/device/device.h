@@ -31,7 +31,9 @@ struct mu_device { const mu_device_class *class; int index; };
 
 mu_device *mu_device_cpu(void);                 // always there
 // Does this processor have the instructions the program was built for? MU_EUNSUPPORTED names the missing one.
-mu_status mu_device_check_build(mu_err *err);
+MU_MUST_CHECK mu_status mu_device_check_build(mu_err *err);
+// The same for the processor that `has` describes, by feature ("avx2"): what a foreign one is told.
+MU_MUST_CHECK mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err);
 double mu_device_cpu_peak_gflops(void);         // one core, measured once (about 20 ms), then remembered
 double
 mu_device_cpu_stream_gbs(void); // one core, read+write of a block larger than the caches, measured once

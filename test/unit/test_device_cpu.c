@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static void props_are_filled(void **state) {
@@ -53,6 +54,39 @@ static void this_machine_fits_its_build(void **state) {
     assert_int_equal(mu_device_check_build(&err), MU_OK);
 }
 
+// What a build asks of a processor, as told to a processor that lacks one thing after the other.
+static const char *asked[16], *lacking;
+static int n_asked;
+
+static bool has_all_but_one(const char *feature) {
+    if (lacking) return strcmp(feature, lacking) != 0;
+    assert_true(n_asked < (int)MU_COUNT(asked));
+    asked[n_asked++] = feature;
+    return true;
+}
+
+static void a_foreign_processor_is_refused(void **state) {
+    (void)state;
+    mu_err err;
+    mu_err_clear(&err);
+    lacking = NULL;
+    n_asked = 0;
+    assert_int_equal(mu_device_check_build_on(has_all_but_one, &err), MU_OK);
+    if (!n_asked) {
+        print_message("skipped: this build needs nothing special\n");
+        skip();
+    }
+    for (int i = 0; i < n_asked; i++) {
+        char want[120];
+        lacking = asked[i];
+        mu_err_clear(&err);
+        assert_int_equal(mu_device_check_build_on(has_all_but_one, &err), MU_EUNSUPPORTED);
+        snprintf(want, sizeof want, "built for processors with %s, this one lacks it", lacking);
+        if (!strstr(err.msg, want)) fail_msg("`%s` lacks `%s`", err.msg, want);
+        assert_non_null(strstr(err.hint, "MUSTER_ARCH"));
+    }
+}
+
 static void probes_are_plausible_and_remembered(void **state) {
     (void)state;
     double peak = mu_device_cpu_peak_gflops(), stream = mu_device_cpu_stream_gbs();
@@ -69,6 +103,7 @@ int main(void) {
         cmocka_unit_test(blocks_are_zeroed_and_page_aligned),
         cmocka_unit_test(no_memory_is_null),
         cmocka_unit_test(this_machine_fits_its_build),
+        cmocka_unit_test(a_foreign_processor_is_refused),
         cmocka_unit_test(probes_are_plausible_and_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
