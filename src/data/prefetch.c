@@ -17,13 +17,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAIT_MS = 100, SLOW_S = 10, GIVE_UP_S = 300, JOIN_S = 10 };
+enum { WAIT_MS = 100 };
 
 struct mu_prefetch {
     int              n_slots;
     int              group;             // a starved consumer sleeps until this many are filled
     mu_prefetch_fill fill;
     void            *ctx;
+    mu_prefetch_patience patience;
     pthread_t        thread;
     bool             running;           // a thread is to be joined; owner thread only
     bool             lost;              // a thread was left behind
@@ -99,18 +100,18 @@ static mu_status wait_for_slot(mu_prefetch *p, mu_err *err) {
     bool woken = true;
     while (n_filled(p) < (woken ? p->group : 1) && !atomic_load(&p->done)) {
         now = mu_clock_s();
-        if (now - since > GIVE_UP_S) break;
-        if (now - since > SLOW_S && !warned) {
+        if (now - since > p->patience.give_up_s) break;
+        if (now - since > p->patience.slow_s && !warned) {
             warned = true;
-            mu_warn("no data for %d s: the reader is still busy with one batch", SLOW_S);
+            mu_warn("no data for %g s: the reader is still busy with one batch", p->patience.slow_s);
         }
         woken = sleep_on(p, &p->filled);
     }
     atomic_store(&p->consumer_asleep, false);
     pthread_mutex_unlock(&p->lock);
     p->wait_s += mu_clock_s() - since;
-    if (now - since > GIVE_UP_S) return MU_FAIL(err, MU_EIO, "the reader gave no data for %d s", GIVE_UP_S);
-    return MU_OK;
+    if (now - since <= p->patience.give_up_s) return MU_OK;
+    return MU_FAIL(err, MU_EIO, "the reader gave no data for %g s", p->patience.give_up_s);
 }
 
 mu_status mu_prefetch_next(mu_prefetch *p, int *slot, mu_err *err) {
@@ -141,6 +142,7 @@ mu_status mu_prefetch_create(int n_slots, mu_prefetch_fill fill, void *ctx, mu_p
     p->group = n_slots / 4 > 1 ? n_slots / 4 : 1;
     p->fill = fill;
     p->ctx = ctx;
+    p->patience = MU_PREFETCH_PATIENCE;
     pthread_condattr_t attr;
     pthread_mutex_init(&p->lock, NULL);
     pthread_condattr_init(&attr);
@@ -151,6 +153,8 @@ mu_status mu_prefetch_create(int n_slots, mu_prefetch_fill fill, void *ctx, mu_p
     *out = p;
     return MU_OK;
 }
+
+void mu_prefetch_set_patience(mu_prefetch *p, mu_prefetch_patience patience) { p->patience = patience; }
 
 bool mu_prefetch_destroy(mu_prefetch *p) {
     if (!p) return true;
@@ -187,10 +191,13 @@ bool mu_prefetch_stop(mu_prefetch *p) {
     wake(p, &p->freed);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += JOIN_S;
+    int64_t ns = until.tv_nsec + (int64_t)(p->patience.join_s * 1e9);
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
     p->running = false;
     if (pthread_timedjoin_np(p->thread, NULL, &until) == 0) return true;
-    mu_log(MU_LOG_ERROR, "the data reader did not stop within %d s; its memory is left behind", JOIN_S);
+    mu_log(MU_LOG_ERROR, "the data reader did not stop within %g s; its memory is left behind",
+           p->patience.join_s);
     (void)pthread_detach(p->thread);
     p->lost = true;
     return false;

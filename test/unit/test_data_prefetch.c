@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_prefetch.c - the ring alone: order, errors in place, stopping at any moment, cheap hand-over.
+// test_data_prefetch.c - the ring alone: order, errors in place, stopping at any moment, cheap hand-over,
+// and how long it waits for a reader that is stuck.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,11 +10,13 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "data/prefetch.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 typedef struct maker {
@@ -140,6 +143,95 @@ static void test_hand_over_is_cheap(void **ctx) {
     assert_true(mu_prefetch_destroy(p));
 }
 
+// ---- a reader that is stuck, as in a read from a dead file server ----
+
+typedef struct stuck { atomic_bool inside, go; } stuck;
+
+// Fills the first slot; in the second it hears nothing until it is let go.
+static mu_status get_stuck(void *ctx, int slot, bool *end, mu_err *err) {
+    stuck *s = ctx;
+    (void)end;
+    (void)err;
+    if (slot == 0) return MU_OK;
+    atomic_store(&s->inside, true);
+    while (!atomic_load(&s->go)) sched_yield();
+    return MU_OK;
+}
+
+static mu_prefetch *stuck_ring(stuck *s, mu_prefetch_patience patience) {
+    mu_err err = {0};
+    mu_prefetch *p = NULL;
+    int slot;
+    assert_int_equal(mu_prefetch_create(2, get_stuck, s, &p, &err), MU_OK);
+    mu_prefetch_set_patience(p, patience);
+    assert_int_equal(mu_prefetch_start(p, &err), MU_OK);
+    assert_int_equal(mu_prefetch_next(p, &slot, &err), MU_OK);
+    while (!atomic_load(&s->inside)) sched_yield();
+    return p;
+}
+
+// The lines logged since caught() was called with true.
+static const char *caught(bool start) {
+    static FILE *file;
+    static char text[1024];
+    if (start) {
+        file = tmpfile();
+        assert_non_null(file);
+        mu_log_set_file(fileno(file));
+        return NULL;
+    }
+    mu_log_drop_file(fileno(file));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void test_next_warns_and_gives_up(void **ctx) {
+    (void)ctx;
+    stuck s = {0};
+    mu_err err = {0};
+    int slot;
+    mu_prefetch *p = stuck_ring(&s, (mu_prefetch_patience){.slow_s = 0.05, .give_up_s = 0.3, .join_s = 10});
+    caught(true);
+    double t0 = mu_clock_s();
+    mu_status st = mu_prefetch_next(p, &slot, &err);
+    double spent = mu_clock_s() - t0;
+    const char *log = caught(false);
+    assert_int_equal(st, MU_EIO);
+    assert_string_equal(err.msg, "the reader gave no data for 0.3 s");
+    if (spent < 0.3 || spent > 20) fail_msg("gave up after %.2f s, not 0.3", spent);
+    if (mu_prefetch_wait_s(p) < 0.3) fail_msg("%.2f s are counted as waiting", mu_prefetch_wait_s(p));
+    const char *line = strstr(log, "no data for 0.05 s");
+    if (!line || strstr(line + 1, "no data for")) fail_msg("not one warning in `%s`", log);
+    atomic_store(&s.go, true);                  // late, but it comes: the ring goes on
+    mu_err_clear(&err);
+    assert_int_equal(mu_prefetch_next(p, &slot, &err), MU_OK);
+    assert_int_equal(slot, 1);
+    assert_true(mu_prefetch_destroy(p));
+}
+
+static void test_stop_leaves_a_stuck_thread_behind(void **ctx) {
+    (void)ctx;
+    static stuck s;                             // both outlive the test, as the thread may
+    static mu_prefetch *p;
+    mu_err err = {0};
+    p = stuck_ring(&s, (mu_prefetch_patience){.slow_s = 10, .give_up_s = 300, .join_s = 0.2});
+    caught(true);
+    double t0 = mu_clock_s();
+    bool stopped = mu_prefetch_stop(p);
+    double spent = mu_clock_s() - t0;
+    const char *log = caught(false);
+    assert_false(stopped);
+    if (spent < 0.19 || spent > 20) fail_msg("left it after %.2f s, not 0.2", spent);
+    if (!strstr(log, "did not stop within 0.2 s")) fail_msg("nothing said: `%s`", log);
+    assert_false(mu_prefetch_running(p));
+    assert_int_equal(mu_prefetch_start(p, &err), MU_EUSAGE);    // two threads must never fill one ring
+    assert_false(mu_prefetch_stop(p));
+    assert_false(mu_prefetch_destroy(p));       // what the thread uses is still there
+    atomic_store(&s.go, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_end),
@@ -147,6 +239,8 @@ int main(void) {
         cmocka_unit_test(test_stop_at_any_moment),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_hand_over_is_cheap),
+        cmocka_unit_test(test_next_warns_and_gives_up),
+        cmocka_unit_test(test_stop_leaves_a_stuck_thread_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
