@@ -87,7 +87,9 @@ static bool gradient(const mu_core *c, const mu_core_part *p, bool taken, const 
                      p->id.incarnation, p->id.step);
     const mu_protocol_class *protocol = mu_protocol_at(c->protocol);
     const int64_t stale = c->version + (taken ? 0 : c->applying) - p->id.version;
-    if (stale < 0) return wrong(r, "learner %d: staleness %" PRId64, i, stale);
+    if (stale < 0 || (!protocol->synchronous && p->id.version > c->version))
+        return wrong(r, "learner %d: a gradient of version %" PRId64 " at %" PRId64, i, p->id.version,
+                     c->version);
     if (protocol->synchronous && stale != 0) return wrong(r, "learner %d: staleness in hardsync", i);
     if (protocol->bounds_staleness && c->config.bound > 0 && stale > c->config.bound)
         return wrong(r, "learner %d: staleness %" PRId64 " over the bound %d", i, stale, c->config.bound);
@@ -133,7 +135,8 @@ static bool computing(const mu_core *c, int i, const report *r) {
     const mu_protocol_class *p = mu_protocol_at(c->protocol);
     const int64_t now = c->version + c->applying;
     if (!l->computing) return true;
-    if (l->version > now) return wrong(r, "learner %d computes on version %" PRId64, i, l->version);
+    if (l->version > (p->synchronous ? now : c->version))
+        return wrong(r, "learner %d computes on version %" PRId64, i, l->version);
     if (p->bounds_staleness && c->config.bound > 0 && now - l->version > c->config.bound)
         return wrong(r, "learner %d: what it computes will be staler than the bound", i);
     return true;

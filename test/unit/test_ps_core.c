@@ -8,29 +8,29 @@
 static void test_hardsync_steps(void **unused) {
     (void)unused;
     mu_core_config config = rig_config("hardsync", 3);
-    config.global_batch = 10;   // 3, 3 and 4 rows
+    config.global_batch = 10; // 3, 3 and 4 rows
     config.first_version = 7, config.first_sample = 100, config.end_version = 9;
     rig r = rig_make(&config);
-    assert_int_equal(rig_ask(&r, 0), MU_HOLD);  // no lease yet
+    assert_int_equal(rig_ask(&r, 0), MU_HOLD); // no lease yet
     for (int l = 0; l < 3; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
     assert_grant(&r, 0, 0, 7, 100, 3, 10);
     assert_grant(&r, 1, 0, 7, 103, 3, 10);
     assert_grant(&r, 2, 0, 7, 106, 4, 10);
     assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
-    assert_int_equal(rig_begin(&r, 2), MU_HOLD);        // the others are still at step 0
+    assert_int_equal(rig_begin(&r, 2), MU_HOLD); // the others are still at step 0
     assert_false(rig_form(&r));
     assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
     assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
     assert_true(rig_form(&r));
-    assert_false(rig_form(&r));         // one at a time
+    assert_false(rig_form(&r)); // one at a time
     assert_int_equal(r.c->n_parts, 3);
-    for (int l = 0; l < 3; l++) {       // in the order of the learners, not of arrival
+    for (int l = 0; l < 3; l++) { // in the order of the learners, not of arrival
         const mu_core_part *p = &mu_core_parts(r.c)[l];
         assert_int_equal(p->id.learner, l);
         assert_int_equal(mu_core_staleness(r.c, p), 0);
         assert_float_equal(p->weight, 1, 0);
     }
-    assert_int_equal(rig_begin(&r, 1), MU_GO);  // on the version in the making
+    assert_int_equal(rig_begin(&r, 1), MU_GO); // on the version in the making
     assert_grant(&r, 1, 1, 8, 113, 3, 10);
     assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
     assert_int_equal(rig_begin(&r, 1), MU_END); // 9 is the last version
@@ -47,9 +47,556 @@ static void test_hardsync_steps(void **unused) {
     rig_fini(&r);
 }
 
+// A step whose gradients were all or partly dropped still ends; the next one begins where it must.
+static void test_hardsync_drop(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("hardsync", 2);
+    rig r = rig_make(&config);
+    rig_gradient(&r, 0);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    rig_drop(&r, 1);
+    rig_update(&r, 1);
+    for (int l = 0; l < 2; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+    assert_grant(&r, 1, 1, 1, 8 + 4, 4, 8);
+    rig_drop(&r, 0);
+    assert_false(rig_form(&r));
+    rig_drop(&r, 1);
+    rig_update(&r, 0); // the clock ticks all the same
+    assert_int_equal(r.c->version, 2);
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    assert_grant(&r, 0, 2, 2, 16, 4, 8);
+    assert_ledger(&r, 5, 1, 3, 0);
+    assert_int_equal(r.c->samples_applied, 4);
+    assert_int_equal(r.c->samples_rejected, 12);
+    rig_fini(&r);
+}
+
+// 11 samples for 4 learners with a global batch of 8: the second step has 3 rows, one learner has none.
+static void test_hardsync_last_batch(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("hardsync", 4);
+    config.global_batch = 8, config.end_sample = 11;
+    rig r = rig_make(&config);
+    for (int l = 0; l < 4; l++) rig_gradient(&r, l);
+    rig_update(&r, 4);
+    assert_int_equal(rig_begin(&r, 0), MU_END); // rows [0, 0), [0, 1), [1, 2), [2, 3)
+    for (int l = 1; l < 4; l++) {
+        rig_gradient(&r, l);
+        assert_grant(&r, l, 1, 1, 8 + l - 1, 1, 3);
+    }
+    rig_update(&r, 3);
+    for (int l = 0; l < 4; l++) assert_int_equal(rig_begin(&r, l), MU_END);
+    assert_int_equal(r.c->samples_applied, 11);
+    rig_fini(&r);
+}
+
+static void test_hardsync_stop_ends_a_step(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("hardsync", 3);
+    rig r = rig_make(&config);
+    for (int l = 0; l < 3; l++) rig_gradient(&r, l);
+    assert_true(rig_form(&r));
+    assert_int_equal(rig_begin(&r, 1), MU_GO); // step 1
+    mu_core_stop(r.c);
+    rig_check(&r);
+    rig_applied(&r);
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_int_equal(rig_begin(&r, 1), MU_END);
+    rig_gradient(&r, 0); // the others finish the step that was begun
+    rig_gradient(&r, 2);
+    rig_update(&r, 3);
+    for (int l = 0; l < 3; l++) assert_int_equal(rig_begin(&r, l), MU_END);
+    assert_true(mu_core_idle(r.c));
+    assert_ledger(&r, 6, 6, 0, 0);
+    rig_fini(&r);
+}
+
+// ---- a learner is lost ----
+
+// In every state: before it asked, computing, with a gradient waiting, with one being applied.
+static void test_lost_in_every_state(void **unused) {
+    (void)unused;
+    static const char *const all[] = {"hardsync", "softsync", "async", "ssp"};
+    for (size_t k = 0; k < 4; k++) {
+        mu_core_config config = rig_config(all[k], 2);
+        config.bound = 3;
+        rig r = rig_make(&config);
+        rig_lost(&r, 0);
+        assert_int_equal(rig_ask(&r, 0), MU_END); // an old incarnation
+        rig_join(&r, 0);
+        assert_int_equal(r.incarnation[0], 2);
+        assert_int_equal(rig_begin(&r, 0), MU_GO);
+        const mu_grant before = r.grant[0];
+        rig_lost(&r, 0); // computing
+        assert_int_equal(rig_push(&r, 0), MU_FENCED);
+        rig_join(&r, 0);
+        assert_int_equal(rig_begin(&r, 0), MU_GO); // the same gradient again
+        assert_memory_equal(&before, &r.grant[0], sizeof before);
+        assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+        rig_lost(&r, 0); // with one waiting: it stays
+        rig_gradient(&r, 1);
+        assert_true(rig_form(&r));
+        assert_int_equal(mu_core_parts(r.c)[0].id.learner, 0);
+        assert_int_equal(mu_core_parts(r.c)[0].id.incarnation, 3);
+        rig_join(&r, 0);
+        rig_lost(&r, 0); // with one being applied
+        rig_lost(&r, 0); // told twice: nothing
+        rig_applied(&r);
+        rig_join(&r, 0);
+        assert_int_equal(r.incarnation[0], 5);
+        assert_int_equal(rig_begin(&r, 0), MU_GO);
+        assert_int_equal(r.grant[0].step, 1);
+        assert_int_equal(mu_core_learner_at(r.c, 0)->lost, 1);
+        assert_int_equal(mu_core_ledger(r.c).lost, 1);
+        rig_fini(&r);
+    }
+}
+
+// The next incarnation is handed what the last one left of its leases, then goes on.
+static void test_leases_are_inherited(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    config.lease_batches = 3;
+    rig r = rig_make(&config);
+    mu_lease s;
+    bool ended;
+    assert_true(mu_core_lease(r.c, 0, &s, &ended)); // samples 0, 4, 8
+    assert_true(mu_core_lease(r.c, 1, &s, &ended)); // 12 ...
+    assert_int_equal(s.first, 12);
+    assert_true(mu_core_lease(r.c, 0, &s, &ended)); // 24, 28, 32
+    rig_gradient(&r, 0);
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    assert_grant(&r, 0, 1, 0, 4, 4, 4);
+    rig_lost(&r, 0);
+    rig_join(&r, 0);
+    assert_int_equal(rig_ask(&r, 0), MU_HOLD); // not handed yet
+    assert_true(mu_core_lease(r.c, 0, &s, &ended));
+    assert_int_equal(s.first, 4);
+    assert_int_equal(s.batches, 2);
+    assert_int_equal(s.stride, 4);
+    assert_true(mu_core_lease(r.c, 0, &s, &ended));
+    assert_int_equal(s.first, 24);
+    assert_int_equal(s.batches, 3);
+    assert_true(mu_core_lease(r.c, 0, &s, &ended));
+    assert_int_equal(s.first, 36);
+    rig_check(&r);
+    rig_fini(&r);
+}
+
+static void test_fence_and_unexpected_change_nothing(void **unused) {
+    (void)unused;
+    static const char *const all[] = {"hardsync", "softsync", "async", "ssp", "hogwild"};
+    for (size_t k = 0; k < 5; k++) {
+        mu_core_config config = rig_config(all[k], 3);
+        rig r = rig_make(&config);
+        rig_gradient(&r, 0);
+        assert_int_equal(rig_begin(&r, 1), MU_GO);
+        const size_t size = mu_core_size(3);
+        void *was = malloc(size);
+        memcpy(was, r.c, size);
+        const mu_gradient_id good = rig_id(&r, 1);
+        mu_gradient_id bad[8];
+        for (int i = 0; i < 8; i++) bad[i] = good;
+        bad[0].step++, bad[1].first++, bad[2].rows--, bad[3].version--, bad[4].version += 2;
+        bad[5].learner = 3, bad[6].learner = -1, bad[7].incarnation++;
+        for (int i = 0; i < 8; i++) {
+            assert_int_equal(mu_core_push(r.c, &bad[i]), i == 7 ? MU_FENCED : MU_UNEXPECTED);
+            mu_core_drop(r.c, &bad[i]);
+            assert_memory_equal(was, r.c, size);
+        }
+        assert_int_equal(rig_push(&r, 0), MU_UNEXPECTED); // a second time
+        assert_int_equal(rig_ask(&r, 1), MU_GO);          // asked again: the same
+        assert_memory_equal(was, r.c, size);
+        assert_int_equal(mu_core_push(r.c, &good), MU_ACCEPTED);
+        free(was);
+        rig_fini(&r);
+    }
+}
+
+// ---- softsync and async ----
+
+static void test_softsync_groups(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 4);
+    config.splits = 2, config.rate_rule = MU_RATE_MEAN;
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    assert_grant(&r, 0, 0, 0, 0, 4, 4);
+    rig_gradient(&r, 3);
+    assert_grant(&r, 3, 0, 0, 8, 4, 4);
+    assert_false(rig_form(&r));
+    rig_gradient(&r, 3);
+    assert_int_equal(rig_begin(&r, 3), MU_HOLD); // its queue is full
+    assert_true(rig_form(&r));
+    assert_int_equal(r.c->n_parts, 2);
+    assert_int_equal(mu_core_parts(r.c)[0].slot, 0);
+    assert_int_equal(mu_core_parts(r.c)[1].slot, 1);
+    assert_float_equal(mu_core_parts(r.c)[1].weight, 0.25, 0); // 1/2 of the update, by n = 2
+    assert_int_equal(rig_begin(&r, 3), MU_HOLD);               // its slots are being read
+    rig_gradient(&r, 2);
+    assert_int_equal(r.grant[2].version, 0); // what is committed
+    rig_applied(&r);
+    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+    rig_gradient(&r, 3);
+    assert_int_equal(r.grant[3].version, 1);
+    assert_true(rig_form(&r)); // 2, 0: the oldest arrivals
+    assert_int_equal(mu_core_parts(r.c)[0].id.learner, 2);
+    assert_int_equal(mu_core_parts(r.c)[1].id.learner, 0);
+    assert_int_equal(mu_core_staleness(r.c, &mu_core_parts(r.c)[1]), 1);
+    rig_applied(&r);
+    assert_int_equal(r.c->fifo_n, 1);
+    rig_fini(&r);
+}
+
+static void test_weights(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 6);
+    config.splits = 6;
+    rig r = rig_make(&config);
+    assert_float_equal(mu_core_weight(r.c, 5, 2), 0.5, 0);
+    r.c->config.rate_rule = MU_RATE_MEAN;
+    assert_float_equal(mu_core_weight(r.c, 5, 2), 0.5 / 6, 1e-8);
+    r.c->config.rate_rule = MU_RATE_EACH;
+    assert_float_equal(mu_core_weight(r.c, 5, 2), 0.1, 1e-8);
+    assert_float_equal(mu_core_weight(r.c, 0, 2), 0.5, 0);
+    rig_fini(&r);
+    config = rig_config("hardsync", 6);
+    config.rate_rule = MU_RATE_EACH;
+    r = rig_make(&config);
+    assert_float_equal(mu_core_weight(r.c, 0, 6), 1, 0);
+    rig_fini(&r);
+}
+
+// 9 batches, the last of 2 samples, in leases of 2 for groups of 4: groups shrink with the learners that
+// still have work, and the rest is applied when nobody has.
+static void test_softsync_end_of_samples(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 4);
+    config.end_sample = 34;
+    rig r = rig_make(&config);
+    for (int l = 0; l < 4; l++) rig_gradient(&r, l);
+    rig_update(&r, 4);
+    for (int l = 0; l < 4; l++) rig_gradient(&r, l); // all leases but the last are used up
+    rig_update(&r, 4);
+    assert_int_equal(rig_begin(&r, 2), MU_GO);
+    assert_grant(&r, 2, 2, 2, 32, 2, 2);
+    for (int l = 0; l < 4; l++)
+        if (l != 2) assert_int_equal(rig_begin(&r, l), MU_END);
+    assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
+    rig_update(&r, 1);
+    assert_int_equal(rig_begin(&r, 2), MU_END);
+    assert_int_equal(r.c->samples_applied, 34);
+    assert_true(mu_core_idle(r.c));
+    rig_fini(&r);
+}
+
+// One learner with much work left and three without must not wait for groups of four.
+static void test_softsync_last_worker(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 4);
+    config.lease_batches = 5, config.end_sample = 20;
+    rig r = rig_make(&config);
+    for (int i = 0; i < 5; i++) {
+        rig_gradient(&r, 0);
+        rig_update(&r, 1);
+    }
+    for (int l = 0; l < 4; l++) assert_int_equal(rig_begin(&r, l), MU_END);
+    rig_fini(&r);
+}
+
+static void test_stop_flushes(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 3);
+    rig r = rig_make(&config);
+    rig_gradient(&r, 0);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    mu_core_stop(r.c);
+    rig_check(&r);
+    assert_int_equal(rig_begin(&r, 2), MU_END);
+    assert_false(rig_form(&r)); // one is still computed
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    rig_update(&r, 2);
+    assert_true(mu_core_idle(r.c));
+    rig_fini(&r);
+}
+
+static void test_abandon(void **unused) {
+    (void)unused;
+    static const char *const all[] = {"hardsync", "softsync"};
+    for (size_t k = 0; k < 2; k++) {
+        mu_core_config config = rig_config(all[k], 3);
+        rig r = rig_make(&config);
+        for (int l = 0; l < 3; l++) rig_gradient(&r, l);
+        assert_true(rig_form(&r));
+        rig_gradient(&r, 0);
+        assert_int_equal(rig_begin(&r, 1), MU_GO);
+        mu_core_abandon(r.c);
+        rig_check(&r);
+        rig_applied(&r);
+        assert_false(rig_form(&r));
+        assert_true(mu_core_idle(r.c));
+        assert_ledger(&r, 5, 3, 1, 1);
+        rig_fini(&r);
+    }
+}
+
+// ---- the bound on staleness ----
+
+static void test_bound_holds_updates(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 3);
+    config.bound = 1;
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 2), MU_GO); // slow, on version 0
+    rig_gradient(&r, 0);
+    rig_update(&r, 1);
+    rig_gradient(&r, 0);
+    assert_false(rig_form(&r)); // version 2 would make learner 2 too stale
+    rig_gradient(&r, 1);
+    assert_int_equal(rig_begin(&r, 0), MU_HOLD); // as many in flight as learners
+    assert_false(rig_form(&r));
+    assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
+    assert_true(rig_form(&r)); // it came last, and all before it are taken along
+    assert_int_equal(r.c->n_parts, 3);
+    assert_int_equal(mu_core_staleness(r.c, &mu_core_parts(r.c)[2]), 1);
+    assert_float_equal(mu_core_parts(r.c)[2].weight, 1.0 / 3, 1e-7);
+    rig_applied(&r);
+    rig_fini(&r);
+}
+
+static void test_bound_lets_go_of_the_lost(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    config.bound = 1;
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    rig_gradient(&r, 0);
+    rig_update(&r, 1);
+    rig_gradient(&r, 0);
+    assert_false(rig_form(&r));
+    rig_lost(&r, 1);
+    rig_update(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_too_stale_is_counted(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    for (int i = 0; i < 3; i++) {
+        rig_gradient(&r, 0);
+        rig_update(&r, 1);
+    }
+    r.c->config.bound = 2; // tightened while the gradient was under way
+    const mu_gradient_id id = rig_id(&r, 1);
+    assert_int_equal(mu_core_push(r.c, &id), MU_TOO_STALE);
+    rig_check(&r);
+    assert_ledger(&r, 4, 3, 1, 0);
+    assert_int_equal(r.c->samples_rejected, 4);
+    assert_int_equal(rig_begin(&r, 1), MU_GO); // goes on with its next samples
+    assert_int_equal(r.grant[1].step, 1);
+    rig_fini(&r);
+}
+
+// ---- ssp and hogwild ----
+
+static void test_ssp_waits_for_the_slowest(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("ssp", 3);
+    config.bound = 1, config.end_sample = 40; // 10 batches
+    rig r = rig_make(&config);
+    for (int i = 0; i < 2; i++) {
+        rig_gradient(&r, 0);
+        rig_update(&r, 1);
+    }
+    assert_int_equal(rig_begin(&r, 0), MU_HOLD); // 2 ahead of 0
+    rig_gradient(&r, 1);
+    assert_int_equal(rig_ask(&r, 0), MU_HOLD);
+    rig_lost(&r, 2);
+    assert_int_equal(rig_ask(&r, 0), MU_HOLD); // it will be replaced
+    rig_join(&r, 2);
+    rig_gradient(&r, 2);
+    assert_int_equal(rig_ask(&r, 0), MU_GO);
+    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+    // Learner 0 takes what is left; the others have two samples' batches each and then nothing.
+    mu_lease s;
+    bool ended = false;
+    while (!ended) (void)mu_core_lease(r.c, 0, &s, &ended);
+    for (int l = 1; l < 3; l++) {
+        rig_gradient(&r, l);
+        assert_int_equal(rig_begin(&r, l), MU_END);
+    }
+    while (mu_core_form(r.c)) rig_applied(&r);
+    while (mu_core_learner_at(r.c, 0)->n_leases > 0) { // far ahead now of those that have ended
+        rig_gradient(&r, 0);
+        rig_update(&r, 1);
+    }
+    assert_int_equal(rig_begin(&r, 0), MU_END);
+    assert_int_equal(r.c->samples_applied, 40);
+    rig_fini(&r);
+}
+
+static void test_hogwild_ticks_at_once(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("hogwild", 2);
+    config.end_version = 3;
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    rig_gradient(&r, 0);
+    assert_int_equal(r.c->version, 1);
+    assert_false(rig_form(&r));
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    assert_int_equal(r.grant[0].version, 1);
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_int_equal(rig_begin(&r, 1), MU_HOLD); // learner 0 computes the last one
+    rig_lost(&r, 0);
+    assert_int_equal(rig_ask(&r, 1), MU_GO); // or not
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_int_equal(rig_begin(&r, 1), MU_END);
+    rig_join(&r, 0);
+    assert_int_equal(rig_begin(&r, 0), MU_END);
+    assert_int_equal(r.c->version, 3);
+    assert_ledger(&r, 4, 3, 0, 1);
+    rig_fini(&r);
+}
+
+// ---- leases, the warm start, the last version ----
+
+static void test_leases(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    config.first_sample = 10, config.end_sample = 10 + 4 * 17 + 3, config.lease_batches = 2;
+    rig r = rig_make(&config);
+    mu_lease s;
+    bool ended;
+    for (int i = 0; i < MU_CORE_LEASES; i++) {
+        assert_true(mu_core_lease(r.c, 0, &s, &ended));
+        assert_int_equal(s.first, 10 + 8 * i);
+        assert_int_equal(s.batches * s.rows, 8);
+        assert_int_equal(s.stride, 4);
+        assert_int_equal(s.last_rows, 4);
+    }
+    assert_false(mu_core_lease(r.c, 0, &s, &ended)); // as many as it may hold
+    assert_false(ended);
+    assert_true(mu_core_lease(r.c, 1, &s, &ended));
+    assert_int_equal(s.first, 10 + 8 * MU_CORE_LEASES);
+    assert_int_equal(s.batches, 2);
+    assert_int_equal(s.last_rows, 3);
+    assert_int_equal(mu_lease_rows(&s, 0), 4);
+    assert_int_equal(mu_lease_rows(&s, 1), 3);
+    assert_false(mu_core_lease(r.c, 1, &s, &ended));
+    assert_true(ended);
+    rig_check(&r);
+    rig_fini(&r);
+}
+
+static void test_warm_start(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    config.warm_versions = 3, config.lease_batches = 2, config.global_batch = 7, config.first_version = 5;
+    rig r = rig_make(&config);
+    for (int step = 0; step < 3; step++) {
+        for (int l = 0; l < 2; l++) {
+            rig_gradient(&r, l);
+            assert_grant(&r, l, step, 5 + step, 7 * step + 3 * l, 3 + l, 7);
+        }
+        assert_true(rig_form(&r));
+        assert_float_equal(mu_core_parts(r.c)[0].weight, 1, 0);
+        assert_int_equal(rig_begin(&r, 0), step < 2 ? MU_GO : MU_HOLD); // asynchronous ones wait for the end
+        rig_applied(&r);
+        if (step < 2) rig_lost(&r, 0), rig_join(&r, 0);
+    }
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    assert_int_equal(rig_ask(&r, 0), MU_GO);
+    assert_grant(&r, 0, 3, 8, 21, 4, 4);
+    assert_grant(&r, 1, 3, 8, 29, 4, 4);
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    rig_update(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_last_version(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 3);
+    config.splits = 1, config.end_version = 1;
+    rig r = rig_make(&config);
+    rig_gradient(&r, 0);
+    rig_gradient(&r, 0);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    assert_int_equal(rig_begin(&r, 2), MU_HOLD); // three gradients make the last update
+    rig_lost(&r, 1);
+    assert_int_equal(rig_ask(&r, 2), MU_GO);
+    assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
+    assert_true(rig_form(&r));
+    assert_int_equal(rig_begin(&r, 2), MU_END);
+    rig_applied(&r);
+    assert_false(rig_form(&r));
+    assert_true(mu_core_idle(r.c));
+    assert_int_equal(r.c->version, 1);
+    rig_fini(&r);
+}
+
+// ---- the check itself ----
+
+static void test_check_finds(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 4);
+    config.splits = 2;
+    rig r = rig_make(&config);
+    rig_gradient(&r, 0);
+    rig_gradient(&r, 1);
+    assert_true(rig_form(&r));
+    rig_gradient(&r, 2);
+    assert_int_equal(rig_begin(&r, 3), MU_GO);
+    mu_core_learner *l = (mu_core_learner *)mu_core_learner_at(r.c, 2);
+    mu_core_part *p = (mu_core_part *)mu_core_waiting(r.c, 0);
+    int64_t *const fields[] = {&l->begun,      &l->accepted,          &l->applied,       &l->rejected,
+                               &l->lost,       &r.c->pushed,          &r.c->next_sample, &r.c->samples_leased,
+                               &r.c->slowest,  &r.c->samples_applied, &p->id.rows,       &p->id.step,
+                               &p->id.version, &l->lease[0].stride};
+    char why[200];
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        ++*fields[i];
+        why[0] = 0;
+        if (mu_core_check(r.c, why, sizeof why)) fail_msg("field %zu may be wrong unseen", i);
+        assert_true(why[0] != 0);
+        --*fields[i];
+        rig_check(&r);
+    }
+    p->slot ^= 1;
+    assert_false(mu_core_check(r.c, why, sizeof why));
+    assert_false(mu_core_check(r.c, NULL, 0));
+    p->slot ^= 1;
+    l->computing = 1;
+    assert_false(mu_core_check(r.c, why, sizeof why));
+    rig_fini(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hardsync_steps),
+        cmocka_unit_test(test_hardsync_drop),
+        cmocka_unit_test(test_hardsync_last_batch),
+        cmocka_unit_test(test_hardsync_stop_ends_a_step),
+        cmocka_unit_test(test_lost_in_every_state),
+        cmocka_unit_test(test_leases_are_inherited),
+        cmocka_unit_test(test_fence_and_unexpected_change_nothing),
+        cmocka_unit_test(test_softsync_groups),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_softsync_end_of_samples),
+        cmocka_unit_test(test_softsync_last_worker),
+        cmocka_unit_test(test_stop_flushes),
+        cmocka_unit_test(test_abandon),
+        cmocka_unit_test(test_bound_holds_updates),
+        cmocka_unit_test(test_bound_lets_go_of_the_lost),
+        cmocka_unit_test(test_too_stale_is_counted),
+        cmocka_unit_test(test_ssp_waits_for_the_slowest),
+        cmocka_unit_test(test_hogwild_ticks_at_once),
+        cmocka_unit_test(test_leases),
+        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_last_version),
+        cmocka_unit_test(test_check_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
