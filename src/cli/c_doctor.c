@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_doctor.c - `muster doctor`: is this machine ready, and if not, what to install or change.
 //
-// Each check is one function that fills one finding. A finding is ok, note (works, could be better) or
-// missing (something will fail). Only `missing` makes the exit status 1.
+// Each check is one function that asks the machine and fills one finding; what makes a finding ok, a note or
+// missing is in doctor.c. Only `missing` makes the exit status 1.
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/doctor.h"
 #include "ops/dnnl.h"
 #include "run/json.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,62 +28,41 @@
 #define MU_ARCH "unknown"
 #endif
 
-typedef enum verdict { OK, NOTE, MISSING } verdict;
-static const char *const verdict_names[] = {"ok", "note", "missing"};
-
-typedef struct finding {
-    verdict verdict;
-    char    text[160];          // what was found
-    char    advice[160];        // what to do; "" = nothing
-} finding;
-
 struct doctor { bool latency; };
-
-static void MU_PRINTF(3, 4) found(finding *f, verdict v, const char *fmt, ...) {
-    va_list ap;
-    f->verdict = v;
-    va_start(ap, fmt);
-    vsnprintf(f->text, sizeof f->text, fmt, ap);
-    va_end(ap);
-}
-
-static void advise(finding *f, const char *text) { snprintf(f->advice, sizeof f->advice, "%s", text); }
 
 // ---- libraries ----------------------------------------------------------------------------------
 
-static void check_onednn(finding *f) {
+static void check_onednn(mu_finding *f) {
 #ifdef MU_HAVE_DNNL
     const dnnl_version_t *v = dnnl_version();
-    found(f, OK, "%d.%d.%d", v->major, v->minor, v->patch);
+    mu_finding_set(f, MU_VERDICT_OK, "%d.%d.%d", v->major, v->minor, v->patch);
 #else
-    found(f, NOTE, "not built in; convolutions use the slower matrix-product path");
-    advise(f, "apt-get install libdnnl-dev, then make clean && make");
+    mu_finding_set(f, MU_VERDICT_NOTE, "not built in; convolutions use the slower matrix-product path");
+    mu_finding_advise(f, "apt-get install libdnnl-dev, then make clean && make");
 #endif
 }
 
-static void check_openblas(finding *f) {
+static void check_openblas(mu_finding *f) {
 #ifdef MU_HAVE_BLAS
     const char *config = openblas_get_config(); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
     char version[64] = "?";
     sscanf(config, "OpenBLAS %63s", version);
-    found(f, OK, "%s, kernels for %s", version, openblas_get_corename());
+    mu_finding_set(f, MU_VERDICT_OK, "%s, kernels for %s", version, openblas_get_corename());
 #else
-    found(f, NOTE, "not built in");
-    advise(f, "apt-get install libopenblas-dev, then make clean && make");
+    mu_finding_set(f, MU_VERDICT_NOTE, "not built in");
+    mu_finding_advise(f, "apt-get install libopenblas-dev, then make clean && make");
 #endif
 }
 
-static void check_images(finding *f) {
-    const char *png = "no PNG", *jpeg = "no JPEG";
+static void check_images(mu_finding *f) {
+    bool png = false, jpeg = false;
 #ifdef MU_HAVE_PNG
-    png = "PNG";
+    png = true;
 #endif
 #ifdef MU_HAVE_TURBOJPEG
-    jpeg = "JPEG";
+    jpeg = true;
 #endif
-    bool both = png[0] != 'n' && jpeg[0] != 'n';
-    found(f, both ? OK : NOTE, "%s, %s", png, jpeg);
-    if (!both) advise(f, "apt-get install libpng-dev libturbojpeg0-dev, then make clean && make");
+    mu_judge_images(f, png, jpeg);
 }
 
 // ---- machine ------------------------------------------------------------------------------------
@@ -103,45 +82,39 @@ static void cpu_name(char *out, size_t size) {
     if (f) fclose(f);
 }
 
-// Best instruction set of the build and of this processor, from 0 up; names by the same numbers.
-static const char *const isa_names[] = {"baseline", "avx2", "avx512f"};
-
 static int isa_of_build(void) {
 #if defined(__AVX512F__)
-    return 2;
+    return MU_ISA_AVX512;
 #elif defined(__AVX2__)
-    return 1;
+    return MU_ISA_AVX2;
 #else
-    return 0;
+    return MU_ISA_BASELINE;
 #endif
 }
 
 static int isa_of_cpu(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) return 2;
-    if (__builtin_cpu_supports("avx2")) return 1;
+    if (__builtin_cpu_supports("avx512f")) return MU_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2")) return MU_ISA_AVX2;
 #endif
-    return 0;
+    return MU_ISA_BASELINE;
 }
 
-static void check_cpu(finding *f) {
+static void check_cpu(mu_finding *f) {
     char name[100];
     cpu_name(name, sizeof name);
-    int build = isa_of_build(), cpu = isa_of_cpu();
-    found(f, build > cpu ? MISSING : build < cpu ? NOTE : OK, "%s; has %s, built for %s (-march=%s)", name,
-          isa_names[cpu], isa_names[build], MU_ARCH);
-    if (build != cpu) advise(f, "rebuild on this machine: make clean && make");
+    mu_judge_cpu(f, name, isa_of_build(), isa_of_cpu(), MU_ARCH);
 }
 
-static void check_cores(finding *f) {
+static void check_cores(mu_finding *f) {
     cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     int usable = sched_getaffinity(0, sizeof set, &set) ? (int)online : CPU_COUNT(&set);
-    found(f, OK, "%d usable of %ld", usable, online);
+    mu_finding_set(f, MU_VERDICT_OK, "%d usable of %ld", usable, online);
 }
 
-static void check_memory(finding *f) {
+static void check_memory(mu_finding *f) {
     double unit = (double)sysconf(_SC_PAGESIZE) / (1 << 30);
     double total = (double)sysconf(_SC_PHYS_PAGES) * unit, free_now = 0, kib;
     FILE *m = fopen("/proc/meminfo", "re");
@@ -149,37 +122,27 @@ static void check_memory(finding *f) {
     while (m && fgets(line, sizeof line, m))
         if (sscanf(line, "MemAvailable: %lf", &kib) == 1) free_now = kib / (1 << 20);
     if (m) fclose(m);
-    found(f, free_now < 1 ? NOTE : OK, "%.1f GiB, %.1f available", total, free_now);
-    if (free_now < 1) advise(f, "large nets will not fit; close other programs");
+    mu_judge_memory(f, total, free_now);
 }
 
-static void check_shm(finding *f) {
-    struct statvfs s;
-    if (statvfs("/dev/shm", &s)) {
-        found(f, NOTE, "/dev/shm: %s", strerror(errno));
-        advise(f, "runs with several learners share memory there; mount a tmpfs");
-        return;
-    }
-    double mib = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
-    found(f, mib < 256 ? NOTE : OK, "/dev/shm: %.0f MiB free", mib);
-    if (mib < 256) advise(f, "little for several learners; in a container give --shm-size=1g");
+static void check_shm(mu_finding *f) {
+    struct statvfs s = {0};
+    int error = statvfs("/dev/shm", &s) ? errno : 0;
+    mu_judge_shm(f, error, (double)s.f_bavail * (double)s.f_frsize / (1 << 20));
 }
 
 // ---- data and folders ---------------------------------------------------------------------------
 
-static void check_data(finding *f) {
+static void check_data(mu_finding *f) {
     const char *file = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz";
-    bool there = !access(file, R_OK);
-    found(f, there ? OK : NOTE, "%s", there ? "Fashion-MNIST" : "no Fashion-MNIST for the examples");
-    if (!there) advise(f, "apt-get install dataset-fashion-mnist");
+    mu_judge_data(f, !access(file, R_OK));
 }
 
-static void check_folder(finding *f) {
+static void check_folder(mu_finding *f) {
     char name[] = "muster-doctor-XXXXXX";
     int fd = mkstemp(name);
     if (fd < 0) {
-        found(f, MISSING, "the current folder cannot be written: %s", strerror(errno));
-        advise(f, "runs are kept in ./runs; change folder or give --out");
+        mu_judge_folder(f, errno, false, 0);
         return;
     }
     bool synced = !fsync(fd);
@@ -187,8 +150,7 @@ static void check_folder(finding *f) {
     unlink(name);
     struct statvfs s = {0};
     double gib = statvfs(".", &s) ? 0 : (double)s.f_bavail * (double)s.f_frsize / (1 << 30);
-    found(f, synced && gib > 0.5 ? OK : NOTE, "writable%s, %.1f GiB free", synced ? "" : " (no fsync)", gib);
-    if (gib <= 0.5) advise(f, "checkpoints need room");
+    mu_judge_folder(f, 0, synced, gib);
 }
 
 // ---- core to core -------------------------------------------------------------------------------
@@ -230,17 +192,17 @@ static int two_cores(const cpu_set_t *set, int core[2]) {
     return n;
 }
 
-static void check_latency(finding *f) {
+static void check_latency(mu_finding *f) {
     cpu_set_t old;
     int core[2];
     pthread_t t;
     if (sched_getaffinity(0, sizeof old, &old) || two_cores(&old, core) < 2) {
-        found(f, NOTE, "one core only: no second one to speak with");
+        mu_finding_set(f, MU_VERDICT_NOTE, "one core only: no second one to speak with");
         return;
     }
     atomic_store(&ball, 0);
     if (pthread_create(&t, NULL, partner, &core[1])) {
-        found(f, NOTE, "no thread could be started");
+        mu_finding_set(f, MU_VERDICT_NOTE, "no thread could be started");
         return;
     }
     pin(core[0]);
@@ -253,23 +215,22 @@ static void check_latency(finding *f) {
     double ns = 1e9 * (mu_clock_s() - start) / (done ? done : 1);
     pthread_join(t, NULL);
     sched_setaffinity(0, sizeof old, &old);
-    found(f, ns > 1000 ? NOTE : OK, "%.0f ns there and back between cores %d and %d", ns, core[0], core[1]);
-    if (ns > 1000) advise(f, "cores are far apart or busy: several learners will wait on each other");
+    mu_judge_latency(f, ns, core[0], core[1]);
 }
 
 // ---- report -------------------------------------------------------------------------------------
 
-static const struct check { const char *name; void (*run)(finding *); bool slow; } checks[] = {
+static const struct check { const char *name; void (*run)(mu_finding *); bool slow; } checks[] = {
     {"onednn", check_onednn, false}, {"openblas", check_openblas, false}, {"images", check_images, false},
     {"cpu", check_cpu, false},       {"cores", check_cores, false},       {"memory", check_memory, false},
     {"shm", check_shm, false},       {"data", check_data, false},         {"folder", check_folder, false},
     {"latency", check_latency, true},
 };
 
-static void put_json(mu_text *t, const char *name, const finding *f) {
+static void put_json(mu_text *t, const char *name, const mu_finding *f) {
     mu_text_printf(t, "%s{\"check\":", t->n > 1 ? "," : "");
     mu_text_json_string(t, name);
-    mu_text_printf(t, ",\"verdict\":\"%s\",\"text\":", verdict_names[f->verdict]);
+    mu_text_printf(t, ",\"verdict\":\"%s\",\"text\":", mu_verdict_name(f->verdict));
     mu_text_json_string(t, f->text);
     mu_text_printf(t, ",\"advice\":");
     mu_text_json_string(t, f->advice);
@@ -283,11 +244,11 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_text_printf(&json, "[");
     for (size_t i = 0; i < MU_COUNT(checks); i++) {
         if (checks[i].slow && !d->latency) continue;
-        finding f = {0};
+        mu_finding f = {0};
         checks[i].run(&f);
-        missing += f.verdict == MISSING;
+        missing += f.verdict == MU_VERDICT_MISSING;
         if (a->json) put_json(&json, checks[i].name, &f);
-        else printf("%-8s %-9s %s\n", verdict_names[f.verdict], checks[i].name, f.text);
+        else printf("%-8s %-9s %s\n", mu_verdict_name(f.verdict), checks[i].name, f.text);
         if (!a->json && f.advice[0]) printf("%18s -> %s\n", "", f.advice);
     }
     mu_status s = MU_OK;

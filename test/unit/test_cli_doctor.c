@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_cli_doctor.c - the verdicts of `muster doctor` about machines good and bad, and its exit status.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/cli.h"
+#include "cli/doctor.h"
+#include "run/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const mu_verb_class mu_verb_doctor;
+
+// advice NULL = there must be none.
+static void expect(mu_finding *f, mu_verdict want, const char *text, const char *advice) {
+    if (f->verdict != want || !strstr(f->text, text))
+        fail_msg("%s: `%s`, want %s: `%s`", mu_verdict_name(f->verdict), f->text, mu_verdict_name(want),
+                 text);
+    if (advice ? !strstr(f->advice, advice) : f->advice[0] != '\0')
+        fail_msg("`%s` advises `%s`, want `%s`", f->text, f->advice, advice ? advice : "nothing");
+    *f = (mu_finding){0};
+}
+
+static void processors(void **state) {
+    (void)state;
+    mu_finding f = {0};
+    mu_judge_cpu(&f, "P", MU_ISA_AVX2, MU_ISA_AVX2, "native");
+    expect(&f, MU_VERDICT_OK, "P; has avx2, built for avx2 (-march=native)", NULL);
+    mu_judge_cpu(&f, "P", MU_ISA_BASELINE, MU_ISA_AVX512, "x86-64");
+    expect(&f, MU_VERDICT_NOTE, "has avx512f, built for baseline", "rebuild");
+    mu_judge_cpu(&f, "P", MU_ISA_AVX512, MU_ISA_AVX2, "native");
+    expect(&f, MU_VERDICT_MISSING, "has avx2, built for avx512f", "rebuild");
+    mu_judge_latency(&f, 140, 0, 1);
+    expect(&f, MU_VERDICT_OK, "140 ns there and back between cores 0 and 1", NULL);
+    mu_judge_latency(&f, 1001, 0, 64);
+    expect(&f, MU_VERDICT_NOTE, "cores 0 and 64", "far apart");
+}
+
+static void memory_and_disk(void **state) {
+    (void)state;
+    mu_finding f = {0};
+    mu_judge_memory(&f, 16, 1);
+    expect(&f, MU_VERDICT_OK, "16.0 GiB, 1.0 available", NULL);
+    mu_judge_memory(&f, 16, 0.9);
+    expect(&f, MU_VERDICT_NOTE, "0.9 available", "close other programs");
+    mu_judge_shm(&f, 0, 256);
+    expect(&f, MU_VERDICT_OK, "256 MiB free", NULL);
+    mu_judge_shm(&f, 0, 64);    // what a container gets when nobody asks
+    expect(&f, MU_VERDICT_NOTE, "64 MiB free", "--shm-size");
+    mu_judge_shm(&f, ENOENT, 0);
+    expect(&f, MU_VERDICT_NOTE, "No such file", "mount a tmpfs");
+    mu_judge_folder(&f, 0, true, 10);
+    expect(&f, MU_VERDICT_OK, "writable, 10.0 GiB free", NULL);
+    mu_judge_folder(&f, 0, true, 0.5);
+    expect(&f, MU_VERDICT_NOTE, "0.5 GiB free", "need room");
+    mu_judge_folder(&f, 0, false, 10);
+    expect(&f, MU_VERDICT_NOTE, "no fsync", "power cut");
+    mu_judge_folder(&f, EACCES, false, 0);
+    expect(&f, MU_VERDICT_MISSING, "cannot be written: Permission denied", "--out");
+}
+
+static void libraries_and_data(void **state) {
+    (void)state;
+    mu_finding f = {0};
+    mu_judge_images(&f, true, true);
+    expect(&f, MU_VERDICT_OK, "PNG, JPEG", NULL);
+    mu_judge_images(&f, false, true);
+    expect(&f, MU_VERDICT_NOTE, "no PNG, JPEG", "libpng-dev");
+    mu_judge_images(&f, true, false);
+    expect(&f, MU_VERDICT_NOTE, "PNG, no JPEG", "libturbojpeg0-dev");
+    mu_judge_data(&f, true);
+    expect(&f, MU_VERDICT_OK, "Fashion-MNIST", NULL);
+    mu_judge_data(&f, false);
+    expect(&f, MU_VERDICT_NOTE, "no Fashion-MNIST", "dataset-fashion-mnist");
+}
+
+// ---- the verb, in a folder that is there and in one that is not ----
+
+static char printed[8192];
+
+static mu_status doctor(bool json, mu_err *err) {
+    char values[16] = {0};
+    mu_args a = {.json = json, .log_format = "text"};
+    FILE *catch = tmpfile();
+    assert_non_null(catch);
+    assert_true(mu_verb_doctor.state_size <= sizeof values);
+    fflush(stdout);
+    int before = dup(STDOUT_FILENO);
+    assert_true(before >= 0 && dup2(fileno(catch), STDOUT_FILENO) >= 0);
+    mu_status st = mu_verb_doctor.run(&a, values, err);
+    fflush(stdout);
+    assert_true(dup2(before, STDOUT_FILENO) >= 0);
+    close(before);
+    rewind(catch);
+    printed[fread(printed, 1, sizeof printed - 1, catch)] = '\0';
+    fclose(catch);
+    return st;
+}
+
+static const char *verdict_of(const char *check) {
+    static char verdict[16];
+    mu_json_init();
+    json_t *root = json_loads(printed, 0, NULL);
+    if (!root) fail_msg("no JSON: %s", printed);
+    size_t i;
+    json_t *item;
+    verdict[0] = '\0';
+    json_array_foreach(json_object_get(root, "checks"), i, item)
+        if (!strcmp(json_string_value(json_object_get(item, "check")), check))
+            snprintf(verdict, sizeof verdict, "%s", json_string_value(json_object_get(item, "verdict")));
+    json_decref(root);
+    return verdict;
+}
+
+static void a_missing_thing_is_the_exit_status(void **state) {
+    (void)state;
+    char here[1024], folder[] = "/tmp/muster-doctor-XXXXXX";
+    mu_err err = {0};
+    assert_non_null(getcwd(here, sizeof here));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    mu_status good = doctor(true, &err);
+    char good_verdict[16];
+    snprintf(good_verdict, sizeof good_verdict, "%s", verdict_of("folder"));
+    assert_int_equal(rmdir(folder), 0);         // nothing was left in it, and now it is gone
+    mu_err_clear(&err);
+    mu_status bad = doctor(true, &err);
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(good, MU_OK);
+    assert_string_not_equal(good_verdict, "missing");
+    assert_int_equal(bad, MU_EUNSUPPORTED);
+    assert_string_equal(err.msg, "1 check(s) failed");
+    assert_string_equal(verdict_of("folder"), "missing");
+    assert_string_not_equal(verdict_of("memory"), "");
+    assert_string_equal(verdict_of("latency"), "");     // only when asked for
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processors),
+        cmocka_unit_test(memory_and_disk),
+        cmocka_unit_test(libraries_and_data),
+        cmocka_unit_test(a_missing_thing_is_the_exit_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
