@@ -20,6 +20,13 @@ static void print_net(const mu_session *s) {
     fprintf(stderr, "%" PRId64 " parameters in all\n", mu_params_n_trained(net->params));
 }
 
+static void print_plan(const mu_session *s) {
+    char text[400];
+    if (s->plan.learners < 2) return;
+    mu_cluster_plan_text(&s->plan, s->updater->base, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     (void)values;
     mu_job *job = NULL;
@@ -28,6 +35,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     if (st == MU_OK) {
         if (!a->quiet) print_net(s);
+        if (!a->quiet) print_plan(s);
         fprintf(stderr, "%s: no problems\n", a->word[0]);
         if (a->json && !job->diags.n_warnings) puts("[]");
     }

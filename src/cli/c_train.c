@@ -17,9 +17,10 @@ struct train { const char *resume, *out; };
 static const mu_opt options[] = {
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data"),
     MU_OPT_KEY("steps", "S", "train.steps", "updates"),
-    MU_OPT_KEY("batch-size", "N", "train.batch", "samples per update"),
-    MU_OPT_KEY("learners", "N", "cluster.learners", "learners"),
-    MU_OPT_KEY("protocol", "P", "cluster.protocol", "synchronisation of learners"),
+    MU_OPT_KEY("learners", "N", "cluster.learners", "processes that train together; auto = one per core"),
+    MU_OPT_KEY("protocol", "P", "cluster.protocol", "how they synchronise: see `muster help protocol`"),
+    MU_OPT_KEY("batch-size", "MU", "cluster.batch",
+               "samples per gradient of one learner; the job's batch shared by all when not given"),
     MU_OPT_KEY("seed", "N", "seed", "seed of every random draw"),
     MU_OPT_KEY("deadline", "T", "train.deadline", "stop after this time, e.g. 90s, 15m, 2h"),
     MU_OPT(struct train, resume, "resume", MU_OPT_MAYBE_FOLDER, "RUN",
@@ -36,11 +37,17 @@ typedef struct screen {
 
 static void started(void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
     (void)ctx;
-    const mu_train_opts *t = &s->job->train;
+    const mu_cluster_plan *p = &s->plan;
     mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
-            " x lambda 1), %s rate %g",
+            " x lambda %d), %s rate %g",
             s->job->name, mu_params_n_trained(s->params), mu_source_n_records(s->train.source),
-            t->batch * t->accumulate, t->batch, s->updater->class->name, s->updater->base);
+            p->global_batch * s->job->train.accumulate, p->rows, p->learners, s->updater->class->name,
+            s->updater->base);
+    if (p->learners > 1 || p->rate_factor != 1) {
+        char text[400];
+        mu_cluster_plan_text(p, s->updater->base, text, sizeof text);
+        mu_info("%s", text);
+    }
     mu_info("%s %s", resumed ? "resuming" : "run folder", run_dir);
 }
 
@@ -81,11 +88,11 @@ static json_t *staleness_json(const mu_group_result *g) {
 }
 
 // One learner: every gradient is computed on the weights it is applied to.
-static mu_group_result as_group(const mu_job *job, const mu_run_result *r) {
+static mu_group_result as_group(const mu_cluster_plan *p, const mu_run_result *r) {
     if (r->group.learners) return r->group;
     return (mu_group_result){.learners = 1,
-                             .protocol = "hardsync",
-                             .rows = job->train.batch,
+                             .protocol = p->protocol->name,
+                             .rows = p->rows,
                              .versions = r->steps - r->skipped,
                              .rate_effective = r->rate,
                              .produced = r->steps,
@@ -98,8 +105,8 @@ static mu_group_result as_group(const mu_job *job, const mu_run_result *r) {
                              .overlap = r->compute_s / (r->compute_s + r->wait_s)};
 }
 
-static void print_json(const mu_job *job, const mu_run_result *r) {
-    const mu_group_result g = as_group(job, r);
+static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
+    const mu_group_result g = as_group(p, r);
     const struct { const char *key; double value; } numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
@@ -191,7 +198,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
             mu_info("%s\n%s", err->msg, err->hint);
             err->msg[0] = '\0';
         }
-        if (ended && a->json) print_json(job, &r);
+        if (ended && a->json) print_json(&s->plan, &r);
     }
     mu_cli_close(job, s, err);
     return st;
@@ -202,7 +209,9 @@ const mu_verb_class mu_verb_train = {
     .help = "train the net of a job file",
     .state_size = sizeof(struct train),
     .usage = "JOB [options]",
-    .example = "muster train lenet.yaml --epochs 5\nmuster train lenet.yaml --resume",
+    .example = "muster train lenet.yaml --epochs 5\n"
+               "muster train lenet.yaml --learners 4 --protocol softsync\n"
+               "muster train lenet.yaml --resume",
     .about = "Ctrl-C saves a checkpoint and ends; --resume goes on exactly where it stopped.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,

@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "data/source.h"
 #include "net/net.h"
+#include "ps/protocol.h"
 #include "updater/updater.h"
 
 #include <string.h>
@@ -26,6 +27,9 @@ static const mu_topic topics[] = {
     {.word = "schedule", .help = "learning rate over time", .title = "Schedules of the learning rate",
      .where = "updater: {..., rate: {type: WORD, base: NUMBER, ...}}", .registry = &mu_schedules,
      .common = mu_rate_fields, .common_are = "Keys of every schedule"},
+    {.word = "protocol", .help = "how learners synchronise", .title = "Learners and protocols",
+     .where = "cluster: {learners: 4, protocol: WORD} or {..., protocol: {type: WORD, ...}}",
+     .registry = &mu_protocols, .common = mu_cluster_fields, .common_are = "Keys of `cluster`"},
     {.word = "algorithm", .help = "how one batch is trained", .title = "Algorithms",
      .where = "train: {algorithm: WORD}", .registry = &mu_algos},
     {.word = "op", .help = "implementations of the mathematics, chosen at set-up", .title = "Ops",

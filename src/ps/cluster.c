@@ -95,6 +95,9 @@ static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_o
     else if (o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
         refuse(b, node, "server_threads", "`server_threads` has no meaning with `server: beside`",
                "leave it out, or write `server: process`");
+    if (p && p->applies_itself && o->rate_rule == 1 + MU_RATE_EACH)
+        refuse(b, node, "rate_rule", "this protocol applies gradients before their staleness is known",
+               "write `mean` or `plain`");
     if (!o->locks) return;
     if (p && p->applies_itself)
         refuse(b, node, "locks", "this protocol takes no locks", "leave it out, or choose async");
@@ -153,6 +156,14 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
     }
 }
 
+// Updates per step that the protocol's block asks for: its key `n`, where it has one.
+static int64_t splits_asked(const mu_class_ref *protocol) {
+    for (const mu_field *f = protocol->plugin->fields; f && f->key; f++)
+        if (!strcmp(f->key, "n") && f->type == MU_INT)
+            return *(const int64_t *)(const void *)((const char *)protocol->state + f->offset);
+    return 1;
+}
+
 static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                                mu_cluster_plan *p) {
     mu_core_config config = {.learners = p->learners, .splits = 1};
@@ -161,12 +172,13 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
     p->bound = config.bound;
     p->expected_staleness =
         p->protocol->expected_staleness ? p->protocol->expected_staleness(o->protocol.state, p->learners) : 0;
-    if (p->splits <= p->learners) return;
+    const int64_t n = splits_asked(&o->protocol);
+    if (n <= p->learners) return;
     const mu_node *block = mu_node_find(node, "protocol");
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR,
                               is_given(block, "n") ? place_of(block, "n") : place_of(node, "protocol"),
-                              "%s with n %d needs at least %d learners, found %d", p->protocol->name,
-                              p->splits, p->splits, p->learners);
+                              "%s with n %lld needs at least %lld learners, found %d", p->protocol->name,
+                              (long long)n, (long long)n, p->learners);
     mu_diag_label(b->diags, g, "at most %d", p->learners);
 }
 

@@ -2,12 +2,13 @@
 // session.c - see session.h.
 #include "run/session.h"
 
+#include "comm/cores.h"
 #include "ops/gemm.h"
 
 #include <string.h>
 
-static const mu_registry *const registries[] = {&mu_inits,    &mu_schedules, &mu_readers,
-                                                &mu_updaters, &mu_algos,     NULL};
+static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &mu_readers, &mu_updaters,
+                                                &mu_protocols, &mu_algos,     NULL};
 static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
 
 static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
@@ -17,7 +18,9 @@ static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
                                 : &s->predict;
 }
 
+// Rows of the phase's batches. In training those of one learner: the largest share of a step.
 static int64_t batch_of(const mu_session *s, mu_phase p) {
+    if (p == MU_TRAIN && s->plan.rows) return s->plan.rows;
     return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
 }
 
@@ -147,6 +150,38 @@ static void bind_algorithm(mu_session *s) {
     else mu_diag_hint(&s->job->diags, g, "`muster help algorithm` lists them.");
 }
 
+// What several learners cannot do, or do differently.
+static void check_learners(mu_session *s) {
+    const mu_train_opts *t = &s->job->train;
+    mu_diags *d = &s->job->diags;
+    const bool alone = s->plan.learners < 2;
+    if (t->accumulate > 1 && (!alone || s->plan.server == MU_SERVER_PROCESS)) {
+        const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
+                                  "`accumulate` is for one learner without a server process");
+        mu_diag_label(d, g, "write `batch: %lld` instead", (long long)(t->batch * t->accumulate));
+        mu_diag_hint(d, g, "Learners share a batch: each holds the activations of its part only.");
+    }
+    if (alone) return;
+    const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
+    if (s->updater && s->updater->clip_norm > 0 && clip && s->plan.protocol->synchronous)
+        mu_diags_add(d, MU_DIAG_WARNING, clip->pos,
+                     "`clip_norm` limits the gradient of each learner, not their mean");
+}
+
+// Needed twice: rows before data is opened, the number of records for `warm_start` after.
+static mu_status plan_cluster(mu_session *s, mu_err *err) {
+    if (!s->cluster) return MU_OK;      // problems are in the diags
+    mu_err own;
+    mu_err_clear(&own);
+    int64_t n_records = s->train.source ? mu_source_n_records(s->train.source) : 0;
+    mu_status st = mu_cluster_plan_make(&s->binder, s->job->cluster, s->cluster, s->job->train.batch,
+                                        n_records, mu_cores_count(), &s->plan, &own);
+    if (st == MU_OK || st == MU_EJOB) return MU_OK;
+    if (err && err->status == MU_OK) *err = own;
+    return st;
+}
+
 // Each phase is built with a list of problems of its own: the builder goes by what *it* found. Joined,
 // a problem that several phases have is listed once.
 static mu_status build_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
@@ -195,6 +230,9 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
             mu_diag_hint(&job->diags, g,
                          "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
         }
+        s->cluster = mu_cluster_bind(&s->binder, job->cluster);
+        MU_TRY(plan_cluster(s, err));
+        check_learners(s);
     }
     bool any = false;
     for (size_t i = 0; i < MU_COUNT(phases); i++)
@@ -202,6 +240,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
             MU_TRY(open_source(s, phases[i], o, err));
             any |= phase_of(s, phases[i])->source != NULL;
         }
+    if (s->plan.rows && s->train.source) MU_TRY(plan_cluster(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(o->phases & (unsigned)phases[i])) continue;

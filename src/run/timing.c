@@ -134,7 +134,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     out->param_count = (size_t)mu_params_n_trained(s->params);
     out->floor_bytes_s = time_bytes(s->params->count);
     double floor = out->floor_flops_s > out->floor_bytes_s ? out->floor_flops_s : out->floor_bytes_s;
-    out->samples_per_s = (double)mu_worker_samples_per_step(&w) / out->step_s;
+    out->samples_per_s = (double)(s->plan.rows * s->job->train.accumulate) / out->step_s;
     out->share_of_floor = floor / out->step_s;
     out->activation_bytes = w.net->activation_bytes;
     out->unplanned_bytes = w.net->unplanned_bytes;

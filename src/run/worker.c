@@ -64,9 +64,7 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
 }
 
 int64_t mu_worker_samples_per_step(const mu_worker *w) {
-    const mu_session *s = w->session;
-    int64_t batch = s->plan.learners > 1 ? s->plan.global_batch : s->job->train.batch;
-    return batch * s->job->train.accumulate;
+    return w->session->plan.global_batch * w->session->job->train.accumulate;
 }
 
 double mu_worker_epoch(const mu_worker *w) {
@@ -178,8 +176,8 @@ static void keep_stats(mu_worker *w, bool back) {
 }
 
 static mu_status try_step(mu_worker *w, mu_err *err) {
-    w->rate =
-        w->rate_scale * mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
+    w->rate = w->rate_scale * w->session->plan.rate_factor *
+              mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;

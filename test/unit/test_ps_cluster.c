@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_ps_cluster.c - the section `cluster:`: defaults, what is refused, and every decision of the plan.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/attr.h"
+#include "job/yaml.h"
+#include "ps/protocol.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct rig {
+    mu_arena         arena;
+    mu_diags         diags;
+    mu_binder        binder;
+    const mu_node   *node;              // NULL: no section
+    mu_cluster_opts *opts;              // NULL after problems
+} rig;
+
+static const mu_registry *const registries[] = {&mu_protocols, NULL};
+
+static void rig_init(rig *r, const char *section) {
+    mu_err err = {0};
+    mu_node *root = NULL;
+    char text[300];
+    mu_arena_init(&r->arena, "test");
+    mu_diags_init(&r->diags, &r->arena);
+    snprintf(text, sizeof text, "cluster: %s", section ? section : "{}");
+    mu_srcpos origin = {"test.yaml", 1, 1, 0};
+    if (mu_yaml_parse(&r->arena, &r->diags, origin, text, strlen(text), &root, &err) != MU_OK)
+        fail_msg("`%s`: %s", text, err.msg);
+    r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
+    r->node = section ? mu_node_find(root, "cluster") : NULL;
+    r->opts = mu_cluster_bind(&r->binder, r->node);
+}
+
+static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
+
+// The plan of a section that must be good.
+static mu_cluster_plan plan_of(const char *section, int64_t batch, int64_t n_records, int cores) {
+    rig r;
+    mu_err err = {0};
+    mu_cluster_plan p = {0};
+    rig_init(&r, section);
+    if (!r.opts) fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : "refused without a problem");
+    if (mu_cluster_plan_make(&r.binder, r.node, r.opts, batch, n_records, cores, &p, &err) != MU_OK)
+        fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : err.msg);
+    if (r.diags.n) fail_msg("`%s`: %s", section, r.diags.list[0].msg);
+    rig_fini(&r);
+    return p;
+}
+
+static void test_no_section_is_one_plain_learner(void **unused) {
+    (void)unused;
+    static const char *const texts[] = {NULL, "{}", "~", "{learners: 1}", "{learners: ~}"};
+    for (size_t i = 0; i < MU_COUNT(texts); i++) {
+        mu_cluster_plan p = plan_of(texts[i], 64, 1000, 8);
+        assert_int_equal(p.learners, 1);
+        assert_string_equal(p.protocol->name, "hardsync");
+        assert_int_equal(p.rows, 64);
+        assert_int_equal(p.global_batch, 64);
+        assert_int_equal(p.reference_batch, 64);
+        assert_int_equal(p.server, MU_SERVER_BESIDE);
+        assert_int_equal(p.server_threads, 0);
+        assert_int_equal(p.weights, MU_WEIGHTS_SHARED);
+        assert_int_equal(p.rate_rule, MU_RATE_PLAIN);
+        assert_true(p.rate_factor == 1);
+        assert_true(p.expected_staleness == 0);
+        assert_int_equal(p.warm_versions, 0);
+        assert_true(p.hang_timeout == 10);
+        assert_int_equal(p.max_losses, 20);
+        assert_true(p.pin);
+        assert_false(p.locks);
+    }
+}
+
+// mu and mu*lambda: the job's batch is kept, exactly by hardsync and as near as whole rows allow by others.
+static void test_sharing_the_batch(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *section;
+        int64_t batch, learners, rows, global;
+        double factor;
+    } rows[] = {
+        {"{learners: 4}", 64, 4, 16, 64, 1},
+        {"{learners: 3}", 64, 3, 22, 64, 1},
+        {"{learners: 64}", 64, 64, 1, 64, 1},
+        {"{learners: 7}", 8, 7, 2, 8, 1},
+        {"{learners: 4, protocol: async}", 64, 4, 16, 64, 1},
+        {"{learners: 3, protocol: async}", 64, 3, 21, 63, 1},
+        {"{learners: 30, protocol: async}", 128, 30, 4, 120, 1},
+        {"{learners: 30, protocol: softsync}", 8, 30, 1, 30, 1},
+        {"{learners: 2, protocol: hogwild}", 1, 2, 1, 2, 1},
+        {"{learners: 4, batch: 16}", 64, 4, 16, 64, 1},
+        {"{learners: 4, batch: 64}", 64, 4, 64, 256, 2},
+        {"{learners: 4, batch: 4}", 64, 4, 4, 16, 0.5},
+        {"{learners: 8, batch: 1}", 4, 8, 1, 8, 1.4142135623730951},
+        {"{learners: 1, batch: 16}", 64, 1, 16, 16, 0.5},
+        {"{learners: 4, batch: 64, protocol: softsync}", 64, 4, 64, 256, 1},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        mu_cluster_plan p = plan_of(rows[i].section, rows[i].batch, 1000, 2);
+        if (p.learners != rows[i].learners || p.rows != rows[i].rows || p.global_batch != rows[i].global ||
+            fabs(p.rate_factor - rows[i].factor) > 1e-12 || p.reference_batch != rows[i].batch)
+            fail_msg("%s of %lld: %d learners, mu %lld, in all %lld, factor %g; want %lld, %lld, %lld, %g",
+                     rows[i].section, (long long)rows[i].batch, p.learners, (long long)p.rows,
+                     (long long)p.global_batch, p.rate_factor, (long long)rows[i].learners,
+                     (long long)rows[i].rows, (long long)rows[i].global, rows[i].factor);
+    }
+}
+
+static void test_auto_learners(void **unused) {
+    (void)unused;
+    assert_int_equal(plan_of("{learners: auto}", 64, 0, 16).learners, 16);
+    assert_int_equal(plan_of("{learners: auto}", 64, 0, 1).learners, 1);
+    assert_int_equal(plan_of("{learners: auto}", 4, 0, 16).learners, 4); // never more than samples to share
+    assert_int_equal(plan_of("{learners: auto, batch: 4}", 4, 0, 16).learners, 16);
+    assert_int_equal(plan_of("{learners: auto, protocol: hogwild}", 64, 0, 5000).learners, 64);
+}
+
+static void test_place_of_the_server(void **unused) {
+    (void)unused;
+    static const struct { const char *section; int cores; mu_server_place server; int threads; } rows[] = {
+        {"{learners: 2}", 2, MU_SERVER_BESIDE, 0},
+        {"{learners: 4, protocol: async}", 2, MU_SERVER_BESIDE, 0},
+        {"{learners: 2}", 3, MU_SERVER_PROCESS, 1},
+        {"{learners: 2, protocol: ssp}", 16, MU_SERVER_PROCESS, 1},
+        {"{learners: 1}", 16, MU_SERVER_BESIDE, 0},
+        {"{learners: 1, server: process}", 2, MU_SERVER_PROCESS, 1},
+        {"{learners: 8, server: process, server_threads: 3}", 2, MU_SERVER_PROCESS, 3},
+        {"{learners: 8, server_threads: 3}", 2, MU_SERVER_PROCESS, 3}, // asked for threads, so for a process
+        {"{learners: 2, server: beside}", 16, MU_SERVER_BESIDE, 0},
+        {"{learners: 2, protocol: hogwild}", 16, MU_SERVER_BESIDE, 0},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        mu_cluster_plan p = plan_of(rows[i].section, 64, 0, rows[i].cores);
+        if (p.server != rows[i].server || p.server_threads != rows[i].threads)
+            fail_msg("%s on %d cores: server %d with %d threads, want %d with %d", rows[i].section,
+                     rows[i].cores, (int)p.server, p.server_threads, (int)rows[i].server, rows[i].threads);
+    }
+    assert_int_equal(plan_of("{learners: 2, protocol: async, locks: true}", 64, 0, 2).weights,
+                     MU_WEIGHTS_COPY);
+}
+
+static void test_rate_and_staleness(void **unused) {
+    (void)unused;
+    static const struct { const char *section; double staleness; mu_rate_rule rule; int splits; } rows[] = {
+        {"{learners: 4}", 0, MU_RATE_PLAIN, 1},
+        {"{learners: 30, protocol: softsync}", 1, MU_RATE_MEAN, 1},
+        {"{learners: 30, protocol: {type: softsync, n: 15}}", 15, MU_RATE_MEAN, 15},
+        {"{learners: 30, protocol: async}", 30, MU_RATE_MEAN, 30},
+        {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30},
+        {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30},
+        {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        mu_cluster_plan p = plan_of(rows[i].section, 64, 0, 2);
+        if (p.expected_staleness != rows[i].staleness || p.rate_rule != rows[i].rule ||
+            p.splits != rows[i].splits)
+            fail_msg("%s: staleness %g, rule %d, splits %d; want %g, %d, %d", rows[i].section,
+                     p.expected_staleness, (int)p.rate_rule, p.splits, rows[i].staleness, (int)rows[i].rule,
+                     rows[i].splits);
+    }
+    assert_int_equal(plan_of("{learners: 4, protocol: {type: ssp, bound: 5}}", 64, 0, 2).bound, 5);
+}
+
+static void test_warm_start(void **unused) {
+    (void)unused;
+    static const struct { const char *section; int64_t versions; } rows[] = {
+        {"{learners: 4, protocol: async, warm_start: 200 steps}", 200},
+        {"{learners: 4, protocol: async, warm_start: 1 epoch}", 16},     // 1000 records of 64, rounded up
+        {"{learners: 4, protocol: hogwild, warm_start: 2 epochs}", 32},
+        {"{learners: 4, protocol: async, batch: 1, warm_start: 1 epoch}", 250},
+        {"{learners: 4, protocol: async, warm_start: never}", 0},
+        {"{learners: 4, protocol: hardsync, warm_start: 1 epoch}", 0},   // is hardsync already
+        {"{learners: 1, protocol: async, warm_start: 1 epoch}", 0},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        int64_t got = plan_of(rows[i].section, 64, 1000, 2).warm_versions;
+        if (got != rows[i].versions)
+            fail_msg("%s: %lld warm versions, want %lld", rows[i].section, (long long)got,
+                     (long long)rows[i].versions);
+    }
+}
+
+static void test_refused(void **unused) {
+    (void)unused;
+    static const struct { const char *section; int col; const char *says; } rows[] = {
+        {"{learners: 0}", 21, "out of range: 0"},
+        {"{learners: -2}", 21, "out of range: -2"},
+        {"{learners: 1025}", 21, "out of range: 1025"},
+        {"{learners: 2.5}", 21, "whole number or `auto`, found `2.5`"},
+        {"{learners: ''}", 21, "whole number or `auto`"},
+        {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
+        {"{learner: 4}", 11, "unknown key `learner`"},
+        {"{protocol: hardsink}", 21, "unknown protocol"},
+        {"{learners: 4, protocol: {type: softsync, n: 5}}", 54, "needs at least 5 learners, found 4"},
+        {"{learners: 4, protocol: {type: softsync, n: 0}}", 54, "out of range"},
+        {"{server: aside}", 19, "unknown value `aside` for `server`"},
+        {"{server: beside, server_threads: 2}", 43, "no meaning with `server: beside`"},
+        {"{protocol: hogwild, server: beside}", 38, "no server"},
+        {"{protocol: hogwild, locks: yes}", 37, "no locks"},
+        {"{locks: yes, weights: shared}", 32, "not copied"},
+        {"{protocol: hogwild, rate_rule: each}", 41, "before their staleness is known"},
+        {"{warm_start: 10s}", 23, "cannot be a time"},
+        {"{hang_timeout: 0}", 25, "out of range"},
+        {"{batch: -1}", 18, "out of range"},
+        {"4", 10, "must be a block"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        rig r;
+        mu_err err = {0};
+        mu_cluster_plan p = {.learners = -7};
+        rig_init(&r, rows[i].section);
+        if (r.opts && mu_cluster_plan_make(&r.binder, r.node, r.opts, 64, 1000, 2, &p, &err) != MU_EJOB)
+            fail_msg("%s was accepted", rows[i].section);
+        const mu_diag *g = r.diags.list;
+        if (r.diags.n != 1 || g->pos.line != 1 || g->pos.col != rows[i].col || !strstr(g->msg, rows[i].says))
+            fail_msg("%s: %zu problems, the first at %d:%d: %s; want 1:%d %s", rows[i].section, r.diags.n,
+                     g->pos.line, g->pos.col, r.diags.n ? g->msg : "", rows[i].col, rows[i].says);
+        assert_int_equal(p.learners, -7); // outputs are written only on success
+        rig_fini(&r);
+    }
+}
+
+static void assert_text(const char *section, int64_t batch, const char *want) {
+    char text[400];
+    mu_cluster_plan p = plan_of(section, batch, 1000, 2);
+    mu_cluster_plan_text(&p, 0.01, text, sizeof text);
+    assert_string_equal(text, want);
+}
+
+static void test_text(void **unused) {
+    (void)unused;
+    assert_text("{learners: 3}", 64,
+                "3 learners, hardsync, mu 21 to 22 x lambda 3 = 64, as the job's batch: constant when "
+                "learners are added\nexpected staleness 0, rate 0.01, server beside the learners");
+    assert_text("{learners: 1, batch: 16}", 64,
+                "1 learner, hardsync, mu 16 x lambda 1 = 16, the job's batch is 64\n"
+                "expected staleness 0, rate 0.01 x sqrt(16/64) = 0.005");
+    assert_text("{learners: 4, protocol: {type: softsync, n: 2}, server: process, warm_start: 1 epoch}", 64,
+                "4 learners, softsync, mu 16 x lambda 4 = 64, as the job's batch: constant when learners are "
+                "added\nexpected staleness 2, rate 0.01 / 2 = 0.005 by the expected staleness, server "
+                "process with 1 thread, hardsync for the first 16 steps");
+    assert_text("{learners: 30, protocol: async, rate_rule: plain}", 128,
+                "30 learners, async, mu 4 x lambda 30 = 120, the job's batch is 128\n"
+                "expected staleness 30, rate 0.01, not divided by the staleness, server beside the learners");
+    char small[8];
+    mu_cluster_plan p = plan_of(NULL, 64, 0, 1);
+    mu_cluster_plan_text(&p, 0.01, small, sizeof small);
+    assert_string_equal(small, "1 learn"); // cut, never beyond its end
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_section_is_one_plain_learner),
+        cmocka_unit_test(test_sharing_the_batch),
+        cmocka_unit_test(test_auto_learners),
+        cmocka_unit_test(test_place_of_the_server),
+        cmocka_unit_test(test_rate_and_staleness),
+        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
