@@ -117,7 +117,7 @@ static mu_status clause(parser *p, enum clause which, mu_chaos_rule *r) {
     case TIMES: return number(p, name, 1, INT64_MAX, &r->times);
     case UNTIL: return seconds(p, name, p->word, LONGEST_S, &r->until_s);
     case FOR:
-        if (r->act == MU_CHAOS_KILL) return complain(p, "`for` goes with `stop` and `slow`; a kill is for ever");
+        if (r->act == MU_CHAOS_KILL) return complain(p, "`for` goes with `stop` and `slow`, a kill is final");
         return seconds(p, name, p->word, LONGEST_S, &r->for_s);
     case BY:
         if (r->act != MU_CHAOS_SLOW) return complain(p, "`by` goes with `slow` only");

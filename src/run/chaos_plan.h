@@ -7,7 +7,7 @@
 //              | "slow" learners "by" time { clause }       sleeps that long in every step; ends after `for`
 //     target   = learners | "server" | "judge"              judge: the statistics process
 //     learners = "learner" ( number | "random" ) | "all-learners"
-//     clause   = "at" time          the first shot, counted from the start; 0 when not given, one gap with `every`
+//     clause   = "at" time          first shot; not given: at once, with `every` after one gap
 //              | "every" ["~"] time gap between shots; ~ draws each gap from an exponential distribution
 //              | "times" number     shots; 1 when not given, no end with `every`
 //              | "until" time       no shot later than this

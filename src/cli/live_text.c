@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// live_text.c - see live_text.h.
+#include "cli/live_text.h"
+
+#include "cli/progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define QUIET_S 2.0             // a step that takes longer is worth a word
+#define COLUMNS 80
+
+typedef struct page { mu_text *t; bool colour; } page;
+
+static const char *paint(const page *p, const char *code) { return p->colour ? code : ""; }
+#define BOLD(p) paint(p, "\033[1m")
+#define RED(p) paint(p, "\033[31m")
+#define PLAIN(p) paint(p, "\033[0m")
+
+static const char *number(char out[32], double x, const char *fmt) {
+    if (!isfinite(x)) snprintf(out, 32, "-");
+    else if (!strcmp(fmt, "count")) mu_format_count(out, 32, x);
+    else if (!strcmp(fmt, "percent")) snprintf(out, 32, "%.1f%%", 100 * x);
+    else if (!strcmp(fmt, "fixed")) snprintf(out, 32, "%.2f", x);
+    else snprintf(out, 32, "%.4g", x);
+    return out;
+}
+
+static void put_head(page *p, const mu_live_view *v) {
+    char time[32];
+    bool asked = v->stop_asked && v->state < MU_RUN_ENDING;
+    mu_text_printf(p->t, "%s%s%s  %s%s for %s, %s, ", BOLD(p), v->job_name, PLAIN(p),
+                   mu_run_state_name(v->state), asked ? " (asked to stop)" : "",
+                   mu_format_time(time, sizeof time, v->elapsed_s), v->protocol);
+    mu_text_printf(p->t, "%d learner%s, mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->n_learners,
+                   v->n_learners == 1 ? "" : "s", v->rows, v->global_batch);
+    mu_text_printf(p->t, "run        %s\n", v->run_dir[0] ? v->run_dir : v->run_id);
+    mu_text_printf(p->t, "processes  parent %d", v->parent_pid);
+    if (v->server_pid) mu_text_printf(p->t, ", server %d", v->server_pid);
+    else mu_text_printf(p->t, ", server beside the learners");
+    if (v->judge_pid) mu_text_printf(p->t, ", statistics %d", v->judge_pid);
+    mu_text_put(p->t, "\n", 1);
+}
+
+static void put_progress(page *p, const mu_live_view *v) {
+    char a[32], b[32];
+    mu_text_printf(p->t, "progress   version %" PRId64, v->version);
+    if (v->end_steps > 0) mu_text_printf(p->t, " of %" PRId64, v->end_steps);
+    mu_text_printf(p->t, "  epoch %.2f", v->epoch);
+    if (v->end_epochs > 0) mu_text_printf(p->t, " of %g", v->end_epochs);
+    mu_text_printf(p->t, "  samples %s  rate %s\n", number(a, (double)v->samples, "count"),
+                   number(b, v->rate, ""));
+    mu_text_printf(p->t, "speed      %s samples/s  overlap %s", number(a, v->samples_per_s, "count"),
+                   number(b, v->overlap, "percent"));
+    mu_text_printf(p->t, "  loss %s  queued %d\n", number(a, v->loss, ""), v->waiting);
+}
+
+static void put_books(page *p, const mu_live_view *v) {
+    char a[32];
+    const mu_ledger *l = &v->ledger;
+    mu_text_printf(p->t, "staleness  mean %s  max %" PRId64 "  of %" PRId64 " gradients\n",
+                   number(a, v->stale_mean, "fixed"), v->stale_max, v->n_stale);
+    if (v->ledger_known)
+        mu_text_printf(p->t,
+                       "gradients  %" PRId64 " = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
+                       " lost + %" PRId64 " in flight\n",
+                       l->produced, l->applied, l->rejected, l->lost, l->in_flight);
+    else mu_text_printf(p->t, "gradients  - (no quiet moment to count them)\n");
+    if (v->losses || v->server_losses || v->skipped_updates || v->lock_repairs)
+        mu_text_printf(p->t,
+                       "trouble    %" PRId64 " learners lost, %" PRId64 " servers lost, %" PRId64
+                       " updates skipped, %" PRId64 " locks repaired\n",
+                       v->losses, v->server_losses, v->skipped_updates, v->lock_repairs);
+}
+
+static void put_learner(page *p, int i, const mu_live_learner *l) {
+    char rate[32], mean[32], doing[32];
+    bool quiet = l->quiet_s > QUIET_S, odd = !l->pid || quiet;
+    double m = l->n_stale ? (double)l->stale_sum / (double)l->n_stale : NAN;
+    if (!l->pid) snprintf(doing, sizeof doing, "gone");
+    else if (quiet) snprintf(doing, sizeof doing, "%s %.0fs", mu_doing_name(l->doing), l->quiet_s);
+    else snprintf(doing, sizeof doing, "%s", mu_doing_name(l->doing));
+    mu_text_printf(p->t, "%s%7d %8d %5u  %-11s %9s %7.0f%% %5.0f%% ", odd ? RED(p) : "", i, l->pid,
+                   l->incarnation, doing, number(rate, l->samples_per_s, "count"), 100 * l->compute_share,
+                   100 * l->wait_share);
+    mu_text_printf(p->t, "%7s %5" PRId64 " %6d%s\n", number(mean, m, "fixed"), l->stale_max, l->losses,
+                   odd ? PLAIN(p) : "");
+}
+
+void mu_live_text(mu_text *t, const mu_live_view *v, bool colour) {
+    page p = {t, colour};
+    put_head(&p, v);
+    put_progress(&p, v);
+    put_books(&p, v);
+    mu_text_printf(t, "\n%s%7s %8s %5s  %-11s %9s %8s %6s %7s %5s %6s%s\n", BOLD(&p), "learner", "pid",
+                   "life", "doing", "samples/s", "compute", "wait", "stale", "max", "losses", PLAIN(&p));
+    for (int i = 0; i < v->n_learners; i++) put_learner(&p, i, &v->learner[i]);
+}
+
+void mu_live_text_other(mu_text *t, const mu_live *l) {
+    if (l->state == MU_LIVE_SINGLE)
+        mu_text_printf(t, "%s  one process trains, %ld\n", l->dir, (long)l->pid);
+    else if (l->state == MU_LIVE_VANISHED)
+        mu_text_printf(t, "%s  ended without goodbye (process %ld); go on with: muster train --resume %s\n",
+                       l->dir, (long)l->pid, l->dir);
+    else mu_text_printf(t, "%s  ended\n", l->dir);
+}
+
+void mu_live_text_metrics(mu_text *t, const char *line) {
+    static const mu_json_limits limits = {.max_depth = 4, .max_values = 1024};
+    json_t *o = NULL;
+    if (mu_json_parse(line, strlen(line), &limits, "metrics", &o, NULL) != MU_OK) {
+        mu_text_printf(t, "%s\n", line);
+        return;
+    }
+    const char *key;
+    json_t *value;
+    size_t at = 0;
+    json_object_foreach(o, key, value) {
+        char text[96];
+        const char *word = json_string_value(value);
+        if (json_is_integer(value))
+            snprintf(text, sizeof text, "%s %lld", key, (long long)json_integer_value(value));
+        else if (json_is_real(value)) snprintf(text, sizeof text, "%s %.5g", key, json_real_value(value));
+        else snprintf(text, sizeof text, "%s %s", key, word ? word : "-");
+        size_t n = strlen(text);
+        if (at && at + 2 + n > COLUMNS) mu_text_put(t, "\n", 1), at = 0;
+        mu_text_printf(t, "%s%s", at ? "  " : "", text);
+        at += (at ? 2 : 0) + n;
+    }
+    mu_text_put(t, "\n", 1);
+    json_decref(o);
+}
+
+mu_status mu_live_open(const char *path, mu_live *live, mu_group *g, bool *attached, mu_err *err) {
+    mu_err own = {0};
+    *attached = false;
+    MU_TRY(mu_live_find(path, live, err));
+    if (live->state != MU_LIVE_GROUP) return MU_OK;
+    mu_status s = mu_group_attach(live->pid, live->fd, g, &own);
+    *attached = s == MU_OK;
+    if (s == MU_ENOTFOUND) return mu_live_find(live->dir, live, err); // it ended just now
+    if (s != MU_OK && err) *err = own;
+    return s;
+}
