@@ -1,96 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chaos against real processes: a stand-in for a run whose parent replaces its children when they die, in
-// shared memory of the real layout. No training, so a storm takes a second.
-#include "run_help.h"
+// Chaos against real processes: a stand-in for a run whose parent replaces its children when they die.
+#include "fake_run.h"
 
-#include "base/clock.h"
 #include "run/chaos.h"
-
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 enum { LEARNERS = 4 };
 
-typedef struct fake {           // shared with the stand-in
-    mu_group_head    head;
-    mu_group_learner learner[LEARNERS];
-} fake;
-
-static fake *region;
-static mu_group group;
-static pid_t parent;
-
-// ---- the stand-in -------------------------------------------------------------------------------
-
-static void be_learner(int i) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    mu_group_learner *l = &region->learner[i];
-    atomic_fetch_add(&l->incarnation, 1);
-    atomic_store(&l->first_pulse_ns, mu_clock_ns());
-    for (;;) {
-        atomic_fetch_add(&l->pulse, 1);
-        usleep(500);
-    }
-}
-
-static void be_server(void) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) {
-        atomic_fetch_add(&region->head.version, 1);
-        usleep(500);
-    }
-}
-
-static void start(_Atomic int32_t *slot, int learner) {
-    pid_t pid = fork();
-    if (pid < 0) _exit(1);
-    if (pid == 0 && learner >= 0) be_learner(learner);
-    if (pid == 0) be_server();
-    atomic_store(slot, pid);
-}
-
-static void be_parent(void) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    atomic_store(&region->head.parent_pid, getpid());
-    for (int i = 0; i < LEARNERS; i++) start(&region->learner[i].pid, i);
-    start(&region->head.server_pid, -1);
-    atomic_store(&region->head.state, MU_RUN_TRAINING);
-    for (pid_t pid;; usleep(500)) {
-        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-            for (int i = 0; i < LEARNERS; i++)
-                if (atomic_load(&region->learner[i].pid) == pid) {
-                    atomic_store(&region->learner[i].first_pulse_ns, 0);
-                    start(&region->learner[i].pid, i);
-                }
-            if (atomic_load(&region->head.server_pid) == pid) start(&region->head.server_pid, -1);
-        }
-    }
-}
+static fake_run fake;
 
 static int set_up(void **state) {
     (void)state;
-    region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(region != MAP_FAILED);
-    region->head.n_learners = LEARNERS;
-    region->head.plan.server = MU_SERVER_PROCESS;
-    group = (mu_group){.head = &region->head, .learner = region->learner};
-    parent = fork();
-    assert_true(parent >= 0);
-    if (parent == 0) be_parent();
-    for (int i = 0; i < 5000 && atomic_load(&region->head.state) != MU_RUN_TRAINING; i++) usleep(1000);
-    assert_int_equal(atomic_load(&region->head.state), MU_RUN_TRAINING);
-    for (int i = 0; i < LEARNERS; i++)
-        for (int k = 0; k < 5000 && !atomic_load(&region->learner[i].first_pulse_ns); k++) usleep(1000);
+    fake_begin(&fake, LEARNERS);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    kill(parent, SIGKILL);
-    waitpid(parent, NULL, 0);
-    munmap(region, sizeof *region);
+    fake_end(&fake);
     return 0;
 }
 
@@ -117,7 +43,7 @@ static mu_chaos *begin(const char *text, uint64_t seed, seen *n) {
     mu_chaos *c = NULL;
     mu_chaos_watch w = {n, on_shot, on_recovered};
     assert_ok(mu_chaos_parse(text, &plan, err));
-    assert_ok(mu_chaos_create(&plan, seed, &group, mu_clock_ns(), &w, &c, err));
+    assert_ok(mu_chaos_create(&plan, seed, &fake.g, mu_clock_ns(), &w, &c, err));
     return c;
 }
 
@@ -172,7 +98,7 @@ static void test_stop_and_continue(void **state) {
     (void)state;
     seen n = {0};
     mu_chaos *c = begin("stop learner 2 for 100ms", 1, &n);
-    pid_t pid = atomic_load(&region->learner[2].pid);
+    pid_t pid = atomic_load(&fake.g.learner[2].pid);
     mu_chaos_tick(c, mu_clock_ns());
     for (int i = 0; i < 1000 && state_of(pid) != 'T'; i++) usleep(1000);
     assert_int_equal(state_of(pid), 'T');
@@ -189,18 +115,18 @@ static void test_destroy_lets_go(void **state) {
     (void)state;
     seen n = {0};
     mu_chaos *c = begin("stop learner 0; slow learner 1 by 20ms; slow learner 3 by 1ms for 10s", 1, &n);
-    pid_t pid = atomic_load(&region->learner[0].pid);
+    pid_t pid = atomic_load(&fake.g.learner[0].pid);
     mu_chaos_tick(c, mu_clock_ns());
-    assert_int_equal(atomic_load(&region->learner[1].slow_us), 20000);
-    assert_int_equal(atomic_load(&region->learner[3].slow_us), 1000);
-    atomic_store(&region->learner[3].slow_us, 5); // somebody else's wish since then
+    assert_int_equal(atomic_load(&fake.g.learner[1].slow_us), 20000);
+    assert_int_equal(atomic_load(&fake.g.learner[3].slow_us), 1000);
+    atomic_store(&fake.g.learner[3].slow_us, 5); // somebody else's wish since then
     for (int i = 0; i < 1000 && state_of(pid) != 'T'; i++) usleep(1000);
     assert_int_equal(state_of(pid), 'T');
     mu_chaos_destroy(c);
     for (int i = 0; i < 1000 && state_of(pid) == 'T'; i++) usleep(1000);
     assert_int_not_equal(state_of(pid), 'T');
-    assert_int_equal(atomic_load(&region->learner[1].slow_us), 0);
-    assert_int_equal(atomic_load(&region->learner[3].slow_us), 5);
+    assert_int_equal(atomic_load(&fake.g.learner[1].slow_us), 0);
+    assert_int_equal(atomic_load(&fake.g.learner[3].slow_us), 5);
 }
 
 static void test_server_and_all(void **state) {
@@ -226,17 +152,17 @@ static void test_foreigners_are_safe(void **state) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) pause();
     }
-    int32_t real = atomic_exchange(&region->learner[1].pid, innocent);
+    int32_t real = atomic_exchange(&fake.g.learner[1].pid, innocent);
     mu_chaos *c = begin("kill learner 1; stop learner 1", 1, &n);
     for (int i = 0; i < 5; i++) mu_chaos_tick(c, mu_clock_ns());
     assert_int_equal(n.shots, 0);
     assert_int_equal(kill(innocent, 0), 0);
     assert_int_not_equal(state_of(innocent), 'T');
     assert_int_not_equal(state_of(innocent), 'Z');
-    atomic_store(&region->learner[1].pid, 0); // being replaced: it waits as well
+    atomic_store(&fake.g.learner[1].pid, 0); // being replaced: it waits as well
     mu_chaos_tick(c, mu_clock_ns());
     assert_int_equal(n.shots, 0);
-    atomic_store(&region->learner[1].pid, real);
+    atomic_store(&fake.g.learner[1].pid, real);
     mu_chaos_tick(c, mu_clock_ns());
     assert_true(n.shots >= 1);
     mu_chaos_destroy(c);
@@ -248,7 +174,7 @@ static void test_ending_run_is_left_alone(void **state) {
     (void)state;
     seen n = {0};
     mu_chaos *c = begin("kill learner random every 1ms", 1, &n);
-    atomic_store(&region->head.state, MU_RUN_ENDING);
+    atomic_store(&fake.g.head->state, MU_RUN_ENDING);
     usleep(3000);
     mu_chaos_tick(c, mu_clock_ns());
     assert_int_equal(n.shots, 0);
@@ -261,16 +187,16 @@ static void test_refuses_what_is_not_there(void **state) {
     mu_chaos_plan plan = {0};
     mu_chaos *c = NULL;
     assert_ok(mu_chaos_parse("kill learner 4", &plan, err));
-    assert_fails(mu_chaos_create(&plan, 1, &group, 0, NULL, &c, err), MU_EUSAGE, "learners 0 to 3, not 4");
+    assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "learners 0 to 3, not 4");
     plan.n = 0;
     assert_ok(mu_chaos_parse("kill server", &plan, err));
-    region->head.plan.server = MU_SERVER_BESIDE;
-    assert_fails(mu_chaos_create(&plan, 1, &group, 0, NULL, &c, err), MU_EUSAGE, "no server process");
+    fake.g.head->plan.server = MU_SERVER_BESIDE;
+    assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "no server process");
     plan.n = 0;
     assert_ok(mu_chaos_parse("kill learner 0", &plan, err));
     for (int i = 1; i <= 2; i++) {
         mu_alloc_fail_at(i);
-        assert_fails(mu_chaos_create(&plan, 1, &group, 0, NULL, &c, err), MU_ENOMEM, "out of memory");
+        assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_ENOMEM, "out of memory");
     }
     mu_alloc_fail_at(0);
     assert_null(c);
@@ -284,7 +210,7 @@ static void test_seed_repeats(void **state) {
     int64_t due[3];
     for (int i = 0; i < 3; i++) {
         mu_chaos *c = NULL;
-        assert_ok(mu_chaos_create(&plan, i < 2 ? 5 : 6, &group, 1000, NULL, &c, err));
+        assert_ok(mu_chaos_create(&plan, i < 2 ? 5 : 6, &fake.g, 1000, NULL, &c, err));
         due[i] = mu_chaos_tick(c, 1000);
         mu_chaos_destroy(c);
     }
