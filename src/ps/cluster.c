@@ -39,7 +39,7 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
              "a learner without a sign of life for this long is replaced"),
     MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
-             "learners lost in a row without one finished gradient before the run gives up"),
+             "times a learner may be lost in a row, without a finished gradient, before the run gives up"),
     MU_FIELD(mu_cluster_opts, pin, MU_BOOL, "true", NULL, "each learner stays on a core of its own"),
     {0},
 };

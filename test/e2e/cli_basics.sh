@@ -35,7 +35,7 @@ for v in $verbs; do
         empty err
     done
 done
-for t in job reader layer init updater schedule algorithm op 'layer convolution' 'updater sgd' 'schedule step' convolution; do
+for t in job reader layer init updater schedule protocol algorithm op 'layer convolution' 'protocol softsync' 'updater sgd' 'schedule step' convolution; do
     expect 0 "$MUSTER" help $t
     ! grep -nE '^.{81,}' out || bad "help $t is wider than 80 columns"
     ! grep -nE ' $' out || bad "help $t has blanks at line ends"

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Options of learners: the flags mean what they say, the plan is printed, wrong ones are refused before anything
+# starts, and every protocol ends with a balanced ledger.
+set -uo pipefail
+: "${MUSTER:?path of the program}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+has() { grep -qF -- "$2" "$1" || bad "$1 has no \`$2\`: $(tail -n 5 "$1")"; }
+number() { grep -o "\"$1\":-\?[0-9.]*" out | head -n 1 | cut -d: -f2; }
+is() { [ "$(number "$1")" = "$2" ] || bad "$run: \"$1\" is $(number "$1"), not $2"; }
+
+cat >job.yaml <<'YAML'
+name: flags
+data:
+  train: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 512, scale: 0.004}
+  test: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 64, scale: 0.004}
+net:
+  - {name: ip1, type: inner_product, src: data.image, outputs: 16}
+  - {name: relu1, type: relu}
+  - {name: ip2, type: inner_product, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [ip2, data.label]}
+train: {batch: 32, epochs: 2}
+updater: {type: sgd, momentum: 0.9, rate: 0.05}
+YAML
+n=0
+train() { # train WORDS...: must end well; out and err hold what it said
+    run="train $*"
+    n=$((n + 1))
+    "$MUSTER" train job.yaml --json --out "run$n" "$@" >out 2>err || bad "$run ended with $?: $(tail -n 3 err)"
+}
+refused() { # refused TEXT WORDS...
+    local text=$1
+    shift
+    "$MUSTER" train job.yaml --out never "$@" >out 2>err
+    [ $? = 3 ] || bad "train $* should be refused with 3"
+    has err "$text"
+    [ ! -e never ] || bad "train $* left a run folder"
+}
+
+train
+is learners 1
+is mu 32
+is steps 32
+grep -q 'expected staleness' err && bad "one learner needs no plan"
+
+train --learners 2
+is lambda 2
+is mu 16
+is steps 32
+has out '"protocol":"hardsync"'
+has err '2 learners, hardsync, mu 16 x lambda 2 = 32, as the job'"'"'s batch'
+
+train --batch-size 8                    # one learner, a quarter of the batch: rate by the square root
+is mu 8
+is steps 128
+has err 'rate 0.05 x sqrt(8/32) = 0.025'
+is lr_effective 0.025
+
+for p in hardsync softsync async ssp hogwild; do
+    train --learners 3 --protocol $p --batch-size 4
+    is learners 3
+    is mu 4
+    is rejected 0
+    is lost 0
+    is applied "$(number produced)"
+    has out "\"protocol\":\"$p\""
+    has err "3 learners, $p, mu 4 x lambda 3 = 12, the job's batch is 32"
+done
+train --learners 2 --protocol async --set cluster.warm_start='1 epoch'
+has err 'hardsync for the first 16 steps'
+train --learners 1 --set cluster.server=process
+is steps 32
+MUSTER_LEARNERS=2 train                 # from the environment
+is learners 2
+
+refused 'did you mean `hogwild`?' --protocol hogwlid
+refused 'out of range: 0' --learners 0
+refused '33 learners cannot share a batch of 32' --learners 33
+refused '`accumulate` is for one learner' --learners 2 --set train.accumulate=2
+
+[ $wrong = 0 ] && echo ok
+exit $((wrong > 0))
