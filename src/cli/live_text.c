@@ -81,10 +81,10 @@ static void put_learner(page *p, int i, const mu_live_learner *l) {
     if (!l->pid) snprintf(doing, sizeof doing, "gone");
     else if (quiet) snprintf(doing, sizeof doing, "%s %.0fs", mu_doing_name(l->doing), l->quiet_s);
     else snprintf(doing, sizeof doing, "%s", mu_doing_name(l->doing));
-    mu_text_printf(p->t, "%s%7d %8d %5u  %-11s %9s %7.0f%% %5.0f%% ", odd ? RED(p) : "", i, l->pid,
+    mu_text_printf(p->t, "%s%7d %8d %5u  %-11s %9s %7.0f%% %4.0f%% ", odd ? RED(p) : "", i, l->pid,
                    l->incarnation, doing, number(rate, l->samples_per_s, "count"), 100 * l->compute_share,
                    100 * l->wait_share);
-    mu_text_printf(p->t, "%7s %5" PRId64 " %6d%s\n", number(mean, m, "fixed"), l->stale_max, l->losses,
+    mu_text_printf(p->t, "%6s %5" PRId64 " %6d%s\n", number(mean, m, "fixed"), l->stale_max, l->losses,
                    odd ? PLAIN(p) : "");
 }
 
@@ -93,7 +93,7 @@ void mu_live_text(mu_text *t, const mu_live_view *v, bool colour) {
     put_head(&p, v);
     put_progress(&p, v);
     put_books(&p, v);
-    mu_text_printf(t, "\n%s%7s %8s %5s  %-11s %9s %8s %6s %7s %5s %6s%s\n", BOLD(&p), "learner", "pid",
+    mu_text_printf(t, "\n%s%7s %8s %5s  %-11s %9s %8s %5s %6s %5s %6s%s\n", BOLD(&p), "learner", "pid",
                    "life", "doing", "samples/s", "compute", "wait", "stale", "max", "losses", PLAIN(&p));
     for (int i = 0; i < v->n_learners; i++) put_learner(&p, i, &v->learner[i]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fake_run.h - a stand-in for a run with several learners: the real region and run folder, real processes that
-// are replaced when they die and that end when asked, but no training. So a storm of kills takes a second.
+// fake_run.h - a stand-in for a run with several learners: the real region and run folder, real processes
+// that are replaced when they die and that end when asked, but no training. A storm of kills takes a second.
 #ifndef MU_TEST_FAKE_RUN_H
 #define MU_TEST_FAKE_RUN_H
 

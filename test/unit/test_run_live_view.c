@@ -127,7 +127,8 @@ static void test_ledger_is_of_one_moment(void **state) {
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    print_message("%d of 300 looks found a quiet moment, %lld gradients\n", known, (long long)v.ledger.produced);
+    print_message("%d of 300 looks found a quiet moment, %lld gradients\n", known,
+                  (long long)v.ledger.produced);
     assert_true(known > 0 && v.ledger.produced > 0);
     mu_live_view_fini(&v);
     mu_region_close(&f.g.region);
