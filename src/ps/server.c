@@ -42,10 +42,12 @@ static void fill_record(mu_server *s, const mu_core *c) {
     u->skip = 0;
     u->rule_step = c->version;
     u->rate = s->rate_at(s->ctx, c->version, mu_core_samples(c));
-    for (int j = 0; j < c->n_parts; j++) {
+    for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
+        int at = j;
+        for (; at > 0 && u->part[at - 1].id.learner > part[j].id.learner; at--) u->part[at] = u->part[at - 1];
         const mu_slot_head *h = mu_group_slot_head(g, part[j].id.learner, part[j].slot);
-        u->part[j] = part[j];
-        u->part[j].weight *= h->scale;
+        u->part[at] = part[j];
+        u->part[at].weight *= h->scale;
         u->skip |= h->bad;
     }
     int64_t number = c->version + 1;

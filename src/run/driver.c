@@ -65,6 +65,29 @@ static mu_status judge(mu_training *r, mu_err *err) {
 
 // ---- the loop ----
 
+// Back to the last checkpoint with half the rate. False: the policy does not allow it (any more).
+static bool can_roll_back(const mu_training *r) {
+    return r->s->job->train.nonfinite == MU_NONFINITE_ROLLBACK && r->ps.rollbacks < MAX_ROLLBACKS &&
+           r->out->checkpoint[0];
+}
+
+static mu_status roll_back(mu_training *r, mu_err *err) {
+    int64_t n = r->ps.rollbacks + 1, at = r->w.step;
+    double scale = r->w.rate_scale / 2;
+    mu_err own = *err;
+    mu_err_clear(err);
+    MU_TRY(mu_state_restore(r->out->checkpoint, MU_CKPT_NEWEST, &r->w, &r->ps, err));
+    r->ps.rollbacks = n;
+    r->w.rate_scale = scale;
+    mu_training_set_due(r); // the steps since the checkpoint are done and reported again
+    r->window_samples = r->w.samples;
+    r->loss_sum = r->accuracy_sum = 0;
+    r->loss_n = 0;
+    mu_training_say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg,
+                    (long long)r->w.step);
+    return MU_OK;
+}
+
 static mu_status bad_step(mu_training *r, mu_err *err) {
     const mu_train_opts *t = &r->s->job->train;
     int policy = t->nonfinite;
@@ -76,22 +99,9 @@ static mu_status bad_step(mu_training *r, mu_err *err) {
         r->w.samples += mu_worker_samples_per_step(&r->w);
         return MU_OK;
     }
-    if (policy == MU_NONFINITE_ROLLBACK && r->ps.rollbacks < MAX_ROLLBACKS && r->out->checkpoint[0]) {
-        int64_t n = r->ps.rollbacks + 1, at = r->w.step;
-        double scale = r->w.rate_scale / 2;
-        mu_err own = *err;
-        mu_err_clear(err);
-        MU_TRY(mu_state_restore(r->out->checkpoint, MU_CKPT_NEWEST, &r->w, &r->ps, err));
-        MU_TRY(mu_source_start(r->s->train.source, err));
-        r->ps.rollbacks = n;
-        r->w.rate_scale = scale;
-        mu_training_set_due(r); // the steps since the checkpoint are done and reported again
-        r->window_samples = r->w.samples;
-        r->loss_sum = r->accuracy_sum = 0;
-        r->loss_n = 0;
-        mu_training_say(r, "step %lld: %s; back to step %lld with half the rate", (long long)at, own.msg,
-            (long long)r->w.step);
-        return MU_OK;
+    if (can_roll_back(r)) {
+        MU_TRY(roll_back(r, err));
+        return mu_source_start(r->s->train.source, err);
     }
     return err->status;
 }
@@ -111,7 +121,9 @@ static mu_status between(mu_training *r, mu_err *err) {
 
 // A group comes back with everything done but what the last step made due.
 static mu_status loop_of_group(mu_training *r, mu_err *err) {
-    MU_TRY(mu_cluster_run(r, err));
+    mu_status st;
+    while ((st = mu_cluster_run(r, err)) == MU_EDIVERGED && can_roll_back(r)) MU_TRY(roll_back(r, err));
+    if (st != MU_OK) return st;
     return mu_training_interrupted(r) ? MU_OK : between(r, err);
 }
 

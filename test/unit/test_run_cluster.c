@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_run_cluster.c - trainings by several learner processes: the same result as by one, every protocol to
+// its end with a balanced ledger, losses survived.
+#include "base/clock.h"
+#include "comm/process.h"
+#include "run/driver.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DATA(shape)                                                                                          \
+    "data:\n"                                                                                                \
+    "  train: {reader: synthetic, shape: " shape ", classes: 10, records: 1000}\n"                           \
+    "  test: {reader: synthetic, shape: " shape ", classes: 10, records: 200}\n"
+#define LENET                                                                                                \
+    "net:\n"                                                                                                 \
+    "- {name: conv1, type: convolution, src: data.image, filters: 8, kernel: 5}\n"                           \
+    "- {name: pool1, type: pooling, method: max, kernel: 2, stride: 2}\n"                                    \
+    "- {name: conv2, type: convolution, filters: 16, kernel: 3}\n"                                           \
+    "- {name: pool2, type: pooling, method: max, kernel: 2, stride: 2}\n"                                    \
+    "- {name: ip1, type: inner_product, outputs: 64}\n"                                                      \
+    "- {name: relu1, type: relu}\n"                                                                          \
+    "- {name: drop1, type: dropout, ratio: 0.5}\n"                                                           \
+    "- {name: ip2, type: inner_product, outputs: 10}\n"                                                      \
+    "- {name: loss, type: softmax_loss, src: [ip2, data.label]}\n"
+#define MLP                                                                                                  \
+    "net:\n"                                                                                                 \
+    "- {name: fc1, type: inner_product, src: data.image, outputs: 100, init: msra}\n"                        \
+    "- {name: relu1, type: relu}\n"                                                                          \
+    "- {name: drop1, type: dropout, ratio: 0.2}\n"                                                           \
+    "- {name: fc2, type: inner_product, outputs: 50, init: msra}\n"                                          \
+    "- {name: tanh2, type: tanh}\n"                                                                          \
+    "- {name: fc3, type: inner_product, outputs: 10}\n"                                                      \
+    "- {name: loss, type: softmax_loss, src: [fc3, data.label]}\n"
+#define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: 0.01}\n"
+
+typedef struct training {
+    mu_job *job;
+    mu_session *s;
+    mu_run_result r;
+    mu_err err;
+    mu_status status;
+} training;
+
+static void say(void *ctx, const char *text) {
+    (void)ctx;
+    print_message("%s\n", text);
+}
+
+static void train(training *t, const char *text, const char *const *sets, size_t n) {
+    memset(t, 0, sizeof *t);
+    mu_status st = mu_job_parse("t.yaml", text, strlen(text), sets, n, &t->job, &t->err);
+    if (st == MU_OK)
+        st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
+    if (st != MU_OK) {
+        if (t->job) mu_diags_print(&t->job->diags, stderr, false);
+        fail_msg("%s", t->err.msg);
+    }
+    t->status = mu_run_train(t->s, &(mu_run_opts){.no_files = true, .watch.message = say}, &t->r, &t->err);
+    if (t->status != MU_OK) fail_msg("%s (%s)", t->err.msg, t->err.note);
+}
+
+static void end(training *t) {
+    mu_session_close(t->s);
+    mu_job_destroy(t->job);
+}
+
+// Largest difference of a parameter's elements, relative to its largest element.
+static double distance(const training *a, const training *b) {
+    double worst = 0;
+    for (int i = 0; i < a->s->params->n; i++) {
+        const mu_param *p = a->s->params->list[i], *q = b->s->params->list[i];
+        double most = 0, off = 0;
+        for (size_t k = 0; k < p->count; k++) {
+            most = fmax(most, fabs((double)p->value[k]));
+            double d = fabs((double)p->value[k] - (double)q->value[k]);
+            off = d > off || isnan(d) ? d : off;
+        }
+        if (off / most > worst || isnan(off)) worst = off / most;
+    }
+    return worst;
+}
+
+static void expect_no_children(void) {
+    int status;
+    assert_int_equal(waitpid(-1, &status, WNOHANG), -1); // no child, not even a dead one
+}
+
+// ---- equivalence ----
+
+static void same_as_one(const char *name, const char *text, int steps) {
+    char n_steps[40], learners[40];
+    snprintf(n_steps, sizeof n_steps, "train.steps=%d", steps);
+    training one;
+    train(&one, text, (const char *const[]){n_steps}, 1);
+    for (int lambda = 2; lambda <= 8; lambda *= 2) {
+        training t;
+        snprintf(learners, sizeof learners, "cluster.learners=%d", lambda);
+        train(&t, text, (const char *const[]){n_steps, learners}, 2);
+        double d = distance(&one, &t);
+        print_message("%s, %d learners: largest relative difference %.2g after %d steps\n", name, lambda, d, steps);
+        if (!(d <= 1e-5)) fail_msg("%s with %d learners is off by %g", name, lambda, d);
+        assert_int_equal(t.r.group.staleness_max, 0);
+        assert_int_equal(t.r.group.produced, (int64_t)steps * lambda);
+        assert_int_equal(t.r.group.applied, (int64_t)steps * lambda);
+        end(&t);
+    }
+    end(&one);
+    expect_no_children();
+}
+
+#define TRAIN "name: t\ntrain: {batch: 64, steps: 200}\ntest: {every: never}\n"
+
+static void hardsync_equals_one_learner(void **state) {
+    (void)state;
+    same_as_one("lenet sgd", TRAIN DATA("[1, 20, 20]") LENET SGD, 200);
+    same_as_one("mlp sgd", TRAIN DATA("[200]") MLP SGD, 200);
+    same_as_one("mlp adam", TRAIN DATA("[200]") MLP "updater: {type: adam, rate: 0.001}\n", 200);
+    same_as_one("mlp nesterov", TRAIN DATA("[200]") MLP "updater: {type: nesterov, momentum: 0.9, rate: 0.01}\n", 200);
+}
+
+static void server_process_equals_beside(void **state) {
+    (void)state;
+    training a, b;
+    const char *text = TRAIN DATA("[1, 20, 20]") LENET SGD;
+    train(&a, text, (const char *const[]){"cluster.learners=3", "cluster.server=beside", "train.steps=60"}, 3);
+    train(&b, text,
+          (const char *const[]){"cluster.learners=3", "cluster.server=process", "cluster.server_threads=2",
+                                "train.steps=60"}, 4);
+    assert_true(distance(&a, &b) == 0.0); // the same sums in the same order
+    end(&a);
+    end(&b);
+    expect_no_children();
+}
+
+// ---- every protocol ----
+
+static void every_protocol_ends(void **state) {
+    (void)state;
+    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async", "hogwild",
+                                            "{type: ssp, bound: 2}"};
+    static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
+    for (size_t i = 0; i < MU_COUNT(protocols); i++)
+        for (size_t k = 0; k < MU_COUNT(servers); k++) {
+            char p[80];
+            snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+            training t;
+            train(&t, TRAIN DATA("[200]") MLP SGD,
+                  (const char *const[]){"cluster.learners=4", p, servers[k], "train.steps=50"}, 4);
+            const mu_group_result *g = &t.r.group;
+            print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", protocols[i], servers[k],
+                          (long long)g->produced, g->staleness_mean, (long long)g->staleness_max, t.r.train_loss);
+            assert_int_equal(g->produced, g->applied + g->rejected + g->lost);
+            assert_int_equal(g->applied, 200);
+            assert_int_equal(t.r.steps, 50);
+            assert_true(isfinite(t.r.train_loss) && t.r.train_loss < 2.4);
+            end(&t);
+        }
+    expect_no_children();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hardsync_equals_one_learner),
+        cmocka_unit_test(server_process_equals_beside),
+        cmocka_unit_test(every_protocol_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
