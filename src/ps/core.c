@@ -12,7 +12,8 @@
 //   bound               an update waits for a computing gradient only: a waiting one that would become too
 //                       stale is taken along, with all that came before it
 //   end_version         the gradients of the last updates are waiting or computed; one that is lost or
-//                       dropped makes room for another
+//                       dropped makes room for another. Groups are smaller only when nothing is being
+//                       computed, so none is computed in vain
 #include "ps/core_inner.h"
 
 #include <assert.h>
@@ -126,10 +127,8 @@ static mu_verdict examine(const mu_core *c, const mu_gradient_id *id) {
 }
 
 static bool too_stale(const mu_core *c, const mu_gradient_id *id) {
-    const mu_protocol_class *p = class_of(c);
-    if (p->applies_itself || p->synchronous) return false;
-    const bool bounded = p->bounds_staleness && c->config.bound > 0;
-    return core_over(c) || (bounded && c->version + c->applying - id->version > c->config.bound);
+    if (!class_of(c)->bounds_staleness || c->config.bound == 0) return false;
+    return c->version + c->applying - id->version > c->config.bound;
 }
 
 static void finish(mu_core *c, mu_core_learner *l) {
@@ -240,7 +239,6 @@ void mu_core_applied(mu_core *c) {
     c->applying = 0;
     c->n_parts = 0;
     if (c->version - c->config.first_version >= c->sync_end) c->protocol = c->config.protocol;
-    if (core_over(c)) reject_waiting(c); // groups that shrank at the end of the samples left some over
 }
 
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
@@ -263,8 +261,8 @@ bool mu_core_step_complete(const mu_core *c) {
 }
 
 int mu_core_reachable(const mu_core *c, int wanted) {
-    const int32_t most = c->working > 0 ? c->working : c->fifo_n + c->computing;
-    return most < wanted ? most : wanted;
+    const int64_t most = core_max(c->working, c->fifo_n + c->computing);
+    return (int)core_min(most, wanted);
 }
 
 // ---- the end ----

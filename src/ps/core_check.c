@@ -166,6 +166,9 @@ bool mu_core_check(const mu_core *c, char *why, size_t size) {
     if (c->version < c->config.first_version || (c->applying && c->version >= c->config.end_version) ||
         c->version > c->config.end_version)
         return wrong(r, "clock %" PRId64 " beyond its limits", c->version);
+    if (core_over(c) && (c->fifo_n > 0 || c->computing > 0))
+        return wrong(r, "%d gradients wait and %d are computed after the last version", c->fifo_n,
+                     c->computing);
     const mu_ledger sum = mu_core_ledger(c);
     return same(r, sum.produced, sum.applied + sum.rejected + sum.lost + sum.in_flight, "ledger", -1);
 }

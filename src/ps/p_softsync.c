@@ -29,8 +29,9 @@ static bool may_begin(const mu_core *c, const mu_core_learner *l) {
 }
 
 static int take(const mu_core *c, int waiting) {
-    const int n = mu_core_reachable(c, c->config.learners / c->config.splits);
-    return waiting > 0 && waiting >= n ? n : -1;
+    const int n = c->config.learners / c->config.splits;
+    if (waiting == 0 || waiting < mu_core_reachable(c, n)) return -1;
+    return waiting < n ? waiting : n;
 }
 
 static double expected_staleness(const void *state, int learners) { return splits(state, learners); }

@@ -88,6 +88,12 @@ static void test_hardsync_last_batch(void **unused) {
     for (int l = 0; l < 4; l++) assert_int_equal(rig_begin(&r, l), MU_END);
     assert_int_equal(r.c->samples_applied, 11);
     rig_fini(&r);
+    config.end_sample = 8; // nothing beyond whole batches, either
+    r = rig_make(&config);
+    for (int l = 0; l < 4; l++) rig_gradient(&r, l);
+    rig_update(&r, 4);
+    assert_false(rig_form(&r));
+    rig_fini(&r);
 }
 
 static void test_hardsync_stop_ends_a_step(void **unused) {
@@ -287,6 +293,24 @@ static void test_softsync_end_of_samples(void **unused) {
     assert_int_equal(rig_begin(&r, 2), MU_END);
     assert_int_equal(r.c->samples_applied, 34);
     assert_true(mu_core_idle(r.c));
+    rig_fini(&r);
+}
+
+// The last version and the last samples at once: the last update waits for what is being computed.
+static void test_both_ends(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 3);
+    config.lease_batches = 1, config.end_sample = 12, config.end_version = 1;
+    rig r = rig_make(&config);
+    for (int l = 0; l < 3; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+    assert_false(rig_form(&r));
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_false(rig_form(&r));
+    rig_drop(&r, 2);
+    rig_update(&r, 2); // there is no third
+    assert_true(mu_core_idle(r.c));
+    assert_ledger(&r, 3, 2, 1, 0);
     rig_fini(&r);
 }
 
@@ -585,6 +609,7 @@ int main(void) {
         cmocka_unit_test(test_softsync_groups),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_softsync_end_of_samples),
+        cmocka_unit_test(test_both_ends),
         cmocka_unit_test(test_softsync_last_worker),
         cmocka_unit_test(test_stop_flushes),
         cmocka_unit_test(test_abandon),
