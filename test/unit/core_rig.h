@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "ps/protocol.h"
 
 #include <inttypes.h>
@@ -107,6 +108,47 @@ static inline void rig_update(rig *r, int parts) {
     if (!rig_form(r)) fail_msg("no update of %d parts at version %" PRId64, parts, r->c->version);
     assert_int_equal(r->c->n_parts, parts);
     rig_applied(r);
+}
+
+typedef struct staleness {
+    double  mean;
+    int64_t max;
+} staleness;
+
+// Learners of equal speed in simulated time: a gradient takes 0.7 to 1.3, an update none. The first gradients
+// are left out.
+static inline staleness rig_staleness(const mu_core_config *config, uint64_t seed) {
+    enum { GRADIENTS = 20000, SKIPPED = 1000 };
+    const int learners = config->learners;
+    const mu_rng_key key = mu_rng_key_make(seed, "staleness");
+    rig r = rig_make(config);
+    double now = 0, done[64] = {0};
+    int64_t n = 0, sum = 0, max = 0;
+    for (int i = 0; i < GRADIENTS; i++) {
+        int next = -1;
+        for (int l = 0; l < learners; l++) {
+            uint32_t draw[4];
+            mu_rng_block(key, (uint64_t)i, (uint64_t)l, draw);
+            if (!mu_core_learner_at(r.c, l)->computing && rig_begin(&r, l) == MU_GO)
+                done[l] = now + 0.7 + 0.6 * (double)mu_rng_to_uniform(draw[0]);
+            if (mu_core_learner_at(r.c, l)->computing && (next < 0 || done[l] < done[next])) next = l;
+        }
+        if (next < 0) fail_msg("nobody computes at version %" PRId64, r.c->version);
+        now = done[next];
+        int64_t stale = r.c->version - r.grant[next].version;
+        assert_int_equal(rig_push(&r, next), MU_ACCEPTED);
+        const bool itself = mu_protocol_at(r.c->protocol)->applies_itself;
+        while (itself || mu_core_form(r.c)) {
+            for (int k = 0; i >= SKIPPED && k < (itself ? 1 : r.c->n_parts); k++) {
+                if (!itself) stale = mu_core_staleness(r.c, &mu_core_parts(r.c)[k]);
+                n++, sum += stale, max = stale > max ? stale : max;
+            }
+            if (itself) break;
+            mu_core_applied(r.c);
+        }
+    }
+    rig_fini(&r);
+    return (staleness){(double)sum / (double)n, max};
 }
 
 #define assert_grant(r, l, step_, version_, first_, rows_, global_)                                          \

@@ -242,41 +242,10 @@ static void test_random_events(void **unused) {
 
 // ---- the law of staleness ----
 
-typedef struct law {
-    double mean;
-    int64_t max;
-} law;
-
-// Learners of equal speed, each gradient taking 0.7 to 1.3; updates take no time.
-static law staleness_of(const char *protocol, int learners, int splits) {
-    mu_core_config config = rig_config(protocol, learners);
+static staleness staleness_of(const char *protocol, int splits) {
+    mu_core_config config = rig_config(protocol, 30);
     config.splits = splits;
-    rig r = rig_make(&config);
-    double done[64];
-    for (int l = 0; l < learners; l++) {
-        assert_int_equal(rig_begin(&r, l), MU_GO);
-        done[l] = (double)rnd(1000) / 1000;
-    }
-    int64_t n = 0, sum = 0, max = 0;
-    for (int i = 0; i < 20000; i++) {
-        int next = -1;
-        for (int l = 0; l < learners; l++)
-            if (mu_core_learner_at(r.c, l)->computing && (next < 0 || done[l] < done[next])) next = l;
-        const double now = done[next];
-        assert_int_equal(rig_push(&r, next), MU_ACCEPTED);
-        while (mu_core_form(r.c)) {
-            for (int k = 0; k < r.c->n_parts && i > 100 * learners / 2; k++) {
-                const int64_t stale = mu_core_staleness(r.c, &mu_core_parts(r.c)[k]);
-                n++, sum += stale, max = stale > max ? stale : max;
-            }
-            mu_core_applied(r.c);
-        }
-        for (int l = 0; l < learners; l++)
-            if (!mu_core_learner_at(r.c, l)->computing && rig_begin(&r, l) == MU_GO)
-                done[l] = now + 0.7 + (double)rnd(600) / 1000;
-    }
-    rig_fini(&r);
-    return (law){(double)sum / (double)n, max};
+    return rig_staleness(&config, rnd(1000));
 }
 
 static void test_staleness_law(void **unused) {
@@ -284,19 +253,19 @@ static void test_staleness_law(void **unused) {
     static const int splits[] = {2, 4, 15, 30};
     state = first_seed;
     print_message("seed %" PRIu64 "\n", first_seed);
-    law x = staleness_of("hardsync", 30, 1);
+    staleness x = staleness_of("hardsync", 1);
     assert_int_equal(x.max, 0);
-    x = staleness_of("softsync", 30, 1);
+    x = staleness_of("softsync", 1);
     print_message("1-softsync: mean %.3f, max %" PRId64 "\n", x.mean, x.max);
     if (x.mean < 0.7 || x.mean > 1.3 || x.max > 2)
         fail_msg("1-softsync: mean %g, max %" PRId64, x.mean, x.max);
     for (int i = 0; i < 4; i++) {
-        x = staleness_of("softsync", 30, splits[i]);
+        x = staleness_of("softsync", splits[i]);
         print_message("%d-softsync: mean %.3f, max %" PRId64 "\n", splits[i], x.mean, x.max);
         if (x.mean < 0.8 * splits[i] || x.mean > 1.2 * splits[i])
             fail_msg("%d-softsync: mean %g", splits[i], x.mean);
     }
-    x = staleness_of("async", 30, 30);
+    x = staleness_of("async", 30);
     if (x.mean < 24 || x.mean > 36) fail_msg("async: mean %g", x.mean);
 }
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// conform_protocol.c - what every protocol must do, run over the registry with default options.
+#include "unit/core_rig.h"
+
+#include "base/attr.h"
+#include "job/bind.h"
+
+static const mu_protocol_class *class_at(size_t i) { return mu_protocol_at((int)i); }
+
+// The protocol's own numbers for so many learners.
+static mu_core_config configured(size_t i, int learners, double *expected) {
+    const mu_protocol_class *p = class_at(i);
+    mu_core_config config = rig_config(p->name, learners);
+    void *state = calloc(1, p->state_size + 1);
+    mu_arena arena;
+    mu_arena_init(&arena, "test");
+    assert_non_null(state);
+    if (p->fields && !mu_bind_defaults(&arena, p->fields, state, NULL))
+        fail_msg("%s: a field without a default", p->name);
+    if (p->configure) p->configure(state, &config);
+    *expected = p->expected_staleness(state, learners);
+    mu_arena_fini(&arena);
+    free(state);
+    return config;
+}
+
+static void test_class(void **unused) {
+    (void)unused;
+    static const char *const words[] = {"hardsync", "softsync", "async", "hogwild", "ssp"};
+    for (size_t i = 0; i < MU_COUNT(words); i++) assert_true(mu_protocol_index(words[i]) >= 0);
+    assert_int_equal(mu_protocol_index("none"), -1);
+    for (size_t i = 0; i < mu_protocols.n; i++) {
+        const mu_protocol_class *p = class_at(i);
+        if (!p->name || !p->help || !p->may_begin || !p->expected_staleness)
+            fail_msg("protocol %zu lacks a name, help, may_begin or expected_staleness", i);
+        if (!p->take != p->applies_itself)
+            fail_msg("%s: take must be given unless it applies itself", p->name);
+        if (p->synchronous && (p->applies_itself || p->bounds_staleness))
+            fail_msg("%s: synchronous and more", p->name);
+        assert_int_equal(mu_protocol_index(p->name), i);
+        for (const mu_field *f = p->fields; f && f->key; f++)
+            if (!f->help) fail_msg("%s: key `%s` has no help", p->name, f->key);
+    }
+}
+
+static void test_configure(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < mu_protocols.n; i++)
+        for (int learners = 1; learners < 40; learners += 6) {
+            double expected;
+            const mu_core_config g = configured(i, learners, &expected);
+            if (g.splits < 1 || g.splits > learners || g.bound < 0)
+                fail_msg("%s with %d: splits %d, bound %d", class_at(i)->name, learners, g.splits, g.bound);
+            if (class_at(i)->synchronous != (expected <= 0) || expected > learners)
+                fail_msg("%s with %d: expects staleness %g", class_at(i)->name, learners, expected);
+        }
+}
+
+// One learner never sees old weights, and uses every sample once, in order.
+static void test_one_learner(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < mu_protocols.n; i++) {
+        double expected;
+        mu_core_config g = configured(i, 1, &expected);
+        g.end_sample = 4 * 50 + 1;
+        rig r = rig_make(&g);
+        for (int64_t step = 0; step < 51; step++) {
+            rig_gradient(&r, 0);
+            assert_grant(&r, 0, step, step, 4 * step, step < 50 ? 4 : 1, step < 50 ? 4 : 1);
+            if (!class_at(i)->applies_itself) rig_update(&r, 1);
+        }
+        assert_int_equal(rig_begin(&r, 0), MU_END);
+        assert_int_equal(r.c->samples_applied, 201);
+        rig_fini(&r);
+    }
+}
+
+// The expected staleness is what learners of equal speed have.
+static void test_expected_staleness(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < mu_protocols.n; i++) {
+        double expected;
+        const mu_core_config g = configured(i, 12, &expected);
+        const staleness s = rig_staleness(&g, 1);
+        print_message("%s: staleness %.2f, expected %g\n", class_at(i)->name, s.mean, expected);
+        const double room = expected > 1.5 ? 0.2 * expected : expected > 0 ? 0.3 : 0;
+        if (s.mean < expected - room || s.mean > expected + room)
+            fail_msg("%s: mean staleness %g, expected %g", class_at(i)->name, s.mean, expected);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_class),
+        cmocka_unit_test(test_configure),
+        cmocka_unit_test(test_one_learner),
+        cmocka_unit_test(test_expected_staleness),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
