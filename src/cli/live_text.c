@@ -45,15 +45,15 @@ static void put_head(page *p, const mu_live_view *v) {
 
 static void put_progress(page *p, const mu_live_view *v) {
     char a[32], b[32];
-    mu_text_printf(p->t, "progress   version %" PRId64, v->version);
+    mu_text_printf(p->t, "progress   step %" PRId64, v->step);
     if (v->end_steps > 0) mu_text_printf(p->t, " of %" PRId64, v->end_steps);
     mu_text_printf(p->t, "  epoch %.2f", v->epoch);
     if (v->end_epochs > 0) mu_text_printf(p->t, " of %g", v->end_epochs);
-    mu_text_printf(p->t, "  samples %s  rate %s\n", number(a, (double)v->samples, "count"),
-                   number(b, v->rate, ""));
-    mu_text_printf(p->t, "speed      %s samples/s  overlap %s", number(a, v->samples_per_s, "count"),
+    mu_text_printf(p->t, "  samples %s\n", number(a, (double)v->samples, "count"));
+    mu_text_printf(p->t, "weights    version %" PRId64 "  rate %s", v->version, number(a, v->rate, ""));
+    mu_text_printf(p->t, "  loss %s  queued gradients %d\n", number(a, v->loss, ""), v->waiting);
+    mu_text_printf(p->t, "speed      %s samples/s  overlap %s\n", number(a, v->samples_per_s, "count"),
                    number(b, v->overlap, "percent"));
-    mu_text_printf(p->t, "  loss %s  queued %d\n", number(a, v->loss, ""), v->waiting);
 }
 
 static void put_books(page *p, const mu_live_view *v) {

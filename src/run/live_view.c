@@ -125,8 +125,9 @@ void mu_live_look(mu_live_view *v, const mu_group *g) {
     v->judge_pid = LOAD(h->judge_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
     v->version = LOAD(h->version);
-    v->end_steps = h->end_steps;
     v->samples = LOAD(h->samples);
+    v->step = h->global_batch > 0 ? v->samples / h->global_batch : 0;
+    v->end_steps = h->end_steps;
     v->epoch = ratio((double)v->samples, (double)h->n_records);
     v->end_epochs = h->end_epochs;
     v->rows = h->rows;

@@ -35,7 +35,8 @@ typedef struct mu_live_view {
     bool     stop_asked;
     int32_t  parent_pid, server_pid, judge_pid;         // 0 = none
     double   elapsed_s;
-    int64_t  version, end_steps;                        // end 0 = open
+    int64_t  version;                                   // updates of the weights
+    int64_t  step, end_steps;                           // global batches; end 0 = open
     double   epoch, end_epochs;
     int64_t  samples, rows, global_batch;
     int32_t  waiting;                                   // gradients in the queues

@@ -60,6 +60,7 @@ static void test_numbers_and_rates(void **state) {
     assert_ok(mu_live_view_init(&b, &f.g, err));
     mu_live_look(&a, &f.g);
     assert_int_equal(a.version, 300);
+    assert_int_equal(a.step, 2500 / 8);
     assert_true(fabs(a.epoch - 2.5) < 1e-12 && fabs(a.overlap - 0.75) < 1e-12);
     assert_true(fabs(a.stale_mean - 1.5) < 1e-12 && fabs(a.loss - 0.5) < 1e-12);
     assert_int_equal(a.stale_max, 3);
@@ -158,7 +159,7 @@ static void test_json(void **state) {
         mu_alloc_fail_at(i);
         o = mu_live_json(&v);
         mu_alloc_fail_at(0);
-        if (o) assert_int_equal(json_object_size(o), 33);
+        if (o) assert_int_equal(json_object_size(o), 34);
         json_decref(o);
         assert_int_equal(mu_alloc_get_stats().n_live, live);
     }
