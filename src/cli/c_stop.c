@@ -5,7 +5,6 @@
 #include "cli/live_text.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "run/stopflag.h"
 
 #include <unistd.h>

@@ -91,18 +91,20 @@ static mu_core *core_at(fake_run *f, int i) {
     return (mu_core *)(void *)(f->g.region.base + f->g.head->at_core + (uint64_t)i * f->g.head->core_bytes);
 }
 
-// What group.c does at every change. Each good core has begun = accepted = applied for both learners.
+enum { MANY = 64 };             // so that a copy takes as long as a change
+
+// What group.c does at every change. Each good core has begun = accepted = applied = n for every learner.
 static void switch_on(fake_run *f) {
     for (int64_t n = 1;; n++) {
         int good = atomic_load(&f->g.head->core_at);
         mu_core *spare = core_at(f, 1 - good);
         memcpy(spare, core_at(f, good), f->g.head->core_bytes);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < MANY; i++) {
             mu_core_learner *l = (mu_core_learner *)mu_core_learner_at(spare, i);
             l->begun = l->accepted = l->applied = n;
         }
         atomic_store(&f->g.head->core_at, 1 - good);
-        if (n % 512 == 0) usleep(1);
+        if (n % 1024 == 0) usleep(50);
     }
 }
 
@@ -110,7 +112,7 @@ static void test_ledger_is_of_one_moment(void **state) {
     (void)state;
     fake_run f;
     mu_live_view v;
-    still(&f, 2);
+    still(&f, MANY);
     assert_ok(mu_live_view_init(&v, &f.g, err));
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -119,16 +121,16 @@ static void test_ledger_is_of_one_moment(void **state) {
         switch_on(&f);
     }
     int known = 0;
-    for (int i = 0; i < 300; i++, usleep(200)) {
+    for (int i = 0; i < 20000; i++) {
         mu_live_look(&v, &f.g);
         known += v.ledger_known;
         if (!v.ledger_known) continue;
         assert_int_equal(v.ledger.produced, v.ledger.applied);
-        assert_int_equal(v.ledger.produced % 2, 0);
+        assert_int_equal(v.ledger.produced % MANY, 0);
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    print_message("%d of 300 looks found a quiet moment, %lld gradients\n", known,
+    print_message("%d of 20000 looks found a quiet moment, %lld gradients\n", known,
                   (long long)v.ledger.produced);
     assert_true(known > 0 && v.ledger.produced > 0);
     mu_live_view_fini(&v);
