@@ -31,7 +31,7 @@ enum flag { DOWN, HELD, AWAITED, WANTED };
 
 enum {
     SPIN_NS = 2000,             // before sleeping on a flag: about what a sleep costs
-    TURN_NS = 200000,           // a writer's patience for readers whose turn it is
+    TURN_NS = 100000,           // a writer's patience for readers whose turn it is
     SECOND_NS = 1000000000,
 };
 

@@ -136,6 +136,7 @@ typedef struct hall {
     volatile int64_t x, y;              // written under the write lock, equal outside
     _Atomic int64_t reads[READERS], writes;
     _Atomic int inside, stop;
+    int64_t apart;                      // a reader stays out for up to so many turns of an empty loop
     mu_rwlock *lock;                    // behind this struct
 } hall;
 
@@ -145,6 +146,7 @@ static hall *new_hall(void) {
     hall *h = shared(HALL_BYTES + mu_rwlock_size(READERS));
     h->lock = (mu_rwlock *)(void *)((char *)h + HALL_BYTES);
     mu_rwlock_init(h->lock, READERS);
+    h->apart = 1;
     return h;
 }
 
@@ -263,7 +265,8 @@ static bool read_on(hall *h, int me) {
         int64_t y = h->y;
         mu_rwlock_read_end(h->lock, me);
         if (x != y) return false;
-        atomic_fetch_add_explicit(&h->reads[me], 1, memory_order_relaxed);
+        int64_t n = atomic_fetch_add_explicit(&h->reads[me], 1, memory_order_relaxed);
+        for (volatile int64_t i = n * 7 % h->apart; i > 0; i--) {}
     }
     return true;
 }
@@ -338,37 +341,84 @@ static void *thread_reads(void *arg) {
     return NULL;
 }
 
-// A writer that does nothing else does not keep readers out.
-static void test_threads(void **state) {
-    (void)state;
-    enum { ENOUGH = 50 };
+// Writes without a pause until every reader got in `enough` times and min_s passed.
+static bool write_against(hall *h, int n_readers, int64_t enough, double min_s) {
+    double begin = mu_clock_s();
+    for (bool all = false; !all || mu_clock_s() < begin + min_s;) {
+        if (mu_clock_s() > begin + 20 || !mu_rwlock_write(h->lock, 10000 * MS)) return false;
+        h->x++;
+        h->y++;
+        mu_rwlock_write_end(h->lock);
+        atomic_fetch_add(&h->writes, 1);
+        all = true;
+        for (int i = 0; i < n_readers; i++) all &= atomic_load(&h->reads[i]) >= enough;
+    }
+    return true;
+}
+
+static void with_threads(int n_readers, int64_t apart, int64_t enough, double min_s) {
     hall *h = new_hall();
+    h->apart = apart;
     pthread_t t[READERS];
     worker w[READERS];
-    for (int i = 0; i < READERS; i++) {
+    for (int i = 0; i < n_readers; i++) {
         w[i] = (worker){.h = h, .me = i};
         assert_int_equal(pthread_create(&t[i], NULL, thread_reads, &w[i]), 0);
     }
-    double until = mu_clock_s() + 20;
-    bool all = false, good = true;
-    while (!all && good && mu_clock_s() < until) {
-        good = mu_rwlock_write(h->lock, 10000 * MS);
-        if (good) {
-            h->x++;
-            h->y++;
-            mu_rwlock_write_end(h->lock);
-        }
-        all = true;
-        for (int i = 0; i < READERS; i++) all &= atomic_load(&h->reads[i]) >= ENOUGH;
-    }
+    bool done = write_against(h, n_readers, enough, min_s);
     atomic_store(&h->stop, 1);
-    for (int i = 0; i < READERS; i++) pthread_join(t[i], NULL);
-    assert_true(good);
-    for (int i = 0; i < READERS; i++) {
-        assert_true(w[i].good);
-        int64_t times = atomic_load(&h->reads[i]);
-        if (times < ENOUGH) fail_msg("reader %d got in %lld times, expected %d", i, (long long)times, ENOUGH);
+    for (int i = 0; i < n_readers; i++) pthread_join(t[i], NULL);
+    long long writes = (long long)atomic_load(&h->writes), reads = (long long)atomic_load(&h->reads[0]);
+    print_message("%lld writes, %lld reads\n", writes, reads);
+    for (int i = 0; i < n_readers; i++) assert_true(w[i].good);
+    if (!done) fail_msg("readers were kept out: %lld reads during %lld writes", reads, writes);
+    assert_int_equal(h->x, h->y);
+    free_hall(h);
+}
+
+// One against one, a few 100,000 times: the two flags cross at every distance.
+static void test_crossing(void **state) {
+    (void)state;
+    with_threads(1, 200, 1, 0.4);
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    with_threads(READERS, 1, 50, 0.1);
+}
+
+static void *thread_reads_once(void *arg) {
+    worker *w = arg;
+    w->good = mu_rwlock_read(w->h->lock, w->me, 10000 * MS);
+    if (!w->good) return NULL;
+    atomic_fetch_add(&w->h->reads[w->me], 1);
+    mu_rwlock_read_end(w->h->lock, w->me);
+    return NULL;
+}
+
+// A reader that waited for one write comes in before the next, though it sleeps and the writer does not. The
+// writer's patience is short, so on a busy machine that holds often, not always.
+static void test_turns(void **state) {
+    (void)state;
+    enum { TRIES = 40 };
+    hall *h = new_hall();
+    int in_turn = 0;
+    assert_true(mu_rwlock_write(h->lock, 0));
+    for (int k = 0; k < TRIES; k++) {
+        worker w = {.h = h, .me = 1};
+        pthread_t t;
+        assert_int_equal(pthread_create(&t, NULL, thread_reads_once, &w), 0);
+        nap_ms(2);
+        mu_rwlock_write_end(h->lock);
+        assert_true(mu_rwlock_write(h->lock, 10000 * MS));
+        in_turn += atomic_load(&h->reads[1]) == k + 1;
+        mu_rwlock_write_end(h->lock);
+        pthread_join(t, NULL);
+        assert_true(w.good);
+        assert_true(mu_rwlock_write(h->lock, 0));
     }
+    print_message("in turn %d times of %d\n", in_turn, TRIES);
+    if (in_turn < TRIES / 4) fail_msg("readers came in turn %d times of %d", in_turn, TRIES);
     free_hall(h);
 }
 
@@ -403,7 +453,8 @@ int main(void) {
         cmocka_unit_test(test_holder_killed),       cmocka_unit_test(test_waiter_is_told),
         cmocka_unit_test(test_storm),               cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_cleared_after_death), cmocka_unit_test(test_clearing_wakes),
-        cmocka_unit_test(test_rw_storm),            cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_rw_storm),            cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_threads),             cmocka_unit_test(test_turns),
         cmocka_unit_test(test_mutex_threads),
     };
     return cmocka_run_group_tests_name("comm/lock", tests, NULL, NULL);

@@ -254,16 +254,15 @@ static void test_children_die_with_parent(void **state) {
     assert_int_equal(reaped(10).pid, parent);
 }
 
-// The parent is killed at every moment around the fork: whoever comes up does not stay.
-static int start_at_once(void *ctx) {
-    (void)ctx;
+// The parent dies right after the fork, before or while the child makes its arrangements.
+static int start_and_die(void *ctx) {
+    int *delay_us = ctx;
     pid_t pid;
-    atomic_fetch_add(&b->up, 1);
-    for (;;) {
-        if (mu_process_start("leaf", sleep_long, NULL, &pid, NULL) != MU_OK) return 1;
-        atomic_store(&b->pid, pid);
-        if (!mu_process_kill(pid)) return 2;
-    }
+    if (mu_process_start("leaf", sleep_long, NULL, &pid, NULL) != MU_OK) return 1;
+    struct timespec t = {.tv_nsec = *delay_us * 1000L};
+    if (*delay_us) nanosleep(&t, NULL);
+    raise(SIGKILL);
+    return 2;
 }
 
 static void test_no_orphans(void **state) {
@@ -273,10 +272,8 @@ static void test_no_orphans(void **state) {
     // Orphans become our children, so none can hide.
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     for (int k = 0; k < 60; k++) {
-        pid_t parent = start("parent", start_at_once, NULL);
-        struct timespec t = {.tv_nsec = (long)(rand_r(&seed) % 3000000)};
-        nanosleep(&t, NULL);
-        kill(parent, SIGKILL);
+        int delay_us = k % 2 ? rand_r(&seed) % 300 : 0;
+        start("parent", start_and_die, &delay_us);
         double until = mu_clock_s() + 5;
         for (;;) {
             pid_t got = waitpid(-1, NULL, WNOHANG);
