@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lock.c - see lock.h.
+// lock.c - see lock.h; lock.pml is the model of the read-write lock.
 //
 // The mutex is the C library's robust one: the kernel knows which locks a thread holds and marks them when
 // it dies. It also checks errors, so that taking it twice is reported at once instead of after the time-out.
@@ -175,5 +175,12 @@ bool mu_rwlock_write(mu_rwlock *l, int64_t timeout_ns) {
 }
 
 void mu_rwlock_write_end(mu_rwlock *l) { lower(&l->writing, DOWN); }
-void mu_rwlock_clear(mu_rwlock *l, int reader) { lower(&l->reader[reader].reading, DOWN); }
-void mu_rwlock_clear_writer(mu_rwlock *l) { lower(&l->writing, DOWN); }
+
+// The dead one may have lowered its marked flag and died before it woke anybody.
+static void clear(_Atomic uint32_t *flag) {
+    atomic_store(flag, DOWN);
+    mu_futex_wake(flag);
+}
+
+void mu_rwlock_clear(mu_rwlock *l, int reader) { clear(&l->reader[reader].reading); }
+void mu_rwlock_clear_writer(mu_rwlock *l) { clear(&l->writing); }

@@ -251,6 +251,13 @@ static void test_clearing_wakes(void **state) {
     nap_ms(30);
     mu_rwlock_clear(h->lock, 0);
     assert_exits_0(child, 10);
+    assert_true(mu_rwlock_read(h->lock, 0, 0));
+    child = spawn(child_waits_to_write, h);
+    await_at_least(&h->inside, 3, 10);
+    nap_ms(30);
+    atomic_store(&h->lock->reader[0].reading, 0);       // a reader that died between lowering and waking
+    mu_rwlock_clear(h->lock, 0);
+    assert_exits_0(child, 10);
     double took = mu_clock_s() - begin;
     if (took > 8) fail_msg("woken after %g s", took);
     free_hall(h);
