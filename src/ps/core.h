@@ -34,7 +34,7 @@ typedef struct mu_core_config {
     int32_t learners;           // lambda
     int32_t protocol;           // index into mu_protocols
     int32_t splits;             // n of n-softsync: an update takes floor(lambda / n) gradients; async: lambda
-    int32_t bound;              // ssp: clocks the fastest may be ahead; others: largest staleness, 0 = no bound
+    int32_t bound;              // ssp: clocks the fastest may be ahead; others: largest staleness, 0 = any
     int32_t rate_rule;          // mu_rate_rule
     int32_t lease_batches;      // gradients per lease
     int64_t global_batch;       // mu * lambda

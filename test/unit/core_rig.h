@@ -161,7 +161,8 @@ static inline staleness rig_staleness(const mu_core_config *config, uint64_t see
         assert_int_equal(g_.global_rows, global_);                                                           \
     } while (0)
 
-static inline void assert_ledger(const rig *r, int64_t produced, int64_t applied, int64_t rejected, int64_t lost) {
+static inline void assert_ledger(const rig *r, int64_t produced, int64_t applied, int64_t rejected,
+                                 int64_t lost) {
     const mu_ledger s = mu_core_ledger(r->c);
     assert_int_equal(s.produced, produced);
     assert_int_equal(s.applied, applied);
