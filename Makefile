@@ -11,13 +11,14 @@ DESTDIR  ?=
 JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
+SEEDS    ?= 100000
 T        ?=
 
 SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin test-peers bench reproduce distro lint asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin test-peers bench reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -46,6 +47,10 @@ bench: ## time Muster against PyTorch on this machine, print the table
 	@$(SETUP) bench
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/bench.sh $(BUILD)
+
+sim: all ## the protocol core under SEEDS (100,000) random schedules with faults, 10,000 events each
+	@cmake --build $(BUILD) --target muster-sim
+	@$(BUILD)/muster-sim --seeds $(SEEDS) --events 10000 --jobs $(JOBS)
 
 lint: ## gcc and clang with -Werror over everything, includes, sizes, clang-tidy, cppcheck
 	@$(SETUP) lint

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan.c - what an episode is: drawn from the seed, narrowed by the options.
+#include "sim/sim.h"
+
+#include <string.h>
+
+static int64_t pick(uint64_t *rng, int64_t low, int64_t high) { return low + sim_below(rng, high - low + 1); }
+
+// Mostly few learners, where every interleaving counts; now and then a crowd.
+static int draw_learners(uint64_t *rng) {
+    int64_t d = sim_below(rng, 100);
+    if (d < 60) return (int)pick(rng, 1, 6);
+    if (d < 99) return (int)pick(rng, 7, 40);
+    return sim_chance(rng, 100) ? 1000 : (int)pick(rng, 41, 100);
+}
+
+static void draw_protocol(mu_core_config *c, const sim_opts *o, uint64_t *rng) {
+    c->protocol = o->protocol >= 0 ? o->protocol : (int32_t)sim_below(rng, (int64_t)mu_protocols.n);
+    const mu_protocol_class *p = mu_protocol_at(c->protocol);
+    const bool is_ssp = strcmp(p->name, "ssp") == 0, is_soft = strcmp(p->name, "softsync") == 0;
+    if (is_ssp) c->bound = (int32_t)sim_below(rng, 5);
+    else c->bound = sim_chance(rng, 700) ? 0 : (int32_t)pick(rng, 1, 2L * c->learners);
+    if (o->bound >= 0) c->bound = o->bound;
+    c->splits = is_soft ? (int32_t)pick(rng, 1, c->learners) : c->learners;
+    if (is_ssp && c->bound == 0) c->splits = (c->learners + 1) / 2;
+    if (o->splits > 0) c->splits = o->splits;
+}
+
+// The run ends by samples, by versions, by both, or not at all (then it is stopped).
+static void draw_ends(mu_core_config *c, int64_t events, uint64_t *rng) {
+    const int64_t gradients = pick(rng, 1, (events / 2 >> sim_below(rng, 9)) + 1); // many short runs
+    const int64_t parts = c->learners / c->splits > 0 ? c->learners / c->splits : 1;
+    const int kind = (int)sim_below(rng, 10);
+    c->first_version = sim_chance(rng, 300) ? pick(rng, 1, 1000) : 0;
+    c->first_sample = sim_chance(rng, 300) ? pick(rng, 1, 100000) : 0;
+    c->end_sample = c->end_version = INT64_MAX;
+    if (kind < 6) {
+        int64_t n = gradients * c->rows - sim_below(rng, c->rows);
+        c->end_sample = c->first_sample + (n < SIM_MAX_SAMPLES ? n : SIM_MAX_SAMPLES);
+    }
+    if (kind >= 4 && kind < 9) c->end_version = c->first_version + gradients / parts + 1;
+}
+
+void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
+    mu_core_config *c = &p->config;
+    memset(p, 0, sizeof *p);
+    c->learners = o->learners > 0 ? o->learners : draw_learners(rng);
+    draw_protocol(c, o, rng);
+    c->rate_rule = (int32_t)sim_below(rng, 3);
+    c->lease_batches = (int32_t)pick(rng, 1, sim_chance(rng, 500) ? 2 : SIM_MAX_BATCHES);
+    c->rows = pick(rng, 1, sim_chance(rng, 900) ? 4 : 32);
+    c->global_batch = pick(rng, c->learners, c->learners * c->rows);
+    draw_ends(c, o->events, rng);
+    if (sim_chance(rng, 250)) c->warm_versions = pick(rng, 1, 20);
+    p->spread = (sim_spread)sim_below(rng, 4);
+    p->compute = 64000;
+    p->message = sim_chance(rng, 300) ? 0 : pick(rng, 1, p->compute / 3);
+    const int64_t part = p->compute / c->splits + 1; // time between two updates when nobody waits
+    p->apply = sim_chance(rng, 200) ? 0 : pick(rng, 1, sim_chance(rng, 700) ? part : 3 * part);
+    p->detect = pick(rng, 1, 3 * p->compute);
+    p->restart = pick(rng, 1, 5 * p->compute);
+    p->prefetch = (int)pick(rng, 1, MU_CORE_LEASES);
+    p->copies = sim_chance(rng, 300);
+    p->faults = sim_chance(rng, 200) ? 0 : (int)(sim_next(rng) & SIM_F_EVERY);
+    p->fault_gap = pick(rng, p->compute / 50, p->compute / 25 << sim_below(rng, 9));
+    if (o->stats) { // the figures of an undisturbed run
+        p->faults = 0;
+        p->spread = SIM_EQUAL;
+        p->copies = false;
+        p->message = p->compute / 100;
+        p->apply = part / 4;
+        p->prefetch = 2;
+        c->warm_versions = 0;
+        c->lease_batches = 1;
+        c->rows = 1;
+        c->global_batch = c->learners;
+        c->first_version = c->first_sample = 0;
+        c->end_sample = c->end_version = INT64_MAX;
+    }
+}
