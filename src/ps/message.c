@@ -12,7 +12,7 @@
 // as the plan has room. Row numbers are checked where they are used (updater/).
 #include "ps/message.h"
 
-#include "base/attr.h"
+#include "comm/stream.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,8 +24,6 @@ typedef struct part_head {
     uint32_t unused;
     int64_t n; // samples of factors, rows
 } part_head;
-
-static void copy(void *restrict to, const void *restrict from, size_t bytes) { memcpy(to, from, bytes); }
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
@@ -113,13 +111,13 @@ void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_par
     places(part, p, at);
     const size_t n = (size_t)head.n;
     if (head.form == MU_GRAD_DENSE) {
-        copy(slot + at[0], p->is_stat ? p->value : g->dense, p->count * sizeof(float));
+        mu_stream_copy(slot + at[0], p->is_stat ? p->value : g->dense, p->count * sizeof(float));
     } else if (head.form == MU_GRAD_FACTORS) {
-        copy(slot + at[0], g->x, n * cols * sizeof(float));
-        copy(slot + at[1], g->dy, n * rows * sizeof(float));
+        mu_stream_copy(slot + at[0], g->x, n * cols * sizeof(float));
+        mu_stream_copy(slot + at[1], g->dy, n * rows * sizeof(float));
     } else if (head.form == MU_GRAD_ROWS) {
-        copy(slot + at[0], g->row, n * sizeof(int32_t));
-        copy(slot + at[1], g->row_value, n * cols * sizeof(float));
+        mu_stream_copy(slot + at[0], g->row, n * sizeof(int32_t));
+        mu_stream_copy(slot + at[1], g->row_value, n * cols * sizeof(float));
     }
     memcpy(slot + part->offset, &head, sizeof head);
 }

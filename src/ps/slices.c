@@ -29,11 +29,12 @@
 enum {
     SLICE = 32768,      // floats: 128 KiB, about 10 us of an update
     ROWS = 8,           // factors are multiplied out by tiles of 8 rows: fewer waste the tile
-    UNDO_PIECE = 1024,  // floats; old and new values and the gradient stay in the first cache
+    UNDO_PIECE = 512,   // floats: half a page, see choose_start; longer pieces leave the first cache
     STAT_PIECE = 1024,
+    PAGE = 4096,        // bytes
 };
 
-_Static_assert((int)UNDO_PIECE <= (int)MU_UNDO_FLOATS, "an undo piece has room");
+_Static_assert(UNDO_PIECE + PAGE / 4 <= (int)MU_UNDO_FLOATS, "an undo piece has room");
 
 // ---- cutting -----------------------------------------------------------------------------------
 
@@ -97,6 +98,15 @@ static void set_valid(mu_undo *u, uint32_t valid) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
+// Where in `was` to put the copies. Their stores are still on their way to the cache when the rule begins, and a
+// load that agrees with one of them in the low 12 bits of its address waits for it. A piece is half a page;
+// it is put on the other side of the page than this stack frame, where the rule's arguments are.
+static int32_t choose_start(const mu_undo *u) {
+    const char here = 0;
+    const uintptr_t away = (uintptr_t)&here + PAGE / 4 - (uintptr_t)u->was;
+    return (int32_t)(away % PAGE / MU_CACHE_LINE * MU_CACHE_LINE / sizeof(float));
+}
+
 static bool before_piece(void *ctx, size_t offset, size_t n) {
     progress *g = ctx;
     if (g->at < g->resume) {
@@ -112,8 +122,12 @@ static bool before_piece(void *ctx, size_t offset, size_t n) {
     u->n_blocks = g->n_blocks;
     u->at = g->at;
     u->done_from_here = (char *)g->done - (char *)u;
-    for (int k = 0; k < g->n_blocks; k++)
-        memcpy(u->was[k], block_of(g->params, g->p, k) + offset, n * sizeof(float));
+    u->start = choose_start(u);
+    for (int k = 0; k < g->n_blocks; k++) {
+        const float *from = block_of(g->params, g->p, k) + offset;
+        float *to = u->was[k] + u->start;
+        for (size_t i = 0; i < n; i++) to[i] = from[i];
+    }
     set_valid(u, 1);
     return true;
 }
@@ -173,7 +187,7 @@ bool mu_undo_restore(mu_undo *u, const mu_params *ps) {
     const bool unfinished = atomic_load_explicit(done, memory_order_acquire) == u->at;
     const mu_param *p = ps->list[u->param];
     for (int k = 0; k < u->n_blocks && unfinished; k++)
-        memcpy(block_of(ps, p, k) + u->begin, u->was[k], u->n * sizeof(float));
+        memcpy(block_of(ps, p, k) + u->begin, u->was[k] + u->start, u->n * sizeof(float));
     set_valid(u, 0);
     return unfinished;
 }

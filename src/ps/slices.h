@@ -35,6 +35,7 @@ typedef struct mu_undo {                // one for each executor, in shared memo
     int      n_blocks;                  // weights and histories
     size_t   at;                        // the slice's done when the piece began: it is finished when that differs
     ptrdiff_t done_from_here;           // bytes from this struct to that counter; both lie in one region
+    int32_t  start;                     // in each was[k]: where the piece's old values begin
     _Alignas(64) float was[1 + MU_MAX_SLOTS][MU_UNDO_FLOATS];
 } mu_undo;
 

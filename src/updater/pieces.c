@@ -177,8 +177,10 @@ MU_INLINE void tile(const chunk *k, const block *to, size_t cols, size_t at, int
             mu_vec xv[TILE_VECS];
             MU_UNROLL for (int v = 0; v < vecs; v++)
                 xv[v] = mu_vec_load(x + v * MU_LANES, n - v * MU_LANES);
-            MU_UNROLL for (int r = 0; r < TILE_ROWS; r++)
-                MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] += mu_vec_set(d[r]) * xv[v];
+            MU_UNROLL for (int r = 0; r < TILE_ROWS; r++) {
+                const mu_vec dr = d[r] - (mu_vec){0}; // a broadcasting load, unlike d[r] + 0
+                MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] += dr * xv[v];
+            }
         }
     }
     float *out = to->out + at;
