@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// c_tradeoff.c - `muster tradeoff`: error and time of protocol x mu x lambda on one job, as a table and a
+// picture.
+//
+// A grid is planned first and checked as far as a job can be checked without training; then each cell that
+// the table does not have yet is trained (trial.h), and the table on disk is replaced. So the work can be
+// broken off anywhere, gone on with by the same command, and extended by other words.
+#include "cli/cli.h"
+#include "cli/jobs.h"
+#include "cli/term.h"
+#include "cli/trial.h"
+
+#include "base/log.h"
+#include "comm/cores.h"
+#include "ps/protocol.h"
+#include "run/fsutil.h"
+#include "run/stopflag.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 64, MAX_CELLS = 100000, MAX_LAMBDA = 1024, MAX_MU = 1000000 };
+static const double default_limit_s = 24 * 3600;
+
+struct tradeoff {
+    const char *protocols, *batches, *learners, *out;
+    int64_t repeat, seed;
+    double limit;
+    bool again, keep;
+};
+
+static const mu_opt options[] = {
+    MU_OPT(struct tradeoff, protocols, "protocols", MU_OPT_TEXT, "P,...",
+           "protocols; softsync:2 and ssp:3 give n and the bound; hardsync,softsync:1,async when not given"),
+    MU_OPT(struct tradeoff, batches, "batches", MU_OPT_TEXT, "MU,...",
+           "samples per gradient of one learner; 4,16,64 when not given"),
+    MU_OPT(struct tradeoff, learners, "learners", MU_OPT_TEXT, "N,...",
+           "numbers of learners; 1,2,4,... up to the cores when not given"),
+    MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data of each training"),
+    MU_OPT(struct tradeoff, repeat, "repeat", MU_OPT_INT, "K",
+           "train each cell with K seeds; 1 when not given"),
+    MU_OPT(struct tradeoff, seed, "seed", MU_OPT_INT, "N", "the first seed; the job's when not given"),
+    MU_OPT(struct tradeoff, out, "out", MU_OPT_FOLDER, "FOLDER",
+           "where table, chart and runs go; tradeoff-NAME when not given"),
+    MU_OPT(struct tradeoff, limit, "limit", MU_OPT_DURATION, "T",
+           "end a training after this time; 24h when not given"),
+    MU_OPT(struct tradeoff, again, "again", MU_OPT_FLAG, NULL,
+           "train also the cells that the table has already"),
+    MU_OPT(struct tradeoff, keep, "keep", MU_OPT_FLAG, NULL, "keep checkpoints and models of all trainings"),
+    {0},
+};
+
+typedef struct protocol {
+    const char *word, *yaml;
+} protocol;
+
+typedef struct grid {
+    int n_protocols, n_mu, n_lambda;
+    protocol protocol[MAX_WORDS];
+    int64_t mu[MAX_WORDS], lambda[MAX_WORDS];
+    int64_t seed, repeat;
+    // of the job
+    char name[64], out[MU_FS_PATH];
+    const char **set; // edits of every training, ours first
+    size_t n_sets;
+} grid;
+
+typedef struct tally {
+    int64_t cells, done, trained, failed;
+} tally;
+
+// ---- words --------------------------------------------------------------------------------------
+
+// The next word of "a, b,c", owned by the arena; NULL at the end.
+static const char *next_word(mu_arena *arena, const char **list) {
+    *list += strspn(*list, ", ");
+    size_t n = strcspn(*list, ", ");
+    const char *word = n ? mu_arena_strndup(arena, *list, n) : NULL;
+    *list += n;
+    return word;
+}
+
+static mu_status read_numbers(mu_arena *arena, const char *option, const char *list, int64_t most,
+                              int64_t *out, int *n, mu_err *err) {
+    const char *word;
+    while ((word = next_word(arena, &list))) {
+        int64_t v;
+        bool known = false;
+        if (!mu_parse_int(word, &v) || v < 1 || v > most) {
+            MU_FAIL(err, MU_EUSAGE, "`--%s` has `%.40s`, which is no whole number from 1 to %" PRId64, option,
+                    word, most);
+            mu_err_hint(err, "Give numbers with commas between, such as --%s 1,2,4.", option);
+            return MU_EUSAGE;
+        }
+        for (int i = 0; i < *n; i++) known |= out[i] == v;
+        if (known) continue;
+        if (*n == MAX_WORDS)
+            return MU_FAIL(err, MU_EUSAGE, "`--%s` has more than %d numbers", option, MAX_WORDS);
+        out[(*n)++] = v;
+    }
+    return *n ? MU_OK : MU_FAIL(err, MU_EUSAGE, "`--%s` is empty", option);
+}
+
+// `softsync:2`: the number is for the protocol's first whole-number key.
+static const char *number_key(const mu_plugin *p) {
+    for (const mu_field *f = p->fields; f && f->key; f++)
+        if (f->type == MU_INT) return f->key;
+    return NULL;
+}
+
+static mu_status unknown_protocol(const char *word, const char *name, mu_err *err) {
+    char all[200] = "";
+    const char *near = mu_registry_nearest(&mu_protocols, name);
+    MU_FAIL(err, MU_EUSAGE, "`--protocols` has `%.60s`, which is no protocol", word);
+    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
+    for (size_t i = 0, n = 0; i < mu_protocols.n && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", mu_protocols.list[i]->name);
+    if (!near) mu_err_hint(err, "The protocols are %s.", all);
+    return MU_EUSAGE;
+}
+
+static mu_status read_protocol(mu_arena *arena, const char *word, protocol *out, mu_err *err) {
+    const char *colon = strchr(word, ':');
+    const char *name = colon ? mu_arena_strndup(arena, word, (size_t)(colon - word)) : word;
+    int64_t v;
+    if (!name) return MU_FAIL_NOMEM(err, "the protocols");
+    const mu_plugin *p = mu_registry_find(&mu_protocols, name);
+    if (!p || strlen(word) >= sizeof((mu_trial *)0)->protocol) return unknown_protocol(word, name, err);
+    *out = (protocol){.word = word, .yaml = name};
+    if (!colon) return MU_OK;
+    const char *key = number_key(p);
+    if (!key) return MU_FAIL(err, MU_EUSAGE, "protocol `%s` takes no number, found `%s`", name, word);
+    if (!mu_parse_int(colon + 1, &v)) {
+        MU_FAIL(err, MU_EUSAGE, "`%s` in `%s` is no whole number", colon + 1, word);
+        mu_err_hint(err, "Write `%s:2` for `%s: 2`.", name, key);
+        return MU_EUSAGE;
+    }
+    out->yaml = mu_arena_printf(arena, "{type: %s, %s: %" PRId64 "}", name, key, v);
+    return out->yaml ? MU_OK : MU_FAIL_NOMEM(err, "the protocols");
+}
+
+static mu_status read_protocols(mu_arena *arena, const char *list, grid *g, mu_err *err) {
+    const char *word;
+    while ((word = next_word(arena, &list))) {
+        bool known = false;
+        for (int i = 0; i < g->n_protocols; i++) known |= !strcmp(g->protocol[i].word, word);
+        if (known) continue;
+        if (g->n_protocols == MAX_WORDS)
+            return MU_FAIL(err, MU_EUSAGE, "`--protocols` has more than %d words", MAX_WORDS);
+        MU_TRY(read_protocol(arena, word, &g->protocol[g->n_protocols++], err));
+    }
+    return g->n_protocols ? MU_OK : MU_FAIL(err, MU_EUSAGE, "`--protocols` is empty");
+}
+
+static mu_status read_grid(mu_args *a, const struct tradeoff *o, grid *g, mu_err *err) {
+    MU_TRY(read_protocols(&a->arena, o->protocols ? o->protocols : "hardsync,softsync:1,async", g, err));
+    MU_TRY(read_numbers(&a->arena, "batches", o->batches ? o->batches : "4,16,64", MAX_MU, g->mu, &g->n_mu,
+                        err));
+    if (o->learners) {
+        MU_TRY(read_numbers(&a->arena, "learners", o->learners, MAX_LAMBDA, g->lambda, &g->n_lambda, err));
+    } else {
+        for (int64_t n = 1; n <= mu_cores_count() && n <= MAX_LAMBDA; n *= 2) g->lambda[g->n_lambda++] = n;
+    }
+    g->repeat = mu_args_given(a, "repeat") ? o->repeat : 1;
+    if (g->repeat < 1 || g->repeat > MAX_CELLS)
+        return MU_FAIL(err, MU_EUSAGE, "`--repeat` is %" PRId64 ", not 1 or more", g->repeat);
+    if ((int64_t)g->n_protocols * g->n_mu * g->n_lambda * g->repeat <= MAX_CELLS) return MU_OK;
+    return MU_FAIL(err, MU_EUSAGE, "more than %d trainings", MAX_CELLS);
+}
+
+// ---- the job ------------------------------------------------------------------------------------
+
+// Training alone is on the clock: tests come at the end, and nothing is saved on the way unless a rollback
+// may need it. Edits of the user come later and win.
+static mu_status make_edits(mu_args *a, const mu_job *job, grid *g, mu_err *err) {
+    bool rolls_back = job->train.nonfinite == MU_NONFINITE_ROLLBACK;
+    g->set = mu_arena_array(&a->arena, a->n_sets + 3, sizeof *g->set);
+    if (!g->set) return MU_FAIL_NOMEM(err, "the edits");
+    g->set[g->n_sets++] = "test.every=never";
+    g->set[g->n_sets++] = "log.tensorboard=false";
+    if (!rolls_back) g->set[g->n_sets++] = "checkpoint.every=never";
+    for (size_t i = 0; i < a->n_sets; i++) g->set[g->n_sets++] = a->set[i];
+    return MU_OK;
+}
+
+// What a job can be told about its cluster before training; problems are printed. The most learners: a
+// protocol that does not fit fewer fails there, and is a row of the table.
+static mu_status check_protocol(mu_args *a, const grid *g, const protocol *p, mu_err *err) {
+    int64_t most = 1, mu = g->mu[0];
+    for (int i = 0; i < g->n_lambda; i++) most = g->lambda[i] > most ? g->lambda[i] : most;
+    mu_args with = *a;
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_session_opts so = {.phases = MU_TRAIN, .check_only = true};
+    with.json = false;
+    with.set = mu_arena_array(&a->arena, a->n_sets + 3, sizeof *with.set);
+    const char *cluster[] = {mu_arena_printf(&a->arena, "cluster.protocol=%s", p->yaml),
+                             mu_arena_printf(&a->arena, "cluster.learners=%" PRId64, most),
+                             mu_arena_printf(&a->arena, "cluster.batch=%" PRId64, mu)};
+    if (!with.set || !cluster[0] || !cluster[1] || !cluster[2]) return MU_FAIL_NOMEM(err, "the edits");
+    if (a->n_sets) memcpy(with.set, a->set, a->n_sets * sizeof *a->set);
+    memcpy(with.set + a->n_sets, cluster, sizeof cluster);
+    with.n_sets = a->n_sets + MU_COUNT(cluster);
+    mu_status st = mu_cli_open(&with, a->word[0], &so, &job, &s, err);
+    mu_cli_close(job, s, err);
+    return st;
+}
+
+// Opens the folder for this job: a table of another job is not mixed with this one's.
+static mu_status own_folder(const mu_job *job, grid *g, bool again, bool *same, mu_err *err) {
+    char *text = NULL, *old = NULL, path[MU_FS_PATH];
+    size_t size = 0, old_size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return MU_FAIL_NOMEM(err, "the resolved job");
+    mu_status st = mu_job_write(job, f, err);
+    if (fclose(f) && st == MU_OK) st = MU_FAIL_NOMEM(err, "the resolved job");
+    if (st == MU_OK) st = mu_fs_mkdirs(g->out, err);
+    if (st == MU_OK) st = mu_fs_join(path, g->out, "job.yaml", err);
+    if (st == MU_OK) {
+        mu_status read = mu_fs_read(path, 16 << 20, &old, &old_size, NULL);
+        *same = read == MU_ENOTFOUND || (read == MU_OK && old_size == size && !memcmp(old, text, size));
+        if (*same || again) {
+            st = mu_fs_replace(g->out, "job.yaml", text, size, err);
+        } else {
+            st =
+                MU_FAIL(err, MU_EUSAGE, "`%s` is about another job, or the same with other settings", g->out);
+            mu_err_hint(err, "Give another --out, or --again to begin anew.");
+        }
+    }
+    free(text);
+    mu_free(old);
+    return st;
+}
+
+// Names, seed, edits, folder: all that is taken from the job itself.
+static mu_status read_job(mu_args *a, const struct tradeoff *o, grid *g, bool *same, mu_err *err) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_session_opts so = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .check_only = true};
+    mu_status st = mu_cli_open(a, a->word[0], &so, &job, &s, err);
+    if (st == MU_OK) {
+        g->seed = mu_args_given(a, "seed") ? o->seed : job->seed;
+        snprintf(g->name, sizeof g->name, "%s", job->name);
+        for (char *c = g->name; *c; c++)
+            if (*c == '/') *c = '-';
+        if (o->out) snprintf(g->out, sizeof g->out, "%s", o->out);
+        else snprintf(g->out, sizeof g->out, "tradeoff-%s", g->name);
+        if (!s->test.net && !s->validation.net)
+            mu_warn("the job has no test data: times are measured, errors are not");
+        st = make_edits(a, job, g, err);
+    }
+    for (int i = 0; st == MU_OK && i < g->n_protocols; i++) st = check_protocol(a, g, &g->protocol[i], err);
+    if (st == MU_OK) st = own_folder(job, g, o->again, same, err);
+    mu_cli_close(job, s, err);
+    return st;
+}
+
+// ---- the table for people -----------------------------------------------------------------------
+
+static void print_head(FILE *f) {
+    fprintf(f, "%-12s %6s %6s %9s %5s %9s %10s %7s %8s %9s %8s  %s\n", "protocol", "mu", "lambda",
+            "mu*lambda", "seed", "time s", "samples/s", "error", "loss", "staleness", "overlap", "status");
+}
+
+static void print_number(FILE *f, int width, const char *fmt, double v) {
+    char text[32] = "-";
+    if (isfinite(v)) snprintf(text, sizeof text, fmt, v);
+    fprintf(f, " %*s", width, text);
+}
+
+static void print_row(FILE *f, const mu_trial *t) {
+    fprintf(f, "%-12s %6" PRId64 " %6" PRId64 " %9" PRId64 " %5" PRId64, t->protocol, t->mu, t->lambda,
+            t->mu * t->lambda, t->seed);
+    print_number(f, 9, "%.2f", t->wall_s);
+    print_number(f, 10, "%.0f", t->samples_per_s);
+    print_number(f, 7, "%.4f", t->test_error);
+    print_number(f, 8, "%.4f", t->test_loss);
+    print_number(f, 9, "%.2f", t->staleness_mean);
+    print_number(f, 8, "%.3f", t->overlap);
+    fprintf(f, "  %s\n", t->status);
+    fflush(f);
+}
+
+static json_t *row_json(const mu_trial *t) {
+    json_t *o = json_pack("{s:s s:I s:I s:I s:s}", "protocol", t->protocol, "mu", (json_int_t)t->mu, "lambda",
+                          (json_int_t)t->lambda, "seed", (json_int_t)t->seed, "status", t->status);
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"epochs", t->epochs},
+        {"wall_s", t->wall_s},
+        {"samples_per_s", t->samples_per_s},
+        {"test_error", t->test_error},
+        {"test_loss", t->test_loss},
+        {"staleness_mean", t->staleness_mean},
+        {"staleness_max", t->staleness_max},
+        {"overlap", t->overlap},
+    };
+    for (size_t i = 0; i < MU_COUNT(numbers); i++)
+        json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
+    return o;
+}
+
+static void print_json(const grid *g, const tally *n, const mu_trials *table) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < table->n; i++) json_array_append_new(rows, row_json(&table->v[i]));
+    json_t *o =
+        json_pack("{s:s s:I s:I s:I s:b}", "out", g->out, "cells", (json_int_t)n->cells, "trained",
+                  (json_int_t)n->trained, "failed", (json_int_t)n->failed, "complete", n->done == n->cells);
+    json_object_set_new(o, "rows", rows);
+    mu_cli_print_json(o);
+}
+
+// ---- the work -----------------------------------------------------------------------------------
+
+static void say_begin(const grid *g, const tally *n, const mu_trial *t, bool live) {
+    if (live)
+        fprintf(stderr, "%s: training %" PRId64 " of %" PRId64 ": %s, mu %" PRId64 ", lambda %" PRId64 " ...",
+                g->name, n->done + 1, n->cells, t->protocol, t->mu, t->lambda);
+}
+
+static mu_status train_cell(const mu_args *a, const struct tradeoff *o, const grid *g, const protocol *p,
+                            tally *n, mu_trial *row, mu_trials *table, mu_err *err) {
+    char leaf[128], folder[MU_FS_PATH];
+    snprintf(leaf, sizeof leaf, "runs/%s-mu%" PRId64 "-lambda%" PRId64 "-seed%" PRId64, p->word, row->mu,
+             row->lambda, row->seed);
+    for (char *c = leaf; *c; c++)
+        if (*c == ':') *c = '-';
+    MU_TRY(mu_fs_join(folder, g->out, leaf, err));
+    mu_trial_opts to = {.job = a->word[0],
+                        .protocol = p->yaml,
+                        .out = folder,
+                        .set = g->set,
+                        .n_sets = g->n_sets,
+                        .limit_s = o->limit > 0 ? o->limit : default_limit_s,
+                        .keep = o->keep};
+    bool live = !a->quiet && mu_term_live(stderr);
+    say_begin(g, n, row, live);
+    mu_status st = mu_trial_run(&to, row, err);
+    if (live) fputs("\r\033[K", stderr);
+    if (st != MU_OK) return st;
+    n->trained++;
+    MU_TRY(mu_trials_put(table, row, err));
+    return mu_trials_save(table, g->out, err);
+}
+
+static mu_status train_all(const mu_args *a, const struct tradeoff *o, const grid *g, mu_trials *table,
+                           tally *n, mu_err *err) {
+    FILE *f = a->json ? stderr : stdout;
+    bool show = !a->json || !a->quiet;
+    int64_t per_seed = (int64_t)g->n_protocols * g->n_mu * g->n_lambda;
+    n->cells = per_seed * g->repeat;
+    if (show) print_head(f);
+    for (int64_t i = 0; i < n->cells; i++, n->done++) { // a whole table with the first seed, then the next
+        int64_t k = i % per_seed;
+        const protocol *p = &g->protocol[k / (g->n_mu * g->n_lambda)];
+        mu_trial row = mu_trial_make(p->word, g->mu[k / g->n_lambda % g->n_mu], g->lambda[k % g->n_lambda],
+                                     g->seed + i / per_seed);
+        const mu_trial *old = mu_trials_find(table, &row);
+        if (old && mu_trial_settled(old) && !o->again) row = *old;
+        else MU_TRY(train_cell(a, o, g, p, n, &row, table, err));
+        n->failed += !mu_trial_ok(&row);
+        if (show) print_row(f, &row);
+    }
+    return MU_OK;
+}
+
+static mu_status draw(const grid *g, const mu_trials *table, mu_err *err) {
+    mu_text svg = {0};
+    mu_status st = mu_trials_chart(table, g->name, &svg, err);
+    if (st == MU_OK) st = mu_fs_replace(g->out, "tradeoff.svg", svg.s, svg.n, err);
+    mu_text_fini(&svg);
+    return st;
+}
+
+// What was measured is drawn also when the work was broken off.
+static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table, const tally *n, mu_status st,
+                        mu_err *err) {
+    bool stopped = st == MU_EINTERRUPTED || st == MU_ETERMINATED;
+    if (st != MU_OK && !stopped) return st;
+    mu_err own = {0};
+    mu_status drawn = draw(g, table, &own);
+    if (a->json) print_json(g, n, table);
+    mu_info("%s/tradeoff.csv and .svg: %" PRId64 " of %" PRId64 " cells, %" PRId64 " trained now, %" PRId64
+            " without a result",
+            g->out, n->done, n->cells, n->trained, n->failed);
+    if (stopped) {
+        mu_info("stopped; the same command goes on");
+        err->msg[0] = '\0'; // asked for, so not an error
+        return st;
+    }
+    if (drawn != MU_OK) *err = own;
+    if (drawn == MU_OK && n->failed == n->cells)
+        return MU_FAIL(err, MU_EBACKEND,
+                       "no training of %" PRId64 " ended well; the reasons are in the table", n->cells);
+    return drawn;
+}
+
+// Two at once would time each other and lose each other's rows. The lock goes with the process.
+static mu_status lock_folder(const grid *g, int *fd, mu_err *err) {
+    char path[MU_FS_PATH];
+    MU_TRY(mu_fs_join(path, g->out, "lock", err));
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0) return MU_OK;
+    return MU_FAIL(err, MU_EUSAGE, "cannot lock `%s`: %s", path,
+                   errno == EWOULDBLOCK ? "another `muster tradeoff` works there" : strerror(errno));
+}
+
+static mu_status work(const mu_args *a, const struct tradeoff *o, const grid *g, bool same, mu_err *err) {
+    mu_trials table = {0};
+    tally n = {0};
+    int lock = -1;
+    mu_status st = lock_folder(g, &lock, err);
+    if (st == MU_OK && same) st = mu_trials_load(&table, g->out, err);
+    if (st == MU_ENOTFOUND) {
+        mu_err_clear(err);
+        st = MU_OK;
+    }
+    if (st == MU_OK) {
+        st = train_all(a, o, g, &table, &n, err);
+        st = finish(a, g, &table, &n, st, err);
+    }
+    if (lock >= 0) close(lock);
+    mu_trials_fini(&table);
+    return st;
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    const struct tradeoff *o = values;
+    grid *g = mu_arena_alloc(&a->arena, sizeof *g);
+    bool same = true;
+    if (!g) return MU_FAIL_NOMEM(err, "the grid");
+    mu_json_init();
+    MU_TRY(read_grid(a, o, g, err));
+    MU_TRY(mu_stop_install(err));
+    MU_TRY(read_job(a, o, g, &same, err));
+    return work(a, o, g, same, err);
+}
+
+const mu_verb_class mu_verb_tradeoff = {
+    .name = "tradeoff",
+    .help = "train protocol x mu x lambda; table and chart of error against time",
+    .state_size = sizeof(struct tradeoff),
+    .usage = "JOB [options]",
+    .example = "muster tradeoff lenet.yaml --epochs 2\n"
+               "muster tradeoff lenet.yaml --protocols hardsync,softsync:1,async \\\n"
+               "    --batches 4,16,64 --learners 1,2,4,8 --repeat 3",
+    .about =
+        "Each cell is a fresh training in a process of its own, tested once at its end: mu samples per "
+        "gradient, lambda learners. Rates follow mu and lambda as `muster train` does it.\n\n"
+        "The table tradeoff.csv grows with every training, and tradeoff.svg is drawn at the end. Ctrl-C "
+        "keeps "
+        "what was measured. The same command goes on where it stopped: cells of the table are not trained "
+        "again, except those that failed. Other words extend the table.",
+    .args = {.options = options,
+             .common = MU_COMMON_SET | MU_COMMON_JSON,
+             .min_words = 1,
+             .max_words = 1,
+             .words_are = "a job file"},
+    .run = run,
+};

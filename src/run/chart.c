@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// chart.c - see chart.h.
+//
+// Everything is first placed in pixels: an axis maps values, boxes of marks and labels already drawn are
+// remembered, and a label takes the candidate place around its mark that overlaps them least.
+#include "run/chart.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    WIDTH = 860,
+    HEIGHT = 540,
+    LEAST = 200,
+    LEFT = 76,
+    RIGHT = 24,
+    TOP = 64,
+    BOTTOM = 60,
+    LEGEND = 160, // width of its column
+    FONT = 12,
+    SMALL = 10,
+    MARK = 5, // half the size of a mark
+    ROW = 20, // of the legend
+};
+static const double em = 0.58; // mean width of a letter, by its size
+
+// Okabe and Ito's colours, without the yellow that white paper swallows.
+static const char *const colour[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                     "#000000", "#e69f00", "#56b4e9"};
+enum { SHAPES = 6 }; // prime to the colours: 42 looks
+
+typedef struct axis {
+    bool log;
+    double lo, hi;
+    double from, to;
+} axis; // values, pixels
+typedef struct box {
+    double x, y, w, h;
+} box;
+typedef struct plot {
+    const mu_chart *c;
+    mu_text *out;
+    axis x, y;
+    double width, height;
+    box *taken; // marks and labels
+    size_t n_taken;
+} plot;
+
+// ---- text ---------------------------------------------------------------------------------------
+
+// Bytes of the UTF-8 letter at s, 0 if there is none.
+static size_t letter(const char *s) {
+    for (size_t n = 1; n <= 4; n++) {
+        if (mu_json_utf8_valid(s, n)) return n;
+        if (!s[n]) break;
+    }
+    return 0;
+}
+
+static void put(mu_text *t, const char *s) { mu_text_put(t, s, strlen(s)); }
+
+static void put_escaped(mu_text *t, const char *s) {
+    while (*s) {
+        size_t n = letter(s);
+        if (!n || ((unsigned char)*s < 0x20 && *s != '\t' && *s != '\n')) put(t, "\xef\xbf\xbd"), n = 1;
+        else if (*s == '&') put(t, "&amp;");
+        else if (*s == '<') put(t, "&lt;");
+        else if (*s == '>') put(t, "&gt;");
+        else if (*s == '"') put(t, "&quot;");
+        else mu_text_put(t, s, n);
+        s += n;
+    }
+}
+
+static void put_text(mu_text *t, double x, double y, int size, const char *anchor, const char *more,
+                     const char *s) {
+    mu_text_printf(t, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\"%s>", x, y, size,
+                   anchor, more);
+    put_escaped(t, s);
+    put(t, "</text>\n");
+}
+
+// Not %g, which turns to powers of ten too early for people.
+static void format_tick(double v, char *out, size_t size) {
+    double a = fabs(v);
+    if (a > 0 && (a >= 1e7 || a < 1e-4)) snprintf(out, size, "%.3g", v);
+    else snprintf(out, size, "%.7g", v);
+}
+
+// ---- axes ---------------------------------------------------------------------------------------
+
+static double warp(bool log, double v) { return log ? log10(v) : v; }
+
+// Within 1e300 margins and steps stay finite.
+static bool drawable(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 1e-300); }
+
+static bool visible(const plot *p, const mu_chart_point *q) {
+    return drawable(&p->x, q->x) && drawable(&p->y, q->y);
+}
+
+static double at(const axis *a, double v) {
+    double lo = warp(a->log, a->lo), hi = warp(a->log, a->hi);
+    return a->from + (warp(a->log, v) - lo) / (hi - lo) * (a->to - a->from);
+}
+
+// The axes see only points that both can draw.
+static void find_range(plot *p) {
+    axis *axes[2] = {&p->x, &p->y};
+    for (int k = 0; k < 2; k++) {
+        axis *a = axes[k];
+        double lo = INFINITY, hi = -INFINITY;
+        for (size_t i = 0; i < p->c->n; i++)
+            for (size_t j = 0; j < p->c->series[i].n; j++) {
+                const mu_chart_point *q = &p->c->series[i].point[j];
+                if (!visible(p, q)) continue;
+                lo = fmin(lo, warp(a->log, k ? q->y : q->x));
+                hi = fmax(hi, warp(a->log, k ? q->y : q->x));
+            }
+        if (lo > hi) lo = 0, hi = 1;
+        double margin = hi - lo > 1e-9 * fmax(fabs(lo), fabs(hi)) ? 0.06 * (hi - lo)
+                        : a->log                                  ? 0.15
+                                                                  : 0.1 * fabs(hi);
+        if (margin <= 0) margin = 0.5;
+        bool from_zero = !a->log && lo >= 0 && lo - margin < 0;
+        lo = from_zero ? 0 : lo - margin;
+        hi += margin;
+        a->lo = a->log ? pow(10, lo) : lo;
+        a->hi = a->log ? pow(10, hi) : hi;
+    }
+}
+
+static int linear_ticks(double lo, double hi, int wanted, double *out) {
+    double raw = (hi - lo) / wanted, unit = pow(10, floor(log10(raw))), r = raw / unit;
+    double step = unit * (r < 1.5 ? 1 : r < 3.5 ? 2 : r < 7.5 ? 5 : 10);
+    int n = 0;
+    for (int tries = 0; n < 2 && tries < 8; tries++, step /= 2) { // a coarse step may fit only once
+        n = 0;
+        double first = ceil(lo / step - 1e-9);
+        for (; n < MU_CHART_TICKS && (first + n) * step <= hi + 1e-9 * step; n++) out[n] = (first + n) * step;
+    }
+    return n;
+}
+
+// Decades, every second or third of them where they are many; with 2 and 5 between where they are few.
+static int log_ticks(double lo, double hi, int wanted, double *out) {
+    static const double parts[] = {1, 2, 5};
+    int from = (int)floor(log10(lo)), to = (int)ceil(log10(hi)), n = 0;
+    double decades = log10(hi / lo);
+    int every = decades > wanted ? (int)ceil(decades / wanted) : 1,
+        n_parts = 3 * decades <= wanted + 3 ? 3 : 1;
+    for (int e = from; e <= to; e += every)
+        for (int k = 0; k < n_parts && n < MU_CHART_TICKS; k++) {
+            double v = parts[k] * pow(10, e);
+            if (v >= lo * (1 - 1e-9) && v <= hi * (1 + 1e-9)) out[n++] = v;
+        }
+    return n;
+}
+
+int mu_chart_ticks(double lo, double hi, bool log, int wanted, double out[MU_CHART_TICKS]) {
+    if (wanted < 2) wanted = 2;
+    if (wanted > MU_CHART_TICKS / 2) wanted = MU_CHART_TICKS / 2;
+    int n = log ? log_ticks(lo, hi, wanted, out) : 0;
+    return n >= 2
+               ? n
+               : linear_ticks(lo, hi, wanted, out); // a short stretch of a logarithmic axis is nearly linear
+}
+
+static void draw_grid_line(plot *p, double x1, double y1, double x2, double y2) {
+    mu_text_printf(p->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"#ddd\"/>\n", x1, y1, x2, y2);
+}
+
+static void draw_axes(plot *p) {
+    double tick[MU_CHART_TICKS];
+    char text[32];
+    int n = mu_chart_ticks(p->x.lo, p->x.hi, p->x.log, 7, tick);
+    for (int i = 0; i < n; i++) {
+        double x = at(&p->x, tick[i]);
+        draw_grid_line(p, x, p->y.from, x, p->y.to);
+        format_tick(tick[i], text, sizeof text);
+        put_text(p->out, x, p->y.from + 18, FONT, "middle", "", text);
+    }
+    n = mu_chart_ticks(p->y.lo, p->y.hi, p->y.log, 6, tick);
+    for (int i = 0; i < n; i++) {
+        double y = at(&p->y, tick[i]);
+        draw_grid_line(p, p->x.from, y, p->x.to, y);
+        format_tick(tick[i], text, sizeof text);
+        put_text(p->out, p->x.from - 8, y + 4, FONT, "end", "", text);
+    }
+    mu_text_printf(p->out, "<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" stroke=\"#333\"/>\n", p->x.from,
+                   p->y.to, p->y.from, p->x.to);
+    double mid_y = (p->y.from + p->y.to) / 2;
+    put_text(p->out, (p->x.from + p->x.to) / 2, p->height - 16, FONT + 1, "middle", "", p->c->x_name);
+    snprintf(text, sizeof text, "rotate(-90 20 %.1f)", mid_y);
+    mu_text_printf(p->out, "<g transform=\"%s\">", text);
+    put_text(p->out, 20, mid_y, FONT + 1, "middle", "", p->c->y_name);
+    put(p->out, "</g>\n");
+}
+
+// ---- series -------------------------------------------------------------------------------------
+
+static const char *colour_of(int look) { return colour[(unsigned)look % MU_COUNT(colour)]; }
+
+static void draw_mark(mu_text *t, double x, double y, int look, const char *tip) {
+    const double r = MARK;
+    mu_text_printf(t, "<g fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.8\">", colour_of(look));
+    switch ((unsigned)look % SHAPES) {
+    case 0:
+        mu_text_printf(t, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", x, y, r);
+        break;
+    case 1:
+        mu_text_printf(t, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", x - r, y - r, 2 * r,
+                       2 * r);
+        break;
+    case 2:
+        mu_text_printf(t, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fz\"/>", x, y - r, r, 2 * r, -2 * r);
+        break;
+    case 3:
+        mu_text_printf(t, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\"/>", x, y - 1.3 * r, 1.3 * r,
+                       1.3 * r, -1.3 * r, 1.3 * r, -1.3 * r, -1.3 * r);
+        break;
+    case 4:
+        mu_text_printf(t, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fz\"/>", x, y + r, r, -2 * r, -2 * r);
+        break;
+    default: // a plus
+        mu_text_printf(t, "<path d=\"M%.1f %.1fh4v-4h4v4h4v4h-4v4h-4v-4h-4z\"/>", x - 6, y - 2);
+    }
+    if (tip) {
+        put(t, "<title>");
+        put_escaped(t, tip);
+        put(t, "</title>");
+    }
+    put(t, "</g>\n");
+}
+
+static void draw_line(plot *p, const mu_chart_series *s) {
+    bool on = false, dashed = s->line == MU_LINE_DASHED;
+    mu_text_printf(p->out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s d=\"", colour_of(s->look),
+                   dashed ? "1" : "1.8", dashed ? " stroke-dasharray=\"4 4\" opacity=\"0.6\"" : "");
+    for (size_t i = 0; i < s->n; i++) {
+        if (!visible(p, &s->point[i])) {
+            on = false;
+            continue;
+        }
+        mu_text_printf(p->out, "%c%.1f %.1f", on ? 'L' : 'M', at(&p->x, s->point[i].x),
+                       at(&p->y, s->point[i].y));
+        on = true;
+    }
+    put(p->out, "\"/>\n");
+}
+
+static void draw_marks(plot *p, const mu_chart_series *s) {
+    for (size_t i = 0; i < s->n; i++) {
+        const mu_chart_point *q = &s->point[i];
+        if (!visible(p, q)) continue;
+        double x = at(&p->x, q->x), y = at(&p->y, q->y);
+        draw_mark(p->out, x, y, s->look, q->tip);
+        p->taken[p->n_taken++] = (box){x - MARK - 1, y - MARK - 1, 2 * MARK + 2, 2 * MARK + 2};
+    }
+}
+
+// ---- labels -------------------------------------------------------------------------------------
+
+static double overlap(double a, double a_size, double b, double b_size) {
+    return fmax(0, fmin(a + a_size, b + b_size) - fmax(a, b));
+}
+
+// What a label at `b` would hide, in square pixels; outside of the plot counts whole.
+static double hidden(const plot *p, const box *b) {
+    double area = b->w * b->h - overlap(b->x, b->w, p->x.from, p->x.to - p->x.from) *
+                                    overlap(b->y, b->h, p->y.to, p->y.from - p->y.to);
+    for (size_t i = 0; i < p->n_taken; i++)
+        area += overlap(b->x, b->w, p->taken[i].x, p->taken[i].w) *
+                overlap(b->y, b->h, p->taken[i].y, p->taken[i].h);
+    return area;
+}
+
+static void draw_label(plot *p, double x, double y, int look, const char *text) {
+    static const struct {
+        double x, y;
+    } places[] = {// of the label's middle, in its half sizes and gaps
+                  {1, -1}, {1, 1}, {-1, -1}, {-1, 1}, {1, 0}, {-1, 0}, {0, -1}, {0, 1}};
+    size_t letters = 0;
+    for (const char *s = text; *s; s++) letters += ((unsigned char)*s & 0xc0) != 0x80;
+    box best = {0}, b = {.w = em * SMALL * (double)letters, .h = SMALL};
+    double least = INFINITY;
+    for (int ring = 1; ring <= 3 && least > 0; ring++)
+        for (size_t i = 0; i < MU_COUNT(places) && least > 0; i++) {
+            double gap = MARK + 1 + 9.0 * (ring - 1);
+            b.x = x + places[i].x * (b.w / 2 + (places[i].y != 0 ? gap / 2 : gap)) - b.w / 2;
+            b.y = y + places[i].y * (b.h / 2 + (places[i].x != 0 ? gap / 2 : gap)) - b.h / 2;
+            double h = hidden(p, &b);
+            if (h < least) least = h, best = b;
+        }
+    p->taken[p->n_taken++] = best;
+    char fill[32];
+    snprintf(fill, sizeof fill, " fill=\"%s\"", colour_of(look));
+    put_text(p->out, best.x, best.y + SMALL - 1.5, SMALL, "start", fill, text);
+}
+
+static void draw_labels(plot *p, const mu_chart_series *s) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->point[i].label && visible(p, &s->point[i]))
+            draw_label(p, at(&p->x, s->point[i].x), at(&p->y, s->point[i].y), s->look, s->point[i].label);
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+static size_t legend_rows(const mu_chart *c) {
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++) n += c->series[i].name != NULL;
+    return n;
+}
+
+static void draw_legend(plot *p) {
+    double x = p->x.to + 24, y = TOP + 6;
+    for (size_t i = 0; i < p->c->n; i++) {
+        const mu_chart_series *s = &p->c->series[i];
+        if (!s->name) continue;
+        if (s->line != MU_LINE_NONE)
+            mu_text_printf(p->out, "<path d=\"M%.1f %.1fh24\" stroke=\"%s\"%s/>\n", x - 12, y,
+                           colour_of(s->look), s->line == MU_LINE_DASHED ? " stroke-dasharray=\"4 4\"" : "");
+        if (s->marks) draw_mark(p->out, x, y, s->look, NULL);
+        put_text(p->out, x + 18, y + 4, FONT, "start", "", s->name);
+        y += ROW;
+    }
+}
+
+static bool is_empty(const plot *p) {
+    for (size_t i = 0; i < p->c->n; i++)
+        for (size_t j = 0; j < p->c->series[i].n; j++)
+            if (visible(p, &p->c->series[i].point[j])) return false;
+    return true;
+}
+
+static void draw(plot *p) {
+    const mu_chart *c = p->c;
+    mu_text_printf(
+        p->out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\""
+        " font-family=\"sans-serif\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
+        "fill=\"#fff\"/>\n",
+        p->width, p->height, p->width, p->height);
+    put_text(p->out, LEFT, 26, FONT + 4, "start", " font-weight=\"bold\"", c->title);
+    if (c->note) put_text(p->out, LEFT, 46, FONT, "start", " fill=\"#555\"", c->note);
+    draw_axes(p);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->series[i].line != MU_LINE_NONE) draw_line(p, &c->series[i]);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->series[i].marks) draw_marks(p, &c->series[i]);
+    for (size_t i = 0; i < c->n; i++) draw_labels(p, &c->series[i]);
+    if (is_empty(p))
+        put_text(p->out, (p->x.from + p->x.to) / 2, (p->y.from + p->y.to) / 2, FONT + 2, "middle", "",
+                 "no data");
+    draw_legend(p);
+    put(p->out, "</svg>\n");
+}
+
+mu_status mu_chart_write(const mu_chart *c, mu_text *out, mu_err *err) {
+    plot p = {.c = c, .out = out, .x.log = c->x_log, .y.log = c->y_log};
+    size_t n_points = 0;
+    p.width = c->width ? c->width : WIDTH;
+    p.height = c->height ? c->height : HEIGHT;
+    p.x.from = LEFT, p.x.to = p.width - RIGHT - (legend_rows(c) ? LEGEND : 0);
+    p.y.from = p.height - BOTTOM, p.y.to = TOP;
+    if (p.x.to - p.x.from < LEAST || p.y.from - p.y.to < LEAST)
+        return MU_FAIL(err, MU_EUSAGE, "a chart of %.0f x %.0f leaves no room for its plot", p.width,
+                       p.height);
+    for (size_t i = 0; i < c->n; i++) n_points += c->series[i].n;
+    p.taken = mu_alloc_array(2 * n_points + 1, sizeof *p.taken, "chart");
+    if (!p.taken) return MU_FAIL_NOMEM(err, "the chart");
+    find_range(&p);
+    draw(&p);
+    mu_free(p.taken);
+    return out->failed ? MU_FAIL_NOMEM(err, "the chart") : MU_OK;
+}
