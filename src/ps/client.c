@@ -3,6 +3,7 @@
 #include "ps/client.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "comm/cores.h"
 
 #include <string.h>
@@ -99,6 +100,7 @@ static mu_answer ask(mu_client *c) {
     c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % MU_CORE_SLOTS);
     c->weight = mu_core_weight(core, 1, 1);
     mu_group_commit(g);
+    mu_failpoint("client/granted");
     return a;
 }
 
@@ -153,6 +155,7 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     if (!core) return MU_UNEXPECTED;
     mu_verdict v = mu_core_push(core, &id);
     mu_group_commit(g);
+    mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
     if (g->plan->protocol->applies_itself) {
         int64_t sigma = atomic_load(&g->head->version) - 1 - id.version;

@@ -23,6 +23,8 @@
 // walks through the same pieces and leaves the finished ones out.
 #include "ps/slices.h"
 
+#include "base/failpoint.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -129,6 +131,7 @@ static bool before_piece(void *ctx, size_t offset, size_t n) {
         for (size_t i = 0; i < n; i++) to[i] = from[i];
     }
     set_valid(u, 1);
+    mu_failpoint("server/piece-saved");
     return true;
 }
 
@@ -136,6 +139,7 @@ static void after_piece(void *ctx, size_t offset, size_t n) {
     progress *g = ctx;
     (void)offset;
     g->at += n;
+    mu_failpoint("server/piece-written");
     atomic_store_explicit(g->done, g->at, memory_order_release);
     if (g->undo) set_valid(g->undo, 0);
 }

@@ -2,6 +2,8 @@
 // judge.c - see judge.h.
 #include "run/judge.h"
 
+#include "base/failpoint.h"
+
 #include <string.h>
 
 static mu_status evaluate(mu_judge_role *r, mu_judge_box *box, mu_err *err) {
@@ -9,7 +11,10 @@ static mu_status evaluate(mu_judge_role *r, mu_judge_box *box, mu_err *err) {
     mu_session_phase *p = mu_session_judge(r->session, &phase);
     if (!p) return MU_FAIL(err, MU_EDATA, "there is no data to evaluate on");
     box->phase = (int32_t)phase;
-    return mu_evaluate(p, phase, NULL, NULL, &box->scores, err);
+    mu_failpoint("judge/evaluate");
+    MU_TRY(mu_evaluate(p, phase, NULL, NULL, &box->scores, err));
+    mu_failpoint("judge/evaluated");
+    return MU_OK;
 }
 
 static mu_status save(mu_judge_role *r, mu_judge_box *box, mu_err *err) {
@@ -20,13 +25,17 @@ static mu_status save(mu_judge_role *r, mu_judge_box *box, mu_err *err) {
     w.samples = box->samples;
     w.extra_updates = box->extra_updates;
     w.rate_scale = box->rate_scale;
-    return mu_state_save(r->ckpt_dir, &w, &box->progress, &o, box->saved, err);
+    mu_failpoint("judge/save");
+    MU_TRY(mu_state_save(r->ckpt_dir, &w, &box->progress, &o, box->saved, err));
+    mu_failpoint("judge/saved");
+    return MU_OK;
 }
 
 int mu_judge_main(void *ctx) {
     mu_judge_role *r = ctx;
     mu_group *g = r->group;
     mu_judge_box *box = g->extra;
+    mu_failpoints_arm("statistics process");
     mu_params_rebase(r->session->params, g->snapshot, g->snapshot_history);
     while (atomic_load(&g->head->state) != MU_RUN_ENDED) {
         uint32_t seen = mu_bell_read(&box->bell);

@@ -7,6 +7,7 @@
 #include "run/learner.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "comm/cores.h"
 
@@ -67,6 +68,7 @@ static int index_of(const mu_params *ps, const mu_param *p) {
 static void before_forward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     mu_client_pulse(&l->client);
+    mu_failpoint("learner/forward");
     for (int i = 0; i < layer->n_param; i++)
         mu_client_collect(&l->client, index_of(l->w.params, layer->param[i]));
 }
@@ -74,9 +76,16 @@ static void before_forward(void *ctx, mu_layer *layer) {
 // Shared parameters and statistics are complete only when all of backward is.
 static bool goes_early(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
 
+static void pulse_after_backward(void *ctx, mu_layer *layer) {
+    learner *l = ctx;
+    (void)layer;
+    mu_client_pulse(&l->client);
+    mu_failpoint("learner/backward");
+}
+
 static void after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
-    mu_client_pulse(&l->client);
+    pulse_after_backward(ctx, layer);
     for (int i = 0; i < layer->n_param; i++)
         if (goes_early(layer->param[i]))
             mu_client_push(&l->client, index_of(l->w.params, layer->param[i]), layer->param[i]);
@@ -133,7 +142,8 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
     const mu_grant *g = &l->client.grant;
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward, .after_backward = after_backward};
-    const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward};
+    const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward,
+                                      .after_backward = pulse_after_backward};
     bool itself = l->group->plan->protocol->applies_itself;
     w->step = itself ? g->version : g->step; // the rule's counter where it applies itself; else for messages
     mu_step s = {.phase = MU_TRAIN,
@@ -227,6 +237,7 @@ int mu_learner_main(void *ctx) {
     mu_group g = *role->group; // with a sign of life of its own
     learner l = {.role = role, .group = &g, .row = &g.learner[role->index]};
     g.pulse = &l.row->pulse;
+    mu_failpoints_arm("learner");
     if (g.plan->pin) (void)mu_cores_pin(role->index);
     mu_err err;
     mu_err_clear(&err);
@@ -261,6 +272,7 @@ int mu_server_main(void *ctx) {
     mu_err err;
     mu_err_clear(&err);
     if (!t) return 1;
+    mu_failpoints_arm("server");
     for (int i = 0; i < n; i++) {
         if (mu_server_init(&t[i].server, g, i, mu_role_rate, role, &err) != MU_OK) return 1;
         t[i].server.spin_ns = mu_cores_count() > g->plan->learners ? 100000 : 0;

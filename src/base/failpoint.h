@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// failpoint.h - places where a process of a group can be made to die, hang or stop, for tests.
+//
+// Always compiled in: what is shipped is what was tested. Until a child of a group arms them a point is one
+// predictable branch. MUSTER_FAILPOINTS chooses, e.g.
+//     server/piece-written=kill@40;group/inside-lock=hang@0.001*3;seed=7
+//
+//     NAME=ACTION[@WHEN][*TIMES]     entries are separated by `;`
+//     ACTION   kill (SIGKILL), abort, exit, stop (SIGSTOP), hang (an endless loop)
+//     WHEN     5 = at every fifth pass, 0.01 = at each pass with this probability; without: at the first pass
+//     TIMES    so often at most; without: once, or as often as it happens where WHEN is a probability
+//     seed=N   of the probabilities; without: by the clock. It is logged.
+//
+// Passes are counted over all processes and incarnations, in a shared page, so `kill@5` kills one process,
+// not every replacement at its fifth pass.
+#ifndef MU_BASE_FAILPOINT_H
+#define MU_BASE_FAILPOINT_H
+
+#include "base/err.h"
+
+//        name                      where
+#define MU_FAILPOINT_MAP(X)                                                                     \
+    X("group/inside-lock",          "the lock is held, the spare core is a copy")               \
+    X("group/switched",             "the lock is held, the cores are switched, not published")  \
+    X("server/formed",              "the record is filled, the core not committed")             \
+    X("server/not-opened",          "the update is formed and committed, not yet opened")       \
+    X("server/opened",              "slices may be claimed")                                    \
+    X("server/claimed",             "a slice is claimed, nothing of it written")                \
+    X("server/piece-saved",         "the old values of a piece are kept")                       \
+    X("server/piece-written",       "a piece has its new values, but does not count as done")   \
+    X("server/slice-done",          "a slice is complete, its version still the old one")       \
+    X("server/all-done",            "the last slice is complete, the update not committed")     \
+    X("server/closed",              "the record is closed, the core not committed")             \
+    X("server/committed",           "the update is committed, nobody was told")                 \
+    X("client/granted",             "a learner may begin")                                      \
+    X("client/pushed",              "a gradient is in its queue, nobody was told")              \
+    X("learner/forward",            "before a layer's forward")                                 \
+    X("learner/backward",           "after a layer's backward")                                 \
+    X("judge/evaluate",             "before an evaluation")                                     \
+    X("judge/evaluated",            "after it, the answer not given")                           \
+    X("judge/save",                 "before a checkpoint is saved")                             \
+    X("judge/saved",                "after it, the answer not given")
+
+// Reads MUSTER_FAILPOINTS; in the parent, before its children. Nothing set: nothing happens. Called again it
+// keeps the counters. MU_EUSAGE names what is wrong: a point that does not exist would test nothing.
+MU_MUST_CHECK mu_status mu_failpoints_open(mu_err *err);
+void mu_failpoints_close(void);
+// In a child: its passes count from now on. role is for the log and is kept by address.
+void mu_failpoints_arm(const char *role);
+
+extern bool mu_failpoints_armed;        // of this process
+void mu_failpoint_pass(const char *name);
+
+static inline void mu_failpoint(const char *name) {
+    if (MU_UNLIKELY(mu_failpoints_armed)) mu_failpoint_pass(name);
+}
+
+#endif

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Death at every failpoint, by every protocol, with the server beside the learners and in a process of its own:
+# the run ends well, each loss has its line, the ledger balances, no process stays, and hardsync gives the bits
+# of an undisturbed run. With STORM_LONG=1 all of it; else hardsync at every point, and of the other protocols
+# every third point each, so that all points are passed by one of them.
+source "$(dirname "$0")/../storm/help.sh"
+small_job > "$dir/job.yaml"
+
+group="group/inside-lock group/switched client/granted client/pushed learner/forward learner/backward"
+server="server/formed server/not-opened server/opened server/claimed server/piece-saved server/piece-written
+        server/slice-done server/all-done server/closed server/committed"
+judge="judge/evaluate judge/evaluated judge/save judge/saved"
+actions=(kill abort exit)
+n=0 third=0
+
+loss_line() { # POINT SERVER: what the parent says about the dead
+    case $1,$2 in
+        judge/*) echo '^the statistics process' ;;
+        server/*,process) echo '^the server' ;;
+        group/*,process) echo '^the server\|^learner [0-2] (pid' ;;
+        *) echo '^learner [0-2] (pid' ;;
+    esac
+}
+
+death() { # PROTOCOL SERVER POINT PASS [SILENT]
+    local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1")
+    local name="$1, $2, $3=$action@$4"
+    [ "$1" = hogwild ] || set+=(--set "cluster.server=$2")
+    case $3 in judge/*) steps=300 ;; esac # long enough for an evaluation and a checkpoint under way
+    set+=(--set train.steps=$steps)
+    n=$((n + 1))
+    export MUSTER_FAILPOINTS="$3=$action@$4;seed=$n"
+    start "$dir/run" "$dir/job.yaml" "${set[@]}"
+    unset MUSTER_FAILPOINTS
+    finish 0 30 "$name"
+    balanced "$name"
+    says "failpoint $3, pass $4" "$name"
+    sed 's/^warn: //' "$dir/err" > "$dir/lines"
+    [ -n "${5:-}" ] || grep -q "$(loss_line "$3" "$2")" "$dir/lines" || fail "$name: the loss has no line"
+    [ "$1" = hogwild ] || [ "$(number applied)" = $((3 * steps)) ] ||
+        fail "$name: $(number applied) gradients applied, not $((3 * steps))"
+    [ "$1" != hardsync ] || same_model "$dir/calm$steps" "$dir/run" "$name"
+    rm -rf "$dir/run"
+}
+
+for steps in 40 300; do
+    start "$dir/calm$steps" "$dir/job.yaml" --set train.steps=$steps
+    finish 0 30 "without a fault"
+done
+for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild; do
+    for where in beside process; do
+        points="$group $judge"
+        [ "$protocol" = hogwild ] || points+=" $server"
+        [ "$protocol,$where" = hogwild,process ] && continue # there is no server
+        for p in $points; do
+            third=$(((third + 1) % 3))
+            [ -n "${STORM_LONG:-}" ] || [ "$protocol" = hardsync ] || [ $third = 0 ] || continue
+            case $p in
+                judge/*) pass=1 ;;
+                server/piece-*) pass=77 ;;
+                *) pass=$((7 + n % 5)) ;;
+            esac
+            death "$protocol" $where "$p" $pass
+        done
+    done
+done
+# The last update of all: nobody comes after it who would repair by the way. When all learners have ended, a
+# server's death is no loss any more and has no line.
+for p in server/not-opened server/piece-written server/closed server/committed; do
+    passes=40
+    [ $p = server/piece-written ] && passes=3100
+    for where in beside process; do death hardsync $where $p $passes silent; done
+done
+echo "$n deaths survived"

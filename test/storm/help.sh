@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# help.sh - what the tests of faults share: a job, a run in a session of its own, and what must be true after it.
+#
+# Sourced. Sets dir (removed at the end) and MUSTER. Every run has its own session, so that whatever it leaves
+# behind is found, and nobody else's processes are touched.
+set -uo pipefail
+: "${MUSTER:=build/muster}"
+dir=$(mktemp -d)
+session=
+trap 'stop_session; rm -rf "$dir"' EXIT
+ulimit -c 0
+unset MUSTER_FAILPOINTS
+
+fail() {
+    echo "FAILED: $*" >&2
+    for f in "$dir/err" "$dir/out.json"; do [ -s "$f" ] && tail -n 25 "$f" >&2; done
+    exit 1
+}
+
+stop_session() { # what a failed test leaves
+    [ -n "$session" ] && pkill -KILL -s "$session"
+    session=
+}
+
+# A job of 40 steps that takes a fifth of a second: three slices of several pieces, evaluations and
+# checkpoints under way.
+small_job() {
+    cat <<'JOB'
+name: storm
+seed: 5
+data:
+  train: {reader: synthetic, shape: [200], classes: 10, records: 600, scale: 0.0078125}
+  test: {reader: synthetic, shape: [200], classes: 10, records: 60, scale: 0.0078125}
+net:
+  - {name: fc1, type: inner_product, src: data.features, outputs: 300, init: msra}
+  - {name: relu1, type: relu}
+  - {name: drop1, type: dropout, ratio: 0.2}
+  - {name: fc2, type: inner_product, outputs: 50, init: msra}
+  - {name: fc3, type: inner_product, outputs: 10}
+  - {name: loss, type: softmax_loss, src: [fc3, data.label]}
+train: {batch: 48, steps: 40}
+updater: {type: sgd, momentum: 0.9, rate: 0.01}
+test: {every: 15 steps}
+checkpoint: {every: 10 steps}
+log: {tensorboard: false}
+cluster: {learners: 3, hang_timeout: 2s}
+JOB
+}
+
+# start OUT ARGS...: trains in the background; its pid, which is its session, is $session.
+start() {
+    local out=$1
+    shift
+    setsid "$MUSTER" train "$@" --out "$out" --json > "$dir/out.json" 2> "$dir/err" &
+    session=$!
+}
+
+# resume OUT ARGS...: the same, going on with OUT.
+resume() {
+    local out=$1
+    shift
+    setsid "$MUSTER" train "$@" --resume "$out" --json > "$dir/out.json" 2> "$dir/err" &
+    session=$!
+}
+
+# finish CODE SECONDS NAME: the run ends with that code within that time and leaves no process.
+finish() {
+    local pid=$session
+    for _ in $(seq $(($2 * 50))); do
+        if ! [ -e "/proc/$pid" ] || grep -qs '^State:.*Z' "/proc/$pid/status"; then break; fi
+        sleep 0.02
+    done
+    if [ -e "/proc/$pid" ] && ! grep -qs '^State:.*Z' "/proc/$pid/status"; then fail "$3: still running after $2 s"; fi
+    wait "$pid"
+    local code=$?
+    [ $code = "$1" ] || fail "$3: exit $code, expected $1"
+    if pgrep -s "$pid" > "$dir/left"; then fail "$3: processes left: $(tr '\n' ' ' < "$dir/left")"; fi
+    session=
+    if ls /dev/shm | grep -i muster; then fail "$3: left in /dev/shm"; fi
+}
+
+number() { sed -n "s/.*\"$1\":\(-\{0,1\}[0-9.e+-]*\|null\)[,}].*/\1/p" "$dir/out.json"; }
+
+# balanced NAME: produced = applied + rejected + lost.
+balanced() {
+    local p a r l
+    p=$(number produced) a=$(number applied) r=$(number rejected) l=$(number lost)
+    [ -n "$p" ] || fail "$1: no ledger in the result"
+    [ "$p" = $((a + r + l)) ] || fail "$1: $p produced, but $a applied + $r rejected + $l lost"
+}
+
+says() { grep -q -- "$1" "$dir/err" || fail "$2: no line with \`$1\`"; }
+same_model() { cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$3: not the model of the undisturbed run"; }
+
+children() { pgrep -s "$session" | grep -vx "$session"; }
+# learner_pids: those of the session, oldest first, by the names they give themselves.
+learner_pids() { pgrep -s "$session" '^muster:l'; }
+child_pid() { pgrep -s "$session" -x "$1"; }
+
+wait_for() { # wait_for SECONDS COMMAND...: until the command is true
+    local n=$(($1 * 100))
+    shift
+    for _ in $(seq $n); do "$@" && return; sleep 0.01; done
+    fail "in vain: $*"
+}
