@@ -3,6 +3,7 @@
 #include "ps/group.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -196,7 +197,8 @@ void mu_group_release(mu_group *g) {
 // What is read without the lock. After a death inside commit the next one to take the lock does it again.
 static void publish(mu_group *g, const mu_core *c) {
     atomic_store_explicit(&g->head->samples, mu_core_samples(c), memory_order_relaxed);
-    atomic_store_explicit(&g->head->waiting, c->fifo_n, memory_order_relaxed);
+    atomic_store_explicit(&g->head->waiting, c->fifo_n + (c->applying ? c->n_parts + !c->n_parts : 0),
+                          memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
 }
 
@@ -214,12 +216,14 @@ mu_core *mu_group_begin(mu_group *g) {
         publish(g, from);
     }
     memcpy(spare, from, g->head->core_bytes);
+    mu_failpoint("group/inside-lock");
     return spare;
 }
 
 void mu_group_commit(mu_group *g) {
     int spare = 1 - atomic_load(&g->head->core_at);
     atomic_store(&g->head->core_at, spare);
+    mu_failpoint("group/switched");
     publish(g, core_at(g, spare));
     mu_lock_give(g->lock);
 }

@@ -12,6 +12,7 @@
 #include "ps/server.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 
 #include <string.h>
 
@@ -73,8 +74,7 @@ static void open_record(mu_group *g) {
 // True: an update is open now.
 static bool form(mu_server *s) {
     mu_group *g = s->group;
-    if (!atomic_load_explicit(&g->head->waiting, memory_order_relaxed) || atomic_load(&g->head->pause))
-        return false;
+    if (!atomic_load_explicit(&g->head->waiting, memory_order_relaxed)) return false;
     mu_core *c = mu_group_begin(g);
     if (!c) return false;
     bool was = c->applying;
@@ -83,8 +83,11 @@ static bool form(mu_server *s) {
         return was;
     }
     if (!was) fill_record(s, c);
+    mu_failpoint("server/formed");
     mu_group_commit(g);
+    mu_failpoint("server/not-opened");
     open_record(g);
+    mu_failpoint("server/opened");
     return true;
 }
 
@@ -125,7 +128,9 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
     int64_t free_claim = number * 4096;
     if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
     if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1)) return false;
+    mu_failpoint("server/claimed");
     if (!g->update->skip) apply_one(s, i);
+    mu_failpoint("server/slice-done");
     atomic_store_explicit(&sl->version, number, memory_order_release);
     return true;
 }
@@ -163,9 +168,11 @@ static void finish(mu_server *s, int64_t number) {
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {
         if (g->plan->locks) mu_rwlock_write_end(g->rw);
         atomic_store(&g->update->open, 0);
+        mu_failpoint("server/closed");
     }
     if (mine) mu_group_commit(g);
     else mu_group_cancel(g);
+    mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
 }
@@ -183,6 +190,7 @@ mu_turn mu_server_turn(mu_server *s) {
     for (int i = 0; i < n && !done; i++) // what a dead executor left
         done += try_slice(s, i, number);
     if (all_done(g, number)) {
+        mu_failpoint("server/all-done");
         finish(s, number);
         done++;
     }

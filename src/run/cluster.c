@@ -3,6 +3,7 @@
 #include "run/cluster.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "run/live.h"
 #include "run/watchdog.h"
@@ -245,6 +246,23 @@ static mu_status loop(cluster *c, mu_err *err) {
 
 // ---- the end ----
 
+// No child is left. What dead executors left half done is put right, and what lies in the queues is applied: the
+// last learner may have gone during a pause, and the server before it saw the last gradients.
+static mu_status drain(cluster *c, mu_err *err) {
+    mu_group *g = &c->group;
+    if (g->plan->protocol->applies_itself) return MU_OK;
+    mu_server_pause(g, false);
+    for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
+    for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
+    mu_role role = {.session = c->t->s, .group = g, .at = &c->at};
+    mu_server s;
+    MU_TRY(mu_server_init(&s, g, 0, mu_role_rate, &role, err));
+    while (mu_server_turn(&s) == MU_TURN_WORKED) {}
+    mu_server_fini(&s);
+    refresh(c);
+    return MU_OK;
+}
+
 static void sum_up_staleness(const mu_group *g, mu_group_result *r) {
     double sum = 0, n = 0;
     for (int i = 0; i < g->head->n_learners; i++) {
@@ -307,6 +325,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
 
 mu_status mu_cluster_run(mu_training *t, mu_err *err) {
     cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
+    MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_group(&c, err));
     mu_status st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
     if (st == MU_OK) {
@@ -317,7 +336,8 @@ mu_status mu_cluster_run(mu_training *t, mu_err *err) {
         st = loop(&c, err);
     }
     mu_watchdog_stop(&c.dog);
-    mu_status ledger = st == MU_OK ? sum_up(&c, err) : MU_OK;
+    mu_status ledger = drain(&c, err);
+    if (st == MU_OK && ledger == MU_OK) ledger = sum_up(&c, err);
     mu_free(c.dog.times);
     if (!t->o->no_files) mu_live_remove(t->dir.path);
     mu_group_release(&c.group);
