@@ -19,6 +19,7 @@ mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *besi
     if (!core) return MU_FAIL(err, MU_EBACKEND, "learner %d: somebody holds the protocol's lock", learner);
     c->incarnation = mu_core_join(core, learner);
     mu_group_commit(g);
+    mu_bell_ring(&g->head->turn);
     atomic_store(&g->learner[learner].incarnation, c->incarnation);
     return MU_OK;
 }
@@ -51,6 +52,15 @@ static void pull(mu_client *c) {
     mu_group *g = c->group;
     int64_t version = atomic_load_explicit(&g->head->version, memory_order_acquire);
     if (!c->copy) return;
+    int64_t until = mu_clock_ns() + patience_ns(c);
+    while (version < c->grant.version && mu_clock_ns() < until) { // granted while it was in the making
+        uint32_t seen = mu_bell_read(&g->head->turn);
+        version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+        if (version >= c->grant.version) break;
+        if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
+        mu_client_pulse(c);
+        (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
+    }
     if (version == c->copy_version) {
         c->pulls_skipped++;
         return;
@@ -154,9 +164,11 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_core *core = mu_group_begin(g);
     if (!core) return MU_UNEXPECTED;
     mu_verdict v = mu_core_push(core, &id);
+    bool used_up = mu_core_learner_at(core, c->learner)->used == 0;
     mu_group_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
+    if (used_up) mu_bell_ring(&g->head->turn); // the prefetch thread may lease again
     if (g->plan->protocol->applies_itself) {
         int64_t sigma = atomic_load(&g->head->version) - 1 - id.version;
         mu_server_note_staleness(g, c->learner, sigma < 0 ? 0 : sigma);

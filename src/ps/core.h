@@ -37,6 +37,7 @@ typedef struct mu_core_config {
     int32_t bound;              // ssp: clocks the fastest may be ahead; others: largest staleness, 0 = any
     int32_t rate_rule;          // mu_rate_rule
     int32_t lease_batches;      // gradients per lease
+    int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
     int64_t global_batch;       // mu * lambda
     int64_t rows;               // mu; hardsync spreads an uneven global batch itself
     int64_t first_version;      // of a resumed run

@@ -84,13 +84,18 @@ static mu_lease free_lease(mu_core *c) {
     return (mu_lease){first, (int32_t)n, (int32_t)g->rows, g->rows, (int32_t)last};
 }
 
+static int core_max_leases(const mu_core *c) {
+    const int most = c->config.max_leases;
+    return most > 0 && most < MU_CORE_LEASES ? most : MU_CORE_LEASES;
+}
+
 bool mu_core_lease(mu_core *c, int learner, mu_lease *out, bool *ended) {
     mu_core_learner *l = &core_learners(c)[learner];
     *ended = !l->present || !core_work_left(c, learner);
     if (*ended) return false;
     if (l->handed == l->n_leases) {
         *ended = !core_more(c, learner);
-        if (*ended || l->n_leases == MU_CORE_LEASES) return false;
+        if (*ended || l->n_leases >= core_max_leases(c)) return false;
         const bool sync = l->sync_leased < core_sync_end(c, learner);
         l->lease[l->n_leases++] = sync ? sync_lease(c, learner) : free_lease(c);
         if (!sync && !lease_free(c)) core_recount_all(c); // nothing is left for those without a lease

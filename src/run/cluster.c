@@ -35,6 +35,16 @@ bool mu_cluster_wanted(const mu_session *s) {
 
 // ---- the beginning ----
 
+// Leases are large enough that small batches do not take the lock for each, and small enough that in a short
+// run nobody holds what others should do. In the long run each learner does one gradient a step.
+static void set_leases(mu_core_config *cfg, double steps) {
+    int64_t batches = cfg->rows >= 64 ? 1 : 64 / cfg->rows < 16 ? 64 / cfg->rows : 16;
+    if (batches > steps / 32) batches = (int64_t)(steps / 32);
+    cfg->lease_batches = batches < 1 ? 1 : (int32_t)batches;
+    double most = steps / 4 / cfg->lease_batches;
+    cfg->max_leases = most < 2 ? 2 : most > MU_CORE_LEASES ? MU_CORE_LEASES : (int32_t)most;
+}
+
 static mu_core_config config_of(const cluster *c) {
     const mu_cluster_plan *p = &c->t->s->plan;
     const mu_worker *w = &c->at;
@@ -45,7 +55,6 @@ static mu_core_config config_of(const cluster *c) {
         .splits = p->splits,
         .bound = p->bound,
         .rate_rule = (int32_t)p->rate_rule,
-        .lease_batches = p->rows >= 64 ? 1 : (int32_t)(64 / p->rows > 16 ? 16 : 64 / p->rows),
         .global_batch = p->global_batch,
         .rows = p->rows,
         .first_version = version,
@@ -54,6 +63,7 @@ static mu_core_config config_of(const cluster *c) {
         .end_version = INT64_MAX,
         .warm_versions = p->warm_versions > w->step ? p->warm_versions - w->step : 0,
     };
+    set_leases(&cfg, w->end_steps > 0 ? w->end_steps - (double)w->step : INFINITY);
     if (w->end_steps > 0) cfg.end_sample = w->samples + ((int64_t)w->end_steps - w->step) * p->global_batch;
     return cfg;
 }
