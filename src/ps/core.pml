@@ -277,8 +277,9 @@ proctype Watchdog() {
 
 init {
     atomic {
-        if              // two executors where the states are fewer
-        :: hard = true; batches = 4; deaths = 2; executors = 2
+        if              // two deaths with one executor, one with two or with more batches
+        :: hard = true; batches = 4; deaths = 1; executors = 2
+        :: hard = true; batches = 4; deaths = 2; executors = 1
         :: hard = false; batches = 2; deaths = 2; executors = 1
         :: hard = false; batches = 3; deaths = 1; executors = 1
         fi;
@@ -291,7 +292,6 @@ init {
         :: executors == 2 -> run Executor(1)
         :: else
         fi;
-       
         run Learner(0, 1); run Learner(1, 1)
     }
 }

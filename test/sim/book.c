@@ -282,6 +282,18 @@ void book_form(book *b, const mu_core *c) {
     b->applying = true;
 }
 
+// What waits will not be applied any more.
+static void reject_waiting(book *b) {
+    for (; b->fifo_n > 0; b->fifo_n--) {
+        const mu_gradient_id *id = &b->fifo[b->fifo_head];
+        move(b, id->first, id->rows, BOOK_WAITING, BOOK_REJECTED);
+        b->learner[id->learner].accepted--;
+        b->learner[id->learner].rejected++;
+        b->sum_rejected += id->rows;
+        b->fifo_head = (b->fifo_head + 1) % b->fifo_size;
+    }
+}
+
 void book_applied(book *b) {
     for (int i = 0; i < b->n_parts; i++) {
         const mu_gradient_id *id = &b->part[i];
@@ -293,14 +305,7 @@ void book_applied(book *b) {
     b->n_parts = 0;
     b->step_dropped[(b->version - b->config.first_version) & 1] = 0;
     b->version++;
-    for (; book_over(b) && b->fifo_n > 0; b->fifo_n--) { // nothing is applied any more
-        const mu_gradient_id *id = &b->fifo[b->fifo_head];
-        move(b, id->first, id->rows, BOOK_WAITING, BOOK_REJECTED);
-        b->learner[id->learner].accepted--;
-        b->learner[id->learner].rejected++;
-        b->sum_rejected += id->rows;
-        b->fifo_head = (b->fifo_head + 1) % b->fifo_size;
-    }
+    if (book_over(b)) reject_waiting(b);
 }
 
 // In hardsync the step that somebody has begun is still finished by all.
@@ -312,6 +317,12 @@ void book_stop(book *b) {
     }
     b->sync_end = min64(b->sync_end, begun);
     b->stopping = true;
+}
+
+void book_abandon(book *b) {
+    book_stop(b);
+    for (int i = 0; i < b->config.learners; i++) book_lost(b, i);
+    reject_waiting(b);
 }
 
 // ---- comparison with the core ----

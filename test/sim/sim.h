@@ -147,6 +147,7 @@ void book_drop(book *b, const mu_gradient_id *id);
 void book_form(book *b, const mu_core *c);
 void book_applied(book *b);
 void book_stop(book *b);
+void book_abandon(book *b);
 bool book_over(const book *b);                  // no update begins any more
 void book_check(book *b, const mu_core *c);     // the core's numbers are the book's
 void book_end(book *b, const mu_core *c);       // nothing is left over
@@ -213,6 +214,7 @@ void sim_die(sim_world *w, int learner, bool zombie);           // its process i
 void sim_pause(sim_world *w, int learner, int64_t length);
 void sim_send(sim_world *w, const sim_message *m, int64_t delay);
 void sim_stop(sim_world *w);
+void sim_abandon(sim_world *w);                 // all processes end at once, nothing is waited for
 void sim_full_check(sim_world *w);
 
 void sim_fault(sim_world *w);                   // the next fault happens

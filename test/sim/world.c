@@ -107,6 +107,18 @@ void sim_stop(sim_world *w) {
     w->until_check = 0;
 }
 
+void sim_abandon(sim_world *w) {
+    SIM_TRACE(w, "abandon");
+    mu_core_abandon(w->core);
+    book_abandon(&w->book);
+    for (int i = 0; i < w->plan.config.learners; i++) {
+        w->process[i].state = SIM_ENDED;
+        w->process[i].mark++;
+    }
+    w->n_held = 0;
+    w->until_check = 0;
+}
+
 // ---- a process ----
 
 static void start(sim_world *w, int i) {
@@ -326,7 +338,9 @@ static void dispatch(sim_world *w, const sim_event *e) {
         if (w->faults_on) sim_fault(w);
         break;
     case SIM_STOP:
-        if (!w->book.stopping) sim_stop(w);
+        if (w->book.stopping) break;
+        if (sim_chance(&w->rng, 300)) sim_abandon(w);
+        else sim_stop(w);
         break;
     default:
         process_event(w, e);
