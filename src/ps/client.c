@@ -47,30 +47,39 @@ bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ct
 
 // ---- weights ----
 
-// The copy is made when the clock has moved on: asking costs one load.
-static void pull(mu_client *c) {
+// May the weights be copied now? Hardsync grants a version that is still in the making. With locks the update
+// in progress may have lost its executors, and who waits here is the one to go on with it.
+static bool may_copy(mu_client *c) {
     mu_group *g = c->group;
-    int64_t version = atomic_load_explicit(&g->head->version, memory_order_acquire);
-    if (!c->copy) return;
-    int64_t until = mu_clock_ns() + patience_ns(c);
-    while (version < c->grant.version && mu_clock_ns() < until) { // granted while it was in the making
+    if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->grant.version) return false;
+    return !g->plan->locks || mu_rwlock_read(g->rw, c->learner, NAP_NS);
+}
+
+// The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
+// exactly that of the weights (server.c).
+static mu_status pull(mu_client *c, mu_err *err) {
+    mu_group *g = c->group;
+    if (!c->copy) return MU_OK;
+    if (atomic_load_explicit(&g->head->version, memory_order_acquire) == c->copy_version &&
+        c->copy_version >= c->grant.version) {
+        c->pulls_skipped++;
+        return MU_OK;
+    }
+    for (int64_t until = mu_clock_ns() + patience_ns(c);;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
-        version = atomic_load_explicit(&g->head->version, memory_order_acquire);
-        if (version >= c->grant.version) break;
-        if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
+        if (may_copy(c)) break;
         mu_client_pulse(c);
+        if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
+        if (mu_clock_ns() > until)
+            return MU_FAIL(err, MU_EBACKEND, "learner %d cannot copy the weights of version %lld", c->learner,
+                           (long long)c->grant.version);
         (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
     }
-    if (version == c->copy_version) {
-        c->pulls_skipped++;
-        return;
-    }
-    bool locked = g->plan->locks && mu_rwlock_read(g->rw, c->learner, patience_ns(c));
-    if (locked) version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
     memcpy(c->copy, g->weights, g->head->count * sizeof(float));
-    if (locked) mu_rwlock_read_end(g->rw, c->learner);
-    c->copy_version = version;
+    if (g->plan->locks) mu_rwlock_read_end(g->rw, c->learner);
     c->pulls++;
+    return MU_OK;
 }
 
 static bool is_collected(const mu_client *c, int param) {
@@ -82,7 +91,7 @@ static bool is_collected(const mu_client *c, int param) {
 
 void mu_client_collect(mu_client *c, int param) {
     mu_group *g = c->group;
-    if (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0) return;
+    if (c->copy || (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0)) return;
     int64_t until = 0;
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -134,7 +143,7 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     }
     atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);
     if (*out == MU_GO) {
-        pull(c);
+        MU_TRY(pull(c, err));
         atomic_store_explicit(&row->version, c->grant.version, memory_order_relaxed);
     }
     return MU_OK;
@@ -155,6 +164,8 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_slot_head *h = mu_group_slot_head(g, c->learner, c->slot);
     h->bad = bad;
     h->scale = scale;
+    h->loss = c->loss;
+    h->global_rows = c->grant.global_rows;
     mu_gradient_id id = {.learner = c->learner,
                          .incarnation = c->incarnation,
                          .step = c->grant.step,

@@ -23,6 +23,7 @@ typedef struct mu_client {
     int64_t    spin_ns;                 // before sleeping; 0 when there are more learners than cores
     int64_t    pulls, pulls_skipped;    // copies made; not made because the copy was current
     float      weight;                  // hogwild: what its gradient counts
+    double     loss;                    // of the gradient in hand, for the journal; set before the end
 } mu_client;
 
 // copy: room for params->count floats when the learner works on a copy of the weights, else NULL.

@@ -35,6 +35,7 @@ static void lay_out(mu_group_head *h) {
         place(&at, sizeof(mu_group_update) + (uint64_t)h->n_learners * sizeof(mu_core_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_group_slice), 64);
     h->at_extra = place(&at, h->extra_bytes, 64);
+    h->at_journal = place(&at, h->journal_room ? mu_journal_size(h->journal_room) : 0, 64);
     h->at_weights = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
@@ -56,6 +57,7 @@ static void point(mu_group *g) {
     g->update = (mu_group_update *)(void *)(base + h->at_update);
     g->slice = (mu_group_slice *)(void *)(base + h->at_slices);
     g->extra = base + h->at_extra;
+    g->journal = h->journal_room ? (mu_journal *)(void *)(base + h->at_journal) : NULL;
     g->weights = (float *)(void *)(base + h->at_weights);
     g->snapshot = (float *)(void *)(base + h->at_snapshot);
     for (int k = 0; k < h->n_history; k++) {
@@ -84,6 +86,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
         .count = o->params->count,
         .slot_bytes = (sizeof(mu_slot_head) + g->message.bytes + 63) / 64 * 64,
         .extra_bytes = o->extra_bytes,
+        .journal_room = o->record ? mu_journal_room(p->learners) : 0,
         .rows = p->rows,
         .global_batch = p->global_batch,
         .n_records = o->n_records,
@@ -135,6 +138,7 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     point(g);
     MU_TRY(mu_lock_init(g->lock, err));
     mu_rwlock_init(g->rw, head.n_learners);
+    if (g->journal) g->journal->n = head.journal_room;
     mu_core_init(core_at(g, 0), o->core);
     for (int i = 0; i < head.n_executors; i++) atomic_store(&g->executor[i].slice, -1);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
@@ -220,11 +224,17 @@ mu_core *mu_group_begin(mu_group *g) {
     return spare;
 }
 
-void mu_group_commit(mu_group *g) {
+void mu_group_switch(mu_group *g) {
     int spare = 1 - atomic_load(&g->head->core_at);
     atomic_store(&g->head->core_at, spare);
     mu_failpoint("group/switched");
     publish(g, core_at(g, spare));
+}
+
+void mu_group_give(mu_group *g) { mu_lock_give(g->lock); }
+
+void mu_group_commit(mu_group *g) {
+    mu_group_switch(g);
     mu_lock_give(g->lock);
 }
 

@@ -14,6 +14,8 @@
 //   | update           |  the update in progress: slices claimed and done, version of each slice
 //   +------------------+
 //   | extra            |  what run/ keeps here: request to and answer from the statistics process
+//   +------------------+
+//   | journal          |  of a recorded run only: the updates, on their way into the log
 //   +------------------+  page
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
@@ -31,6 +33,7 @@
 #include "comm/lock.h"
 #include "comm/region.h"
 #include "comm/wait.h"
+#include "ps/journal.h"
 #include "ps/message.h"
 #include "ps/protocol.h"
 #include "ps/slices.h"
@@ -92,6 +95,8 @@ typedef struct mu_group_slice {
 typedef struct mu_slot_head {           // before each message
     _Alignas(64) int32_t bad;           // loss or gradient not finite: the update is skipped
     float    scale;                     // on this gradient, by the learner's norm clipping
+    double   loss;                      // for the journal
+    int64_t  global_rows;
 } mu_slot_head;
 
 typedef struct mu_group_head {
@@ -103,6 +108,7 @@ typedef struct mu_group_head {
     uint64_t total_bytes;
     uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_update, at_slices, at_extra;
     uint64_t extra_bytes;
+    uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
@@ -150,6 +156,7 @@ typedef struct mu_group {               // a process's view; pointers into its m
     const mu_cluster_plan *plan;
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
     void                 *extra;
+    mu_journal           *journal;      // NULL = the run is not recorded
     _Atomic uint64_t     *pulse;        // counted while waiting for the lock; NULL = nobody watches
     float                *own_value, *own_slot[MU_MAX_SLOTS];   // where the parameters lived before
 } mu_group;
@@ -163,6 +170,7 @@ typedef struct mu_group_opts {
     int64_t           n_records, end_steps;
     double            end_epochs;
     size_t            extra_bytes;
+    bool              record;           // keep a journal; the plan copies weights under locks
 } mu_group_opts;
 
 // Creates the region, moves the parameter set's values and history into it (params point there from now
@@ -185,7 +193,9 @@ static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
 // Takes the lock and hands out the spare core holding a copy of the good one; commit switches them, cancel
 // does not. NULL after timeout: somebody holds the lock too long (the watchdog will kill a hung holder).
 mu_core       *mu_group_begin(mu_group *g);
-void           mu_group_commit(mu_group *g);
+void           mu_group_commit(mu_group *g);            // switch, then give
+void           mu_group_switch(mu_group *g);            // the lock stays taken, for what must follow at once
+void           mu_group_give(mu_group *g);
 void           mu_group_cancel(mu_group *g);
 // A copy of the good core: out has mu_core_size bytes. False: no quiet moment was found.
 bool           mu_group_copy_core(mu_group *g, mu_core *out);

@@ -4,11 +4,15 @@
 // Life of an update, and what is true if everybody dies at that point:
 //   formed     the core takes gradients out of the queues, under the lock; the record is filled before the
 //              commit, so a record that is not yet committed is simply filled again
-//   opened     slices may be claimed. A death between commit and opening leaves an update that is in
-//              progress and closed: the next turn opens it
+//   opened     slices may be claimed. Opening and closing happen under the lock, too, so nobody opens an
+//              update that others have finished meanwhile. A death between commit and opening leaves an update
+//              that is in progress and closed: the next turn opens it
 //   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
 //   committed  by whoever sees the last slice done, under the lock; then the record closes. A death in
 //              between leaves an open record of a version that exists: the next turn closes it
+//
+// With locks, the weights' write lock is held from before the opening until after the commit. So whoever reads
+// under the lock sees the weights of exactly the version that the clock shows.
 #include "ps/server.h"
 
 #include "base/clock.h"
@@ -16,9 +20,13 @@
 
 #include <string.h>
 
+#define READERS_S 0.2           // longest wait for readers of the weights while the group's lock is held
+
 mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
                          double (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.group = g, .executor = executor, .rate_at = rate_at, .ctx = ctx};
+    *s = (mu_server){.group = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .shared = *g->params};
+    s->shared.value = g->weights;
+    for (int k = 0; k < g->head->n_history; k++) s->shared.slot[k] = g->history[k];
     s->grads = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->grads, "server");
     s->weights = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->weights, "server");
     if (s->grads && s->weights) return MU_OK;
@@ -61,14 +69,11 @@ static void fill_record(mu_server *s, const mu_core *c) {
     atomic_store(&g->head->rate, u->rate);
 }
 
-// Readers of the weights (copy mode with locks) leave before the first slice is touched.
-static void open_record(mu_group *g) {
-    if (g->plan->locks) {
-        mu_rwlock_clear_writer(g->rw);
-        (void)mu_rwlock_write(g->rw, (int64_t)(3e9 * g->plan->hang_timeout));
-    }
-    atomic_store_explicit(&g->update->open, 1, memory_order_release);
-    mu_bell_ring(&g->head->turn);
+// Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not, in
+// the time that others may be kept from the group's lock. The flag of a writer that died is taken over.
+static bool keep_readers_out(mu_group *g) {
+    double s = g->plan->hang_timeout / 4;
+    return !g->plan->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));
 }
 
 // True: an update is open now.
@@ -82,12 +87,18 @@ static bool form(mu_server *s) {
         mu_group_cancel(g); // somebody was faster, or there is nothing to do
         return was;
     }
+    if (!keep_readers_out(g)) { // tried again in the next turn
+        mu_group_cancel(g);
+        return false;
+    }
     if (!was) fill_record(s, c);
     mu_failpoint("server/formed");
-    mu_group_commit(g);
+    mu_group_switch(g);
     mu_failpoint("server/not-opened");
-    open_record(g);
+    atomic_store_explicit(&g->update->open, 1, memory_order_release);
+    mu_group_give(g);
     mu_failpoint("server/opened");
+    mu_bell_ring(&g->head->turn);
     return true;
 }
 
@@ -110,7 +121,7 @@ static void apply_one(mu_server *s, int i) {
     }
     mu_apply a = {
         .updater = g->updater,
-        .params = g->params,
+        .params = &s->shared,
         .n = u->n_parts,
         .grad = grad_at,
         .ctx = s->grads,
@@ -152,11 +163,38 @@ void mu_server_note_staleness(mu_group *g, int learner, int64_t sigma) {
     if (sigma > atomic_load(&l->stale_max)) atomic_store(&l->stale_max, sigma);
 }
 
-static void finish(mu_server *s, int64_t number) {
+// The update in progress into the journal. False: no room now; the parent is told.
+static bool write_journal(mu_group *g) {
+    mu_journal *j = g->journal;
+    const mu_group_update *u = g->update;
+    int64_t number = atomic_load(&u->number);
+    int n = u->n_parts > 0 ? u->n_parts : 1;
+    if (!j || mu_journal_has(j, number)) return true;
+    uint64_t room = mu_journal_free(j);
+    if (room < j->n / 2) mu_bell_ring(&g->head->parent);
+    if (room < (uint64_t)n) return false;
+    for (int i = 0; i < n; i++) {
+        mu_journal_entry *e = mu_journal_next(j, i);
+        *e = (mu_journal_entry){.update = {number, u->rate, u->n_parts, u->skip}};
+        if (!u->n_parts) break;
+        const mu_core_part *p = &u->part[i];
+        const mu_slot_head *h = mu_group_slot_head(g, p->id.learner, p->slot);
+        e->part = (mu_journal_part){p->id, h->global_rows, h->loss, p->weight, h->scale, h->bad};
+    }
+    mu_journal_publish(j, n);
+    return true;
+}
+
+// False: it cannot be finished now.
+static bool finish(mu_server *s, int64_t number) {
     mu_group *g = s->group;
     mu_core *c = mu_group_begin(g);
-    if (!c) return;
+    if (!c) return false;
     bool mine = c->applying && c->version + 1 == number;
+    if (mine && !write_journal(g)) {
+        mu_group_cancel(g);
+        return false;
+    }
     if (mine) {
         for (int j = 0; j < c->n_parts; j++) {
             const mu_core_part *p = &mu_core_parts(c)[j];
@@ -164,17 +202,18 @@ static void finish(mu_server *s, int64_t number) {
         }
         if (g->update->skip) atomic_fetch_add(&g->head->skipped_updates, 1);
         mu_core_applied(c);
+        mu_group_switch(g);
     }
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {
-        if (g->plan->locks) mu_rwlock_write_end(g->rw);
+        if (g->plan->locks) mu_rwlock_write_end(g->rw); // first: an open record is closed by somebody
         atomic_store(&g->update->open, 0);
         mu_failpoint("server/closed");
     }
-    if (mine) mu_group_commit(g);
-    else mu_group_cancel(g);
+    mu_group_give(g);
     mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
+    return true;
 }
 
 mu_turn mu_server_turn(mu_server *s) {
@@ -191,8 +230,7 @@ mu_turn mu_server_turn(mu_server *s) {
         done += try_slice(s, i, number);
     if (all_done(g, number)) {
         mu_failpoint("server/all-done");
-        finish(s, number);
-        done++;
+        done += finish(s, number);
     }
     if (done) atomic_fetch_add_explicit(&g->head->apply_ns, mu_clock_ns() - began, memory_order_relaxed);
     return done ? MU_TURN_WORKED : MU_TURN_IDLE;

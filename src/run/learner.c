@@ -59,22 +59,13 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
 
 // ---- layers ----
 
-static int index_of(const mu_params *ps, const mu_param *p) {
-    for (int i = 0; i < ps->n; i++)
-        if (ps->list[i] == p) return i;
-    return -1;
-}
-
 static void before_forward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     mu_client_pulse(&l->client);
     mu_failpoint("learner/forward");
     for (int i = 0; i < layer->n_param; i++)
-        mu_client_collect(&l->client, index_of(l->w.params, layer->param[i]));
+        mu_client_collect(&l->client, mu_gradient_index(l->w.params, layer->param[i]));
 }
-
-// Shared parameters and statistics are complete only when all of backward is.
-static bool goes_early(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
 
 static void pulse_after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
@@ -87,23 +78,25 @@ static void after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     pulse_after_backward(ctx, layer);
     for (int i = 0; i < layer->n_param; i++)
-        if (goes_early(layer->param[i]))
-            mu_client_push(&l->client, index_of(l->w.params, layer->param[i]), layer->param[i]);
+        if (mu_gradient_is_early(layer->param[i]))
+            mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
 }
 
 static void push_rest(learner *l) {
     for (int i = 0; i < l->w.params->n; i++)
-        if (!goes_early(l->w.params->list[i])) mu_client_push(&l->client, i, l->w.params->list[i]);
+        if (!mu_gradient_is_early(l->w.params->list[i])) mu_client_push(&l->client, i, l->w.params->list[i]);
 }
 
 // ---- running statistics ----
 
-// Statistics move in the forward pass, so every learner has its own; the update makes them one again.
+// Statistics move in the forward pass, so every learner has its own; the update makes them one again. Each
+// gradient begins with those of its weights, also when it is the second one on the same copy: so it is a function
+// of the version and the samples, which is what a replay relies on.
 static mu_status own_stats(learner *l, mu_err *err) {
     mu_params *ps = l->w.params;
     size_t n = 0;
     for (int i = 0; i < ps->n; i++) n += ps->list[i]->is_stat ? ps->list[i]->count : 0;
-    if (!n || l->copy) return MU_OK;
+    if (!n) return MU_OK;
     l->stats = mu_alloc_array(n, sizeof(float), "learner/statistics");
     if (!l->stats) return MU_FAIL_NOMEM(err, "running statistics");
     for (int i = 0; i < ps->n; i++) {
@@ -119,7 +112,8 @@ static void refresh_stats(learner *l) {
     if (!l->stats) return;
     for (int i = 0; i < l->w.params->n; i++) {
         mu_param *p = l->w.params->list[i];
-        if (p->is_stat) memcpy(p->value, l->group->weights + p->offset, p->count * sizeof(float));
+        const float *from = l->copy ? l->copy : l->group->weights;
+        if (p->is_stat) memcpy(p->value, from + p->offset, p->count * sizeof(float));
     }
 }
 
@@ -192,6 +186,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     if (!bad) push_rest(l);
     note_step(l, began);
     atomic_store_explicit(&l->row->doing, MU_DOING_APPLY, memory_order_relaxed);
+    l->client.loss = l->w.loss;
     mu_verdict v = mu_client_end(&l->client, bad, scale);
     if (v == MU_FENCED || v == MU_UNEXPECTED)
         return MU_FAIL(err, MU_EBACKEND, "learner %d (incarnation %u) was refused: it has been replaced",
@@ -209,7 +204,8 @@ static mu_status set_up(learner *l, mu_err *err) {
     l->w.end_epochs = l->role->at->end_epochs;
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors =
-            g->plan->protocol->applies_itself ? s->params->list[i]->n_users == 1 : g->message.part[i].factors;
+            g->plan->protocol->applies_itself ? s->params->list[i]->n_users == 1
+                                              : g->message.part[i].factors || g->message.part[i].max_rows;
     if (g->plan->weights == MU_WEIGHTS_COPY) {
         l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
