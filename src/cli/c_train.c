@@ -6,13 +6,14 @@
 
 #include "base/log.h"
 #include "run/driver.h"
+#include "run/record.h"
 #include "run/stopflag.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-struct train { const char *resume, *out; };
+struct train { const char *resume, *out, *record, *replay; };
 
 static const mu_opt options[] = {
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data"),
@@ -26,6 +27,10 @@ static const mu_opt options[] = {
     MU_OPT(struct train, resume, "resume", MU_OPT_MAYBE_FOLDER, "RUN",
            "go on with this run, or with the newest of this job"),
     MU_OPT(struct train, out, "out", MU_OPT_FOLDER, "FOLDER", "run folder; runs/NAME-ID when not given"),
+    MU_OPT(struct train, record, "record", MU_OPT_FILE, "FILE",
+           "write the order of all updates into this new file, so that the run can be repeated exactly"),
+    MU_OPT(struct train, replay, "replay", MU_OPT_FILE, "FILE",
+           "repeat the run of this log bit for bit, in one process"),
     {0},
 };
 
@@ -170,6 +175,24 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
     mu_info("saved  %s   next: muster %s %s", r->model, s->test.net ? "test" : "predict", r->run_dir);
 }
 
+// The job as it was recorded: the edits of that command line come before those of this one. Learners may have
+// been counted by the cores of another machine.
+static mu_status take_log_sets(mu_args *a, const char *path, mu_err *err) {
+    mu_runlog *log;
+    MU_TRY(mu_runlog_load(path, &log, err));
+    size_t n = log->head.n_sets;
+    const char **all = mu_arena_array(&a->arena, n + 1 + a->n_sets, sizeof *all);
+    bool ok = all != NULL;
+    for (size_t i = 0; ok && i < n; i++) ok = (all[i] = mu_arena_strdup(&a->arena, log->head.sets[i])) != NULL;
+    if (ok) ok = (all[n] = mu_arena_printf(&a->arena, "cluster.learners=%d", log->head.learners)) != NULL;
+    for (size_t i = 0; ok && i < a->n_sets; i++) all[n + 1 + i] = a->set[i];
+    mu_runlog_destroy(log);
+    if (!ok) return MU_FAIL_NOMEM(err, "the edits of the job");
+    a->set = all;
+    a->n_sets += n + 1;
+    return MU_OK;
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct train *v = values;
     const char *word = a->n_words ? a->word[0] : v->resume && *v->resume ? v->resume : NULL;
@@ -183,12 +206,14 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session *s = NULL;
     mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST};
     mu_status st = mu_stop_install(err);
+    if (st == MU_OK && v->replay) st = take_log_sets(a, v->replay, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) {
         screen sc = {.accuracy = NAN};
         mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
         mu_run_opts ro = {
-            .out = v->out, .resume = v->resume, .watch = {&sc, started, progress, judged, message}};
+            .out = v->out, .resume = v->resume, .record = v->record, .replay = v->replay, .sets = a->set,
+            .n_sets = a->n_sets, .watch = {&sc, started, progress, judged, message}};
         mu_run_result r;
         st = mu_run_train(s, &ro, &r, err);
         mu_progress_done(&sc.p);
@@ -211,7 +236,9 @@ const mu_verb_class mu_verb_train = {
     .usage = "JOB [options]",
     .example = "muster train lenet.yaml --epochs 5\n"
                "muster train lenet.yaml --learners 4 --protocol softsync\n"
-               "muster train lenet.yaml --resume",
+               "muster train lenet.yaml --resume\n"
+               "muster train lenet.yaml --learners 4 --protocol async --record run.log\n"
+               "muster train lenet.yaml --replay run.log",
     .about = "Ctrl-C saves a checkpoint and ends; --resume goes on exactly where it stopped.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,

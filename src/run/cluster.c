@@ -6,6 +6,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "run/live.h"
+#include "run/record.h"
 #include "run/watchdog.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@ typedef struct cluster {
     mu_group     group;
     mu_watchdog  dog;
     mu_worker    at;                    // where it began
+    mu_recorder *recorder;              // NULL = the run is not recorded
     bool         want_test, want_save;
     bool         pausing;               // a snapshot is wanted; no update begins
     double       pause_s;               // since when
@@ -87,12 +89,82 @@ static mu_status open_group(cluster *c, mu_err *err) {
         .end_steps = (int64_t)t->w.end_steps,
         .end_epochs = t->w.end_epochs,
         .extra_bytes = sizeof(mu_judge_box),
+        .record = t->o->record != NULL,
     };
     MU_TRY(mu_group_create(&o, &c->group, err));
     atomic_store(&c->group.head->parent_pid, (int32_t)getpid());
     atomic_store(&c->group.head->rate, mu_role_rate(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples));
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->group.region.fd, id, err);
+}
+
+// ---- the log ----
+
+mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err) {
+    const mu_train_opts *t = &s->job->train;
+    mu_status st = MU_EUSAGE;
+    if (s->plan.protocol->applies_itself) {
+        MU_FAIL(err, st, "%s cannot be recorded: its learners write the weights at the same time, and which write "
+                "came first is known to nobody", s->plan.protocol->name);
+        mu_err_hint(err, "async is the nearest protocol that can be repeated.");
+    } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
+        MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
+        mu_err_hint(err, "Set `train.nonfinite` to stop or skip.");
+    } else if (t->accumulate > 1) {
+        MU_FAIL(err, st, "`train.accumulate` cannot be recorded");
+        mu_err_hint(err, "One learner alone repeats itself; no log is needed.");
+    } else if (o->resume) {
+        MU_FAIL(err, st, "a resumed run cannot be recorded: its checkpoint will be gone when it is to be repeated");
+        mu_err_hint(err, "Begin a new run with `train.init_from` at that checkpoint, and record that.");
+    } else {
+        s->plan.weights = MU_WEIGHTS_COPY;
+        s->plan.locks = true;
+        st = MU_OK;
+    }
+    return st;
+}
+
+static mu_status open_log(cluster *c, mu_err *err) {
+    const mu_training *t = c->t;
+    const mu_group *g = &c->group;
+    if (!t->o->record) return MU_OK;
+    mu_runlog_head h = {
+        .learners = g->plan->learners,
+        .rows = g->plan->rows,
+        .global_batch = g->plan->global_batch,
+        .seed = t->s->job->seed,
+        .first_version = atomic_load(&g->head->version),
+        .first_sample = c->at.samples,
+        .job_hash = mu_job_hash(t->s->job),
+        .layout = mu_runlog_layout(t->s->params, &g->message, g->slices.n),
+        .sets = t->o->sets,
+        .n_sets = t->o->n_sets,
+    };
+    snprintf(h.protocol, sizeof h.protocol, "%s", g->plan->protocol->name);
+    mu_runlog_sum(t->s->params, h.start);
+    return mu_recorder_open(t->o->record, &h, &c->recorder, err);
+}
+
+static void log_failed(const cluster *c, const mu_err *err) {
+    mu_training_say(c->t, "%s; the log ends here, training goes on", err->msg);
+}
+
+static void drain_journal(cluster *c) {
+    mu_err err;
+    mu_err_clear(&err);
+    if (c->recorder && mu_recorder_drain(c->recorder, c->group.journal, &err) != MU_OK) log_failed(c, &err);
+}
+
+// whole: the run came to its end; where it stood is in c->t.
+static void close_log(cluster *c, bool whole) {
+    mu_err err;
+    mu_err_clear(&err);
+    if (!c->recorder) return;
+    drain_journal(c);
+    mu_runlog_end end = {.version = atomic_load(&c->group.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
+    mu_runlog_sum(c->t->s->params, end.weights);
+    if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
+    c->recorder = NULL;
 }
 
 // ---- what the learners have done ----
@@ -236,6 +308,7 @@ static mu_status loop(cluster *c, mu_err *err) {
     atomic_store(&h->state, MU_RUN_TRAINING);
     while (!mu_watchdog_all_ended(&c->dog)) {
         uint32_t seen = mu_bell_read(&h->parent);
+        drain_journal(c);
         MU_TRY(mu_watchdog_look(&c->dog, err));
         refresh(c);
         between(c);
@@ -267,7 +340,8 @@ static mu_status drain(cluster *c, mu_err *err) {
     mu_role role = {.session = c->t->s, .group = g, .at = &c->at};
     mu_server s;
     MU_TRY(mu_server_init(&s, g, 0, mu_role_rate, &role, err));
-    while (mu_server_turn(&s) == MU_TURN_WORKED) {}
+    do drain_journal(c);
+    while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);
     refresh(c);
     return MU_OK;
@@ -337,7 +411,9 @@ mu_status mu_cluster_run(mu_training *t, mu_err *err) {
     cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_group(&c, err));
-    mu_status st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
+    mu_status st = open_log(&c, err);
+    bool started = st == MU_OK;
+    if (started) st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
     if (st == MU_OK) {
         const mu_test_opts *test = &t->s->job->test;
         bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
@@ -345,9 +421,10 @@ mu_status mu_cluster_run(mu_training *t, mu_err *err) {
         c.want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_judge(t->s, &phase);
         st = loop(&c, err);
     }
-    mu_watchdog_stop(&c.dog);
+    if (started) mu_watchdog_stop(&c.dog);
     mu_status ledger = drain(&c, err);
     if (st == MU_OK && ledger == MU_OK) ledger = sum_up(&c, err);
+    close_log(&c, st == MU_OK && ledger == MU_OK);
     mu_free(c.dog.times);
     if (!t->o->no_files) mu_live_remove(t->dir.path);
     mu_group_release(&c.group);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "run/cluster.h"
+#include "run/replay.h"
 #include "run/stopflag.h"
 #include "run/training.h"
 
@@ -127,8 +128,23 @@ static mu_status loop_of_group(mu_training *r, mu_err *err) {
     return mu_training_interrupted(r) ? MU_OK : between(r, err);
 }
 
+// The recorded run decides when it ends; only a stop request is quicker.
+static mu_status loop_of_replay(mu_training *r, mu_err *err) {
+    mu_replay *replay;
+    MU_TRY(mu_replay_open(r, &replay, err));
+    mu_status st = MU_OK;
+    for (bool ended = false; st == MU_OK && !ended && !mu_training_stop_asked(r);) {
+        st = mu_replay_step(replay, &ended, err);
+        if (st == MU_OK && !ended) st = between(r, err);
+    }
+    r->why = mu_stop_requested() ? "signal" : mu_training_stop_asked(r) ? "stop" : "replay";
+    mu_replay_close(replay);
+    return st;
+}
+
 static mu_status loop(mu_training *r, mu_err *err) {
-    if (mu_cluster_wanted(r->s)) return loop_of_group(r, err);
+    if (r->o->replay) return loop_of_replay(r, err);
+    if (mu_cluster_wanted(r->s) || r->o->record) return loop_of_group(r, err);
     MU_TRY(mu_source_start(r->s->train.source, err));
     const mu_test_opts *t = &r->s->job->test;
     bool owed = r->o->resume && mu_training_crossed(r, t->every) && r->ps.judged_step != r->w.step;
@@ -197,6 +213,17 @@ static mu_status write_job(const mu_training *r, mu_err *err) {
     return st;
 }
 
+// What log options ask for, and what cannot go together with them.
+static mu_status check_log(const mu_training *r, mu_err *err) {
+    if (r->o->record && r->o->replay)
+        return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
+    if (r->o->record) return mu_cluster_prepare_record(r->s, r->o, err);
+    if (!r->o->replay || !r->o->resume) return MU_OK;
+    MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does");
+    mu_err_hint(err, "Leave `--resume` out.");
+    return MU_EUSAGE;
+}
+
 // Parameters, history and cursor: given by the caller, from the newest checkpoint, or initial.
 static mu_status set_position(mu_training *r, mu_err *err) {
     const mu_run_position *at = r->o->at;
@@ -232,6 +259,7 @@ static mu_status open_reports(mu_training *r, mu_err *err) {
 }
 
 static mu_status begin(mu_training *r, mu_err *err) {
+    MU_TRY(check_log(r, err));
     mu_worker_init(&r->w, r->s);
     r->ps.best = NAN;
     r->ps.judged_step = -1;

@@ -45,6 +45,11 @@ typedef struct mu_run_opts {
     // loaded, and *at says afterwards where it ended. NULL = from the beginning, or the newest checkpoint.
     mu_run_position  *at;
     const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
+    // record: writes the order of updates into this new file. replay: repeats the run of this log instead
+    // (run/replay.h); the session must be opened with the log's learners, protocol and batch. NULL = no.
+    const char *record, *replay;
+    const char *const *sets;            // edits of the job by the command line, to stand in the log
+    size_t      n_sets;
     mu_run_watch watch;
 } mu_run_opts;
 
@@ -73,7 +78,7 @@ typedef struct mu_run_result {
     double      rate, compute_s, wait_s;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
     mu_group_result group;              // learners 0: one learner without a group
-    const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop"
+    const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop", "replay"
 } mu_run_result;
 
 // MU_OK; MU_EINTERRUPTED / MU_ETERMINATED after a clean checkpoint; MU_EDIVERGED; others.
