@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define MAGIC "MUSTER1"
 #define PAGE 4096u
@@ -149,6 +150,7 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
 
 mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err) {
     mu_group g = {.params = o->params, .updater = o->updater, .plan = o->plan, .region.fd = -1};
+    g.self = (int32_t)getpid();
     mu_status st = open_region(&g, o, err);
     if (st != MU_OK) {
         mu_group_close(&g);
@@ -166,7 +168,7 @@ static bool is_ours(const mu_region *r) {
 }
 
 mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err) {
-    mu_group g = {0};
+    mu_group g = {.self = (int32_t)getpid()};
     MU_TRY(mu_region_attach(pid, fd, true, &g.region, err));
     if (!is_ours(&g.region)) {
         mu_region_close(&g.region);
@@ -209,10 +211,12 @@ static void publish(mu_group *g, const mu_core *c) {
 mu_core *mu_group_begin(mu_group *g) {
     // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
     mu_lock_result got = MU_LOCK_TIMEOUT;
-    int64_t until = mu_clock_ns() + (int64_t)(3e9 * g->head->plan.hang_timeout);
+    int64_t until = mu_clock_ns() + (g->pulse ? (int64_t)(3e9 * g->head->plan.hang_timeout) : 0);
     while ((got = mu_lock_take(g->lock, 100000000)) == MU_LOCK_TIMEOUT && mu_clock_ns() < until)
         if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     if (got == MU_LOCK_TIMEOUT) return NULL;
+    atomic_fetch_add_explicit(&g->head->held, 1, memory_order_relaxed);
+    atomic_store_explicit(&g->head->holder, g->self, memory_order_release);
     int good = atomic_load(&g->head->core_at);
     mu_core *from = core_at(g, good), *spare = core_at(g, 1 - good);
     if (got == MU_LOCKED_AFTER_DEATH) {
@@ -231,14 +235,17 @@ void mu_group_switch(mu_group *g) {
     publish(g, core_at(g, spare));
 }
 
-void mu_group_give(mu_group *g) { mu_lock_give(g->lock); }
-
-void mu_group_commit(mu_group *g) {
-    mu_group_switch(g);
+void mu_group_give(mu_group *g) {
+    atomic_store_explicit(&g->head->holder, 0, memory_order_relaxed);
     mu_lock_give(g->lock);
 }
 
-void mu_group_cancel(mu_group *g) { mu_lock_give(g->lock); }
+void mu_group_commit(mu_group *g) {
+    mu_group_switch(g);
+    mu_group_give(g);
+}
+
+void mu_group_cancel(mu_group *g) { mu_group_give(g); }
 
 bool mu_group_copy_core(mu_group *g, mu_core *out) {
     mu_core *c = mu_group_begin(g);

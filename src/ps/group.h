@@ -69,6 +69,7 @@ typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING
 
 typedef struct mu_executor {            // who applies: learner i beside, or server thread i
     _Alignas(64) _Atomic int32_t slice; // claimed, -1 = none
+    _Atomic uint64_t pulse;             // of a server thread: its turns, the sign of life
     mu_undo  undo;
 } mu_executor;
 
@@ -125,11 +126,13 @@ typedef struct mu_group_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, for everybody without the lock
     _Atomic int64_t  samples;           // applied
-    _Atomic int32_t  waiting;           // gradients in the queues, those being applied too; 0 = nothing to serve
+    _Atomic int32_t  waiting;           // gradients in the queues, with those being applied; 0 = nothing to serve
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  apply_ns;          // spent applying, all executors
     _Atomic int64_t  lock_repairs;      // times somebody died holding the lock
+    _Atomic int32_t  holder;            // pid that has the lock, 0 = nobody
+    _Atomic uint32_t held;              // times it was taken: the same holder, or again?
     _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
     mu_bell  work;                      // a gradient was pushed: servers look
     mu_bell  turn;                      // the clock ticked or slots became free: learners look
@@ -157,7 +160,10 @@ typedef struct mu_group {               // a process's view; pointers into its m
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
     void                 *extra;
     mu_journal           *journal;      // NULL = the run is not recorded
-    _Atomic uint64_t     *pulse;        // counted while waiting for the lock; NULL = nobody watches
+    // Counted while waiting for the lock and applying. NULL = the parent: it watches the others, so it must
+    // not wait long itself.
+    _Atomic uint64_t     *pulse;
+    int32_t               self;         // pid of this process, for `holder`
     float                *own_value, *own_slot[MU_MAX_SLOTS];   // where the parameters lived before
 } mu_group;
 

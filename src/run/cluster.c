@@ -329,8 +329,8 @@ static mu_status loop(cluster *c, mu_err *err) {
 
 // ---- the end ----
 
-// No child is left. What dead executors left half done is put right, and what lies in the queues is applied: the
-// last learner may have gone during a pause, and the server before it saw the last gradients.
+// No child is left. What dead executors left half done is put right, and what lies in the queues is applied:
+// the last learner may have gone during a pause, and the server before it saw the last gradients.
 static mu_status drain(cluster *c, mu_err *err) {
     mu_group *g = &c->group;
     if (g->plan->protocol->applies_itself) return MU_OK;

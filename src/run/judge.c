@@ -6,13 +6,20 @@
 
 #include <string.h>
 
+static mu_status pulse(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+    mu_judge_box *box = ctx;
+    (void)net, (void)batch, (void)err;
+    atomic_fetch_add_explicit(&box->pulse, 1, memory_order_relaxed);
+    return MU_OK;
+}
+
 static mu_status evaluate(mu_judge_role *r, mu_judge_box *box, mu_err *err) {
     mu_phase phase;
     mu_session_phase *p = mu_session_judge(r->session, &phase);
     if (!p) return MU_FAIL(err, MU_EDATA, "there is no data to evaluate on");
     box->phase = (int32_t)phase;
     mu_failpoint("judge/evaluate");
-    MU_TRY(mu_evaluate(p, phase, NULL, NULL, &box->scores, err));
+    MU_TRY(mu_evaluate(p, phase, pulse, box, &box->scores, err));
     mu_failpoint("judge/evaluated");
     return MU_OK;
 }
@@ -47,6 +54,7 @@ int mu_judge_main(void *ctx) {
         mu_err_clear(&err);
         box->status = (int32_t)(box->task == MU_JUDGE_SAVE ? save(r, box, &err) : evaluate(r, box, &err));
         box->error = err;
+        atomic_fetch_add(&box->answers, 1);
         atomic_store(&box->state, MU_JUDGE_DONE);
         mu_bell_ring(&g->head->parent);
     }

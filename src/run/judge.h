@@ -16,12 +16,14 @@ typedef enum mu_judge_state { MU_JUDGE_IDLE, MU_JUDGE_ASKED, MU_JUDGE_DONE } mu_
 typedef struct mu_judge_box {           // in the region, at group->extra
     mu_bell          bell;              // rung by the parent after ASKED
     _Atomic int32_t  state;             // mu_judge_state
+    _Atomic uint64_t pulse;             // batches evaluated: the sign of life
     int32_t          task;              // one of MU_JUDGE_*
     bool             best;              // save as the best
     int64_t          step, samples, extra_updates;      // of the snapshot
     double           rate_scale;
     mu_progress_state progress;
     // the answer
+    _Atomic int64_t  answers;           // given so far
     int32_t          status;
     mu_err           error;
     int32_t          phase;

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct learner {
     mu_role         *role;
@@ -233,6 +234,7 @@ int mu_learner_main(void *ctx) {
     mu_group g = *role->group; // with a sign of life of its own
     learner l = {.role = role, .group = &g, .row = &g.learner[role->index]};
     g.pulse = &l.row->pulse;
+    g.self = (int32_t)getpid();
     mu_failpoints_arm("learner");
     if (g.plan->pin) (void)mu_cores_pin(role->index);
     mu_err err;
@@ -247,13 +249,19 @@ int mu_learner_main(void *ctx) {
 
 // ---- the server process ----
 
-typedef struct server_thread { mu_server server; bool started; pthread_t id; } server_thread;
+typedef struct server_thread {
+    mu_group  group;            // with a sign of life of its own
+    mu_server server;
+    bool      started;
+    pthread_t id;
+} server_thread;
 
 static void *serve(void *ctx) {
     mu_server *s = ctx;
     mu_group_head *h = s->group->head;
     while (atomic_load(&h->state) != MU_RUN_ENDED) {
         uint32_t seen = mu_bell_read(&h->work);
+        atomic_fetch_add_explicit(s->group->pulse, 1, memory_order_relaxed);
         if (mu_server_turn(s) == MU_TURN_WORKED) continue;
         (void)mu_bell_wait(&h->work, seen, s->spin_ns, 20000000);
     }
@@ -270,7 +278,10 @@ int mu_server_main(void *ctx) {
     if (!t) return 1;
     mu_failpoints_arm("server");
     for (int i = 0; i < n; i++) {
-        if (mu_server_init(&t[i].server, g, i, mu_role_rate, role, &err) != MU_OK) return 1;
+        t[i].group = *g;
+        t[i].group.self = (int32_t)getpid();
+        t[i].group.pulse = &g->executor[i].pulse;
+        if (mu_server_init(&t[i].server, &t[i].group, i, mu_role_rate, role, &err) != MU_OK) return 1;
         t[i].server.spin_ns = mu_cores_count() > g->plan->learners ? 100000 : 0;
     }
     if (g->plan->pin) (void)mu_cores_pin(g->plan->learners);

@@ -12,6 +12,8 @@
 
 #define SLOW_EVERY_NS 5000000000
 #define SLOW_FACTOR 5
+#define PAUSE_FACTOR 3          // times the longest pause seen: a net whose layers take seconds is not hung
+#define JUDGE_FACTOR 10
 
 // ---- starting ----
 
@@ -32,6 +34,7 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
 static mu_status start_server(mu_watchdog *d, mu_err *err) {
     MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server, err));
     atomic_store(&d->group->head->server_pid, (int32_t)d->server);
+    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
     return MU_OK;
 }
 
@@ -59,7 +62,8 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const m
     d->judge_role = (mu_judge_role){.session = t->s, .group = g, .at = at, .ckpt_dir = ckpt_dir};
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
-    if (!d->learner || !d->times) return MU_FAIL_NOMEM(err, "the watchdog");
+    d->thread = mu_alloc_array((size_t)g->head->n_executors, sizeof *d->thread, "watchdog");
+    if (!d->learner || !d->times || !d->thread) return MU_FAIL_NOMEM(err, "the watchdog");
     for (int i = 0; i < d->n; i++) {
         d->learner[i].role = role;
         d->learner[i].role.index = i;
@@ -70,14 +74,29 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const m
 
 // ---- losses ----
 
+static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err);
+
+// The lock, for a change that cannot wait for the next look. Whoever hangs inside it is killed.
+static mu_core *insist(mu_watchdog *d, mu_err *err) {
+    int64_t until = mu_clock_ns() + (int64_t)(5e9 * d->group->plan->hang_timeout);
+    for (mu_core *c;;) {
+        if ((c = mu_group_begin(d->group))) return c;
+        int64_t now = mu_clock_ns();
+        if (look_at_lock(d, now, err) != MU_OK) return NULL;
+        if (now < until) continue;
+        MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+        return NULL;
+    }
+}
+
 // Everything of shared memory that the dead process may have left half done.
 static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
     mu_group *g = d->group;
     atomic_store(&g->learner[i].pid, 0);
     if (g->plan->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
     mu_rwlock_clear(g->rw, i);
-    mu_core *c = mu_group_begin(g);
-    if (!c) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    mu_core *c = insist(d, err);
+    if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);
     mu_group_commit(g);
     mu_bell_ring(&g->head->turn);
@@ -120,6 +139,7 @@ static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, co
 
 static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
     mu_group *g = d->group;
+    pid_t pid = d->server;
     for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
     d->server = 0;
     if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
@@ -127,20 +147,28 @@ static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
     atomic_fetch_add(&g->head->server_losses, 1);
     MU_TRY(start_server(d, err));
     mu_bell_ring(&g->head->work);
-    mu_training_say(d->training, "the server %s at version %lld; a new one goes on", how,
-                    (long long)atomic_load(&g->head->version));
+    mu_training_say(d->training, "the server (pid %d) %s at version %lld; replaced by pid %d", (int)pid, how,
+                    (long long)atomic_load(&g->head->version), (int)d->server);
     return MU_OK;
 }
 
 // A request the dead judge was working on is simply done again by the next one: the box is as it was.
 static mu_status judge_gone(mu_watchdog *d, const char *how, mu_err *err) {
+    const mu_judge_box *box = d->group->extra;
+    pid_t pid = d->judge;
     d->judge = 0;
+    d->task.moved_ns = 0;
     if (atomic_load(&d->group->head->state) >= MU_RUN_ENDED) return MU_OK;
-    if (++d->judge_lost > d->group->plan->max_losses)
-        return MU_FAIL(err, MU_EBACKEND, "the statistics process was lost %lld times; its last end: %s",
-                       (long long)d->judge_lost, how);
+    int64_t answers = atomic_load(&box->answers);
+    if (answers != d->judge_answers) d->judge_losses_in_row = 0;
+    d->judge_answers = answers;
+    if (++d->judge_losses_in_row > d->group->plan->max_losses)
+        return MU_FAIL(err, MU_EBACKEND,
+                       "the statistics process was lost %lld times without an answer; its last end: %s",
+                       (long long)d->judge_losses_in_row, how);
     MU_TRY(start_judge(d, err));
-    mu_training_say(d->training, "the statistics process %s; a new one goes on", how);
+    mu_training_say(d->training, "the statistics process (pid %d) %s; replaced by pid %d", (int)pid, how,
+                    (int)d->judge);
     return MU_OK;
 }
 
@@ -169,7 +197,50 @@ static void note_alive(mu_watchdog *d, mu_watched *l, const mu_group_learner *ro
     l->moved_ns = now;
 }
 
-static mu_status look_for_hung(mu_watchdog *d, int64_t now, mu_err *err) {
+// Seconds since the pulse last moved.
+static double quiet_s(mu_pulse_watch *w, uint64_t pulse, int64_t now) {
+    if (pulse != w->pulse || !w->moved_ns) *w = (mu_pulse_watch){pulse, now};
+    return 1e-9 * (double)(now - w->moved_ns);
+}
+
+static mu_status end_hung(mu_watchdog *d, pid_t pid, const char *what, double quiet, mu_err *err) {
+    char how[80];
+    snprintf(how, sizeof how, "%s for %.1f s and was killed", what, quiet);
+    mu_process_end e = {.pid = pid, .exit_code = -1, .signal = SIGKILL};
+    if (!mu_process_kill(pid)) return MU_FAIL(err, MU_EBACKEND, "process %d cannot be killed", (int)pid);
+    return gone(d, &e, how, err);
+}
+
+static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err) {
+    const mu_group_head *h = d->group->head;
+    pid_t pid = atomic_load_explicit(&h->holder, memory_order_acquire);
+    double quiet = quiet_s(&d->lock, atomic_load(&h->held), now);
+    if (!pid || pid == d->group->self || quiet < d->group->plan->hang_timeout) return MU_OK;
+    d->lock.moved_ns = 0; // once: whoever died inside stays written there until the next one comes
+    return end_hung(d, pid, "held the protocol's lock", quiet, err);
+}
+
+static mu_status look_at_server(mu_watchdog *d, int64_t now, mu_err *err) {
+    const mu_group *g = d->group;
+    for (int e = 0; d->server && e < g->head->n_executors; e++) {
+        double quiet = quiet_s(&d->thread[e], atomic_load(&g->executor[e].pulse), now);
+        if (quiet >= g->plan->hang_timeout) return end_hung(d, d->server, "gave no sign of life", quiet, err);
+    }
+    return MU_OK;
+}
+
+static mu_status look_at_judge(mu_watchdog *d, int64_t now, mu_err *err) {
+    const mu_judge_box *box = d->group->extra;
+    if (!d->judge || atomic_load(&box->state) != MU_JUDGE_ASKED) {
+        d->task.moved_ns = 0;
+        return MU_OK;
+    }
+    double quiet = quiet_s(&d->task, atomic_load(&box->pulse), now);
+    if (quiet < JUDGE_FACTOR * d->group->plan->hang_timeout) return MU_OK;
+    return end_hung(d, d->judge, "gave no sign of life", quiet, err);
+}
+
+static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
     for (int i = 0; i < d->n; i++) {
         mu_watched *l = &d->learner[i];
         const mu_group_learner *row = &d->group->learner[i];
@@ -181,14 +252,9 @@ static mu_status look_for_hung(mu_watchdog *d, int64_t now, mu_err *err) {
             continue;
         }
         double limit = d->group->plan->hang_timeout, quiet = 1e-9 * (double)(now - l->moved_ns);
-        double slowest = 20e-9 * (double)l->longest_ns; // a net whose layers take seconds is not hung
+        double slowest = PAUSE_FACTOR * 1e-9 * (double)l->longest_ns;
         if (quiet < (slowest > limit ? slowest : limit)) continue;
-        char how[80];
-        snprintf(how, sizeof how, "gave no sign of life for %.1f s and was killed", quiet);
-        mu_process_end e = {.pid = l->pid, .exit_code = -1, .signal = SIGKILL};
-        if (!mu_process_kill(l->pid))
-            return MU_FAIL(err, MU_EBACKEND, "learner %d (pid %d) cannot be killed", i, (int)l->pid);
-        MU_TRY(learner_gone(d, i, &e, how, err));
+        MU_TRY(end_hung(d, l->pid, "gave no sign of life", quiet, err));
     }
     return MU_OK;
 }
@@ -215,7 +281,10 @@ mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
         MU_TRY(gone(d, &e, how, err));
     }
     int64_t now = mu_clock_ns();
-    MU_TRY(look_for_hung(d, now, err));
+    MU_TRY(look_at_lock(d, now, err));
+    MU_TRY(look_at_learners(d, now, err));
+    MU_TRY(look_at_server(d, now, err));
+    MU_TRY(look_at_judge(d, now, err));
     look_for_slow(d, now);
     return MU_OK;
 }
@@ -239,7 +308,9 @@ void mu_watchdog_stop(mu_watchdog *d) {
     }
     mu_process_end_all(pids, 2, 1.0);
     mu_free(d->learner);
+    mu_free(d->thread);
     d->learner = NULL;
+    d->thread = NULL;
 }
 
 static int by_size(const void *a, const void *b) {

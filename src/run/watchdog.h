@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // watchdog.h - the children of a group: started, watched, replaced.
 //
-// Dead: the kernel tells. Hung (stopped, endless loop, lost in the kernel): its pulse, which counts layers and
-// rounds of waiting, has not moved for the hang time-out; it is killed, reaped, and only then replaced, so two
-// incarnations never write the same memory. Slow: named, not killed. One line for each event.
+// Dead: the kernel tells. Hung (stopped, endless loop, lost in the kernel): its pulse, which counts layers
+// and rounds of waiting, has not moved for the hang time-out, or it has held the lock that long (one thread may
+// hang in there while another still counts); it is killed, reaped, and only then replaced, so two incarnations
+// never write the same memory. The statistics process has ten times as long: disks are slow. Slow: named, not
+// killed. One line for each event.
 #ifndef MU_RUN_WATCHDOG_H
 #define MU_RUN_WATCHDOG_H
 
@@ -25,6 +27,11 @@ typedef struct mu_watched {             // one learner
     bool     named_slow;
 } mu_watched;
 
+typedef struct mu_pulse_watch {         // as last seen
+    uint64_t pulse;
+    int64_t  moved_ns;                  // 0 = not yet
+} mu_pulse_watch;
+
 enum { MU_REPLACE_TIMES = 4096 };
 
 typedef struct mu_watchdog {
@@ -35,7 +42,10 @@ typedef struct mu_watchdog {
     pid_t          server, judge;
     mu_role        server_role;
     mu_judge_role  judge_role;
-    int64_t        lost, replaced, server_lost, judge_lost;
+    mu_pulse_watch *thread;             // (executors) of the server
+    mu_pulse_watch lock, task;          // the lock's holder; the judge's task
+    int64_t        lost, replaced, server_lost;
+    int64_t        judge_losses_in_row, judge_answers;
     int64_t        next_slow_ns;
     int            n_times;
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES
