@@ -18,7 +18,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin test-peers bench reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -51,6 +51,11 @@ bench: ## time Muster against PyTorch on this machine, print the table
 sim: all ## the protocol core under SEEDS (100,000) random schedules with faults, 10,000 events each
 	@cmake --build $(BUILD) --target muster-sim
 	@$(BUILD)/muster-sim --seeds $(SEEDS) --events 10000 --jobs $(JOBS)
+
+scale: ## time 2 learners against 1 and PyTorch's Hogwild (SCALE_ARGS="--learners 1,2,4,8,16 --svg scale.svg")
+	@$(SETUP) bench
+	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@SCALE_ARGS='$(SCALE_ARGS)' scripts/bench.sh --scale $(BUILD)
 
 lint: ## gcc and clang with -Werror over everything, includes, sizes, clang-tidy, cppcheck
 	@$(SETUP) lint

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh BUILD - hands over to bench/run.py, which times Muster and PyTorch in turns and prints one table.
+# bench.sh [--scale] BUILD - hands over to bench/run.py, which times Muster and PyTorch in turns and prints one
+# table; with --scale to bench/scale.py, which does that for several learners.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ "${1:-}" = --scale ]; then
+    exec /usr/bin/python3 bench/scale.py --muster "${2:-build}/muster" ${SCALE_ARGS:-}
+fi
 exec /usr/bin/python3 bench/run.py --muster "${1:-build}/muster" ${BENCH_ARGS:-}
