@@ -170,8 +170,7 @@ mu_verdict book_expect(const book *b, const mu_gradient_id *id) {
         return MU_UNEXPECTED;
     if (id->version < l->now.version) return MU_UNEXPECTED;
     if (id->version > l->now.version && id->version > b->version) return MU_UNEXPECTED;
-    if (!is_sync(b) && !b->target->applies_itself && book_over(b)) return MU_TOO_STALE;
-    return MU_ACCEPTED;
+    return MU_ACCEPTED; // never too stale: what was granted keeps the bound until it is applied
 }
 
 static void note_staleness(book *b, int64_t sigma) {
@@ -197,7 +196,6 @@ void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict) {
                    (int)verdict, (int)want);
         return;
     }
-    if (verdict == MU_TOO_STALE) reject(b, id);
     if (verdict != MU_ACCEPTED) return;
     book_learner *l = &b->learner[id->learner];
     const bool itself = !is_sync(b) && b->target->applies_itself;
@@ -215,8 +213,7 @@ void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict) {
 }
 
 void book_drop(book *b, const mu_gradient_id *id) {
-    mu_verdict v = book_expect(b, id);
-    if (v == MU_ACCEPTED || v == MU_TOO_STALE) reject(b, id);
+    if (book_expect(b, id) == MU_ACCEPTED) reject(b, id);
 }
 
 // ---- updates ----
@@ -282,18 +279,6 @@ void book_form(book *b, const mu_core *c) {
     b->applying = true;
 }
 
-// What waits will not be applied any more.
-static void reject_waiting(book *b) {
-    for (; b->fifo_n > 0; b->fifo_n--) {
-        const mu_gradient_id *id = &b->fifo[b->fifo_head];
-        move(b, id->first, id->rows, BOOK_WAITING, BOOK_REJECTED);
-        b->learner[id->learner].accepted--;
-        b->learner[id->learner].rejected++;
-        b->sum_rejected += id->rows;
-        b->fifo_head = (b->fifo_head + 1) % b->fifo_size;
-    }
-}
-
 void book_applied(book *b) {
     for (int i = 0; i < b->n_parts; i++) {
         const mu_gradient_id *id = &b->part[i];
@@ -305,7 +290,8 @@ void book_applied(book *b) {
     b->n_parts = 0;
     b->step_dropped[(b->version - b->config.first_version) & 1] = 0;
     b->version++;
-    if (book_over(b)) reject_waiting(b);
+    if (book_over(b) && b->fifo_n + b->n_computing > 0)
+        book_wrong(b, "%d gradients more than the last version needs", b->fifo_n + b->n_computing);
 }
 
 // In hardsync the step that somebody has begun is still finished by all.
@@ -317,6 +303,18 @@ void book_stop(book *b) {
     }
     b->sync_end = min64(b->sync_end, begun);
     b->stopping = true;
+}
+
+// What waits will not be applied any more.
+static void reject_waiting(book *b) {
+    for (; b->fifo_n > 0; b->fifo_n--) {
+        const mu_gradient_id *id = &b->fifo[b->fifo_head];
+        move(b, id->first, id->rows, BOOK_WAITING, BOOK_REJECTED);
+        b->learner[id->learner].accepted--;
+        b->learner[id->learner].rejected++;
+        b->sum_rejected += id->rows;
+        b->fifo_head = (b->fifo_head + 1) % b->fifo_size;
+    }
 }
 
 void book_abandon(book *b) {

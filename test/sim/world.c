@@ -234,9 +234,9 @@ static void arrive(sim_world *w, int k) {
     SIM_TRACE(w, "%s     learner %d incarnation %u step %" PRId64 " version %" PRId64 ": %d%s",
               m.drop ? "drop" : "push", m.id.learner, m.id.incarnation, m.id.step, m.id.version, (int)v,
               m.copy ? " (copy)" : "");
-    if (v == MU_ACCEPTED || v == MU_TOO_STALE) {
+    if (v == MU_ACCEPTED) {
         w->since_progress = 0;
-        if (m.drop || v == MU_TOO_STALE || w->book.target->applies_itself) sim_wake(w);
+        if (m.drop || w->book.target->applies_itself) sim_wake(w);
         sim_look(w);
     }
     if (!m.copy && p->mark == m.mark && p->state == SIM_PUSHING) {
