@@ -101,8 +101,8 @@ static const mu_grad *grad_of(void *ctx, int j, int param) {
 
 static void update(world *w, const mu_updater *u, float weight, bool undo) {
     w->weight[0] = weight;
-    const mu_apply a = {.updater = u, .params = &w->ps, .n = 1, .grad = grad_of, .ctx = w,
-                        .weight = w->weight, .rate = 1e-6};
+    const mu_apply a = {
+        .updater = u, .params = &w->ps, .n = 1, .grad = grad_of, .ctx = w, .weight = w->weight, .rate = 1e-6};
     for (int i = 0; i < w->slices.n; i++) {
         const mu_slice_range *r = &w->slices.range[i];
         w->grad[0] = mu_message_get(&w->plan, w->slot, r->param, &w->p[r->param]);
@@ -161,8 +161,8 @@ static const struct variant {
     {"sgd, weight and decay", "{type: sgd, rate: 1, decay: 0.001}", 0.5f, 12, false, 0.85, update},
     {"momentum, weight and decay", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, false, 0.85,
      update},
-    {"momentum, weight, decay, undo", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, true, 0.75,
-     update},
+    {"momentum, weight, decay, undo", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, true,
+     0.75, update},
 };
 
 static void bandwidth(const char *name, const mu_shape *shape, int n, int turns, int reps) {
@@ -212,12 +212,17 @@ static void factors(int64_t rows, int64_t cols, int sources, int64_t batch) {
     for (int64_t i = 0; i < 2 * batch * cols; i++) x[i] = (float)(i % 100) * 1e-2f;
     for (int64_t i = 0; i < 2 * batch * rows; i++) dy[i] = (float)(i % 77) * 1e-2f;
     for (int j = 0; j < sources; j++) {
-        w.grad[j] = (mu_grad){.form = MU_GRAD_FACTORS, .batch = batch, .x = x + j * batch * cols,
-                              .dy = dy + j * batch * rows};
+        w.grad[j] = (mu_grad){
+            .form = MU_GRAD_FACTORS, .batch = batch, .x = x + j * batch * cols, .dy = dy + j * batch * rows};
         w.weight[j] = 0.5f;
     }
-    const mu_apply a = {.updater = u, .params = &w.ps, .n = sources, .grad = grad_of, .ctx = &w,
-                        .weight = w.weight, .rate = 1e-9};
+    const mu_apply a = {.updater = u,
+                        .params = &w.ps,
+                        .n = sources,
+                        .grad = grad_of,
+                        .ctx = &w,
+                        .weight = w.weight,
+                        .rate = 1e-9};
     double best = 1e30, best_gemm = 1e30;
     for (int t = 0; t < 15; t++) {
         double began = cpu_s();
@@ -229,7 +234,8 @@ static void factors(int64_t rows, int64_t cols, int sources, int64_t batch) {
         if (took < best) best = took;
         began = cpu_s();
         for (int j = 0; j < sources; j++)
-            mu_gemm(true, false, rows, cols, batch, w.grad[j].dy, rows, w.grad[j].x, cols, j > 0, product, cols);
+            mu_gemm(true, false, rows, cols, batch, w.grad[j].dy, rows, w.grad[j].x, cols, j > 0, product,
+                    cols);
         took = cpu_s() - began;
         if (took < best_gemm) best_gemm = took;
     }

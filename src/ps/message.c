@@ -8,8 +8,8 @@
 //          +------+---------------------------------------------+
 //
 // Where things lie follows from the plan alone; the head only says how much of it is used. A learner may have
-// been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as far
-// as the plan has room. Row numbers are checked where they are used (updater/).
+// been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as
+// far as the plan has room. Row numbers are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"
@@ -45,7 +45,8 @@ static mu_message_part part_make(const mu_param *p, int64_t rows) {
     if (factors_pay(p, (double)batch)) {
         part.factors = true;
         part.max_batch = batch;
-        part.bytes = LINE + lines((size_t)batch * i * sizeof(float)) + lines((size_t)batch * o * sizeof(float));
+        part.bytes =
+            LINE + lines((size_t)batch * i * sizeof(float)) + lines((size_t)batch * o * sizeof(float));
     } else if (p->max_rows > 0 && p->n_users <= 1 && (size_t)p->max_rows <= o) {
         part.max_rows = p->max_rows;
         part.bytes = LINE + lines((size_t)p->max_rows * sizeof(int32_t)) +

@@ -8,9 +8,10 @@
 //     3  weights and histories get their new values
 //     4  *done = at + n
 //     5  valid = 0
-// A killed process has carried out a prefix of its instructions, and whoever repairs sees all of their stores,
-// since it has reaped the process. So the order of the instructions is all that counts: the release stores of
-// 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is after them after.
+// A killed process has carried out a prefix of its instructions, and whoever repairs sees all of their
+// stores, since it has reaped the process. So the order of the instructions is all that counts: the release
+// stores of 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is after
+// them after.
 //     killed before 2   valid = 0: the piece is untouched, done says so
 //     ... 2 to 4        valid = 1, *done = undo.at: any mixture of old and new, all old values are in undo:
 //                       restored; the piece is as untouched
@@ -19,8 +20,8 @@
 // Restoring twice does the same as once, so the repairer may be killed, too. An update cannot end before a
 // dead executor's slice was repaired and finished, so done is not reset for the next one meanwhile.
 //
-// The pieces of a slice and their order depend on the gradients only (updater.h). Whoever goes on with a slice
-// walks through the same pieces and leaves the finished ones out.
+// The pieces of a slice and their order depend on the gradients only (updater.h). Whoever goes on with a
+// slice walks through the same pieces and leaves the finished ones out.
 #include "ps/slices.h"
 
 #include "base/failpoint.h"
@@ -29,11 +30,11 @@
 #include <string.h>
 
 enum {
-    SLICE = 32768,      // floats: 128 KiB, about 10 us of an update
-    ROWS = 8,           // factors are multiplied out by tiles of 8 rows: fewer waste the tile
-    UNDO_PIECE = 512,   // floats: half a page, see choose_start; longer pieces leave the first cache
+    SLICE = 32768,    // floats: 128 KiB, about 10 us of an update
+    ROWS = 8,         // factors are multiplied out by tiles of 8 rows: fewer waste the tile
+    UNDO_PIECE = 512, // floats: half a page, see choose_start; longer pieces leave the first cache
     STAT_PIECE = 1024,
-    PAGE = 4096,        // bytes
+    PAGE = 4096, // bytes
 };
 
 _Static_assert(UNDO_PIECE + PAGE / 4 <= (int)MU_UNDO_FLOATS, "an undo piece has room");
@@ -57,8 +58,8 @@ static int cut(const mu_param *p, int index, mu_slice_range *out) {
     for (size_t from = 0; from < p->count; from += stretch)
         for (size_t at = 0; at < stretch; at += step, n++)
             if (out)
-                out[n] = (mu_slice_range){index, from + at,
-                                          from + (stretch - at < step ? stretch : at + step)};
+                out[n] =
+                    (mu_slice_range){index, from + at, from + (stretch - at < step ? stretch : at + step)};
     return n;
 }
 
@@ -84,8 +85,8 @@ typedef struct progress { // of one executor in one slice
     const mu_params *params;
     const mu_param *p;
     int param, n_blocks;
-    size_t resume;        // floats finished when the call began
-    size_t at;            // floats of the pieces passed so far
+    size_t resume; // floats finished when the call began
+    size_t at;     // floats of the pieces passed so far
     _Atomic size_t *done;
     mu_undo *undo; // may be NULL
 } progress;
@@ -100,9 +101,9 @@ static void set_valid(mu_undo *u, uint32_t valid) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-// Where in `was` to put the copies. Their stores are still on their way to the cache when the rule begins, and a
-// load that agrees with one of them in the low 12 bits of its address waits for it. A piece is half a page;
-// it is put on the other side of the page than this stack frame, where the rule's arguments are.
+// Where in `was` to put the copies. Their stores are still on their way to the cache when the rule begins,
+// and a load that agrees with one of them in the low 12 bits of its address waits for it. A piece is half a
+// page; it is put on the other side of the page than this stack frame, where the rule's arguments are.
 static int32_t choose_start(const mu_undo *u) {
     const char here = 0;
     const uintptr_t away = (uintptr_t)&here + PAGE / 4 - (uintptr_t)u->was;
@@ -145,10 +146,10 @@ static void after_piece(void *ctx, size_t offset, size_t n) {
 }
 
 // Needs no undo: the result does not depend on the old values, so it is simply made again.
-static void average(const mu_param *p, float *value, const mu_slice_range *r, int n, const mu_grad *const *grad) {
+static void average(float *value, const mu_slice_range *r, int n, const mu_grad *const *grad) {
     int n_real = 0;
     for (int j = 0; j < n; j++) n_real += grad[j]->form == MU_GRAD_DENSE;
-    if (!n_real || !p->is_stat) return;
+    if (!n_real) return;
     for (size_t at = r->begin, m; at < r->end; at += m) {
         float sum[STAT_PIECE] = {0};
         m = r->end - at < STAT_PIECE ? r->end - at : STAT_PIECE;
@@ -178,7 +179,7 @@ void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size
     for (int k = 0; k < a->updater->class->n_slots; k++) slots[k] = block_of(a->params, p, 1 + k);
     float *value = block_of(a->params, p, 0);
     const mu_update_guard guard = {UNDO_PIECE, before_piece, after_piece, &g};
-    if (p->is_stat) average(p, value, range, a->n, grad);
+    if (p->is_stat) average(value, range, a->n, grad);
     else
         mu_updater_apply_guarded(a->updater, p, value, slots, a->n, grad, a->weight, range->begin, range->end,
                                  a->rate, a->step, undo || g.resume ? &guard : NULL);

@@ -33,7 +33,7 @@ typedef struct mu_undo {                // one for each executor, in shared memo
     int32_t  param;
     size_t   begin, n;                  // floats within the parameter
     int      n_blocks;                  // weights and histories
-    size_t   at;                        // the slice's done when the piece began: it is finished when that differs
+    size_t   at;                        // the slice's done when the piece began; another: finished
     ptrdiff_t done_from_here;           // bytes from this struct to that counter; both lie in one region
     int32_t  start;                     // in each was[k]: where the piece's old values begin
     _Alignas(64) float was[1 + MU_MAX_SLOTS][MU_UNDO_FLOATS];
@@ -52,10 +52,10 @@ typedef struct mu_apply {               // one update, the same for all slices
     int64_t           step;             // the rule's counter
 } mu_apply;
 
-// Applies the update to a slice. *done counts its floats that are finished, from 0 (untouched) to end - begin,
-// and is advanced after each piece (release); a call with *done in between goes on from there, with the
-// gradients of the first call. With undo, in the same region as done, a kill at any instruction leaves what
-// mu_undo_restore repairs. undo may be NULL: faster, but a kill inside leaves a torn slice.
+// Applies the update to a slice. *done counts its floats that are finished, from 0 (untouched) to
+// end - begin, and is advanced after each piece (release); a call with *done in between goes on from there,
+// with the gradients of the first call. With undo, in the same region as done, a kill at any instruction
+// leaves what mu_undo_restore repairs. undo may be NULL: faster, but a kill inside leaves a torn slice.
 // Statistics become the mean of the gradients' values.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
 // Puts a piece back that was being written. True if there was one. To be called when the executor is dead,

@@ -19,7 +19,7 @@ typedef struct work { // what is the same for all pieces of one parameter
     float scale, clip, l2, l1; // clip: infinity = off
     float lr;
     int64_t step;
-    bool direct; // the gradient can go to the rule as it is
+    bool direct;                  // the gradient can go to the rule as it is
     const mu_update_guard *guard; // NULL = none
 } work;
 

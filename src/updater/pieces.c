@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pieces.c - gradients are added up, rows collected and factors multiplied out, a cache-sized piece at a time.
+// pieces.c - gradients added up, rows collected, factors multiplied out, a cache-sized piece at a time.
 //
 // One value an element, whatever the cut: every element is made by the same operations in the same
 // order (gradients as given, samples of a gradient as given), only the walk over the elements differs.
@@ -14,7 +14,7 @@
 // is contiguous in the parameter as well, so that the update behind it streams long runs. Factors,
 // dW = dy' x, are done in register tiles over the samples of all gradients together: their dy of a block's
 // rows are packed side by side first, weights included. The last tiles are masked, not another code path.
-// (A library's matrix product is faster beyond some 200 samples, but its edges round differently.)
+// (A library's matrix product is little faster, bench_update prints both, and its edges round differently.)
 #include "updater/pieces.h"
 
 #include "ops/tile.h"
@@ -168,15 +168,14 @@ typedef struct block { // rows [r, r + nr), columns [c, c + nc) of the parameter
 // Columns [at, at + n) of the block's product; vecs vectors hold them.
 MU_INLINE void tile(const chunk *k, const block *to, size_t cols, size_t at, int64_t n, const int vecs) {
     mu_vec acc[TILE_ROWS][TILE_VECS];
-    MU_UNROLL for (int r = 0; r < TILE_ROWS; r++)
-        MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] = (mu_vec){0};
+    MU_UNROLL for (int r = 0; r < TILE_ROWS; r++) MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] =
+        (mu_vec){0};
     const float *d = k->d[0];
     for (int i = 0; i < k->n_runs; i++) {
         const float *x = k->run[i].x + to->c + at;
         for (int64_t b = k->run[i].n; b > 0; b--, x += cols, d += TILE_ROWS) {
             mu_vec xv[TILE_VECS];
-            MU_UNROLL for (int v = 0; v < vecs; v++)
-                xv[v] = mu_vec_load(x + v * MU_LANES, n - v * MU_LANES);
+            MU_UNROLL for (int v = 0; v < vecs; v++) xv[v] = mu_vec_load(x + v * MU_LANES, n - v * MU_LANES);
             MU_UNROLL for (int r = 0; r < TILE_ROWS; r++) {
                 const mu_vec dr = d[r] - (mu_vec){0}; // a broadcasting load, unlike d[r] + 0
                 MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] += dr * xv[v];

@@ -27,7 +27,7 @@ typedef struct mu_updater_class {
     int         n_slots;
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
     void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);  // step counts from 0
-    int       (*n_changed)(const void *state);  // (optional, n_slots) histories, from 0 on, that apply changes
+    int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c

@@ -135,7 +135,10 @@ static void assert_inside(const world *w, int i, const mu_grad *g) {
     const mu_message_part *part = &w->plan.part[i];
     const char *lo = w->slot + part->offset + 1, *hi = w->slot + part->offset + part->bytes;
     const size_t rows = (size_t)w->p[i].shape.d[0], cols = w->p[i].count / rows;
-    const struct { const void *at; size_t n; } a[] = {
+    const struct {
+        const void *at;
+        size_t n;
+    } a[] = {
         {g->dense, g->form == MU_GRAD_DENSE ? w->p[i].count : 0},
         {g->x, g->form == MU_GRAD_FACTORS ? (size_t)g->batch * cols : 0},
         {g->dy, g->form == MU_GRAD_FACTORS ? (size_t)g->batch * rows : 0},

@@ -21,7 +21,7 @@ static const mu_shape shapes[N_PARAMS] = {
 typedef struct world {
     mu_params ps;
     mu_param p[N_PARAMS], *list[N_PARAMS];
-    mu_grad grad[POOL][PARTS][N_PARAMS];        // of update number modulo POOL
+    mu_grad grad[POOL][PARTS][N_PARAMS]; // of update number modulo POOL
     float weight[PARTS];
     mu_slice_list slices;
     float *block[BLOCKS];
@@ -42,8 +42,8 @@ static mu_grad grad_make(const mu_param *p, int form, uint64_t seed) {
 }
 
 static void world_init(world *w, void *memory, int n_slots) {
-    static const int forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS,
-                                        -1,            MU_GRAD_DENSE,   MU_GRAD_DENSE};
+    static const int forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, -1,
+                                        MU_GRAD_DENSE, MU_GRAD_DENSE};
     memset(w, 0, sizeof *w);
     for (int i = 0; i < N_PARAMS; i++) {
         mu_param *p = w->list[i] = &w->p[i];
@@ -53,8 +53,8 @@ static void world_init(world *w, void *memory, int n_slots) {
         w->ps.count += (p->count + 15) / 16 * 16;
         for (int u = 0; u < POOL; u++)
             for (int j = 0; j < PARTS; j++)
-                w->grad[u][j][i] = grad_make(p, forms[i] < 0 ? 1 + (u + j) % 3 : forms[i],
-                                             (uint64_t)(u * 100 + j * 10 + i));
+                w->grad[u][j][i] =
+                    grad_make(p, forms[i] < 0 ? 1 + (u + j) % 3 : forms[i], (uint64_t)(u * 100 + j * 10 + i));
     }
     for (int j = 0; j < PARTS; j++) w->weight[j] = 0.25f + 0.25f * (float)j;
     w->ps.n = N_PARAMS;
@@ -114,9 +114,9 @@ static void assert_same_bits(const world *a, const world *b, const char *what) {
 static void test_cutting(void **unused) {
     (void)unused;
     static const mu_shape all[] = {
-        {2, {1000, 784}}, {2, {500, 1000}},    {1, {10}},    {4, {96, 3, 11, 11}},
-        {0, {0}},         {2, {4096, 9216}},   {2, {3, 100000}}, {1, {200000}},
-        {2, {16, 25088}}, {2, {50000, 128}},   {2, {1, 1}},
+        {2, {1000, 784}}, {2, {500, 1000}},  {1, {10}},        {4, {96, 3, 11, 11}},
+        {0, {0}},         {2, {4096, 9216}}, {2, {3, 100000}}, {1, {200000}},
+        {2, {16, 25088}}, {2, {50000, 128}}, {2, {1, 1}},
     };
     enum { N = sizeof all / sizeof all[0] };
     mu_param p[N], *list[N];
@@ -201,9 +201,9 @@ static void test_slices_are_the_whole(void **unused) {
 
 enum { KILLS = 300 };
 
-typedef struct scene { // shared memory
-    _Atomic int64_t at;         // update * slices + slice in progress
-    _Atomic size_t done[2];     // of slice `at`, and of the next one
+typedef struct scene {      // shared memory
+    _Atomic int64_t at;     // update * slices + slice in progress
+    _Atomic size_t done[2]; // of slice `at`, and of the next one
     _Atomic int32_t started;
     mu_undo undo;
     float blocks[];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_updater_sum.c - sums of gradients: right whatever the forms, the same bits however the parameter is cut.
+// test_updater_sum.c - sums of gradients: right whatever the forms, the same bits however they are cut.
 #include "base/attr.h"
 #include "unit/updater_help.h"
 
@@ -74,12 +74,13 @@ static void add_grads(problem *q, const char *forms, int64_t batch, int64_t rows
     }
 }
 
-static const char *const mixes[] = {"d", "dd", "ddd", "f", "ff", "fnf", "r", "rr", "rnr", "dfr", "rfd", "fdf", "nnn"};
+static const char *const mixes[] = {"d",  "dd",  "ddd", "f",   "ff",  "fnf", "r",
+                                    "rr", "rnr", "dfr", "rfd", "fdf", "nnn"};
 static const struct {
     int64_t rows, cols, batch, named;
 } sizes[] = {
-    {1, 1, 1, 1},   {8, 32, 3, 4},     {10, 250, 4, 7},    {23, 33, 5, 40},   {17, 784, 130, 9},
-    {3, 2500, 7, 3}, {41, 17, 300, 90}, {9, 1057, 2, 2500}, {40, 1, 33, 50},  {64, 47, 66, 0},
+    {1, 1, 1, 1},    {8, 32, 3, 4},     {10, 250, 4, 7},    {23, 33, 5, 40}, {17, 784, 130, 9},
+    {3, 2500, 7, 3}, {41, 17, 300, 90}, {9, 1057, 2, 2500}, {40, 1, 33, 50}, {64, 47, 66, 0},
 };
 
 static void apply(const mu_updater *u, problem *q, size_t begin, size_t end, int64_t step) {
@@ -166,7 +167,8 @@ static void oracle(const problem *q, double *g, bool *touched) {
         for (int64_t k = 0; k < f->n_rows && f->form == MU_GRAD_ROWS; k++) {
             if (f->row[k] < 0 || f->row[k] >= rows) continue;
             touched[f->row[k]] = true;
-            for (int64_t c = 0; c < cols; c++) g[f->row[k] * cols + c] += w * (double)f->row_value[k * cols + c];
+            for (int64_t c = 0; c < cols; c++)
+                g[f->row[k] * cols + c] += w * (double)f->row_value[k * cols + c];
         }
     }
 }
@@ -252,10 +254,9 @@ static void test_guard(void **unused) {
         seen[0] = (watcher){.from = 0, .to = 7}, seen[1] = (watcher){.from = 7, .to = INT32_MAX};
         for (int i = 0; i < 2; i++) {
             const mu_update_guard guard = {100, watch_before, watch_after, &seen[i]};
-            mu_updater_apply_guarded(u, &halves.p, halves.w, halves.h, halves.n, halves.list, halves.weight, 0,
-                                     halves.p.count, 0.01, 0, &guard);
-            if (!i && seen[0].n)
-                assert_true(memcmp(whole.w, halves.w, whole.p.count * sizeof(float)) != 0);
+            mu_updater_apply_guarded(u, &halves.p, halves.w, halves.h, halves.n, halves.list, halves.weight,
+                                     0, halves.p.count, 0.01, 0, &guard);
+            if (!i && seen[0].n) assert_true(memcmp(whole.w, halves.w, whole.p.count * sizeof(float)) != 0);
         }
         assert_same_bits(&whole, &halves, mixes[m]);
         assert_int_equal(seen[0].n, seen[1].n);
