@@ -193,8 +193,7 @@ static void draw_axes(plot *p) {
                    p->y.to, p->y.from, p->x.to);
     double mid_y = (p->y.from + p->y.to) / 2;
     put_text(p->out, (p->x.from + p->x.to) / 2, p->height - 16, FONT + 1, "middle", "", p->c->x_name);
-    snprintf(text, sizeof text, "rotate(-90 20 %.1f)", mid_y);
-    mu_text_printf(p->out, "<g transform=\"%s\">", text);
+    mu_text_printf(p->out, "<g transform=\"rotate(-90 20 %.1f)\">", mid_y);
     put_text(p->out, 20, mid_y, FONT + 1, "middle", "", p->c->y_name);
     put(p->out, "</g>\n");
 }

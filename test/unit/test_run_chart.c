@@ -158,7 +158,8 @@ static void test_empty_and_flat(void **state) {
         assert_int_equal(count(t.s, "<circle"), 2); // the mark and the legend's
         mu_text_fini(&t);
     }
-    c.width = 300;
+    c = chart_of(NULL, 0);
+    c.width = 290;
     assert_fails(mu_chart_write(&c, &t, err), MU_EUSAGE, "no room");
     mu_text_fini(&t);
 }
