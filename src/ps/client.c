@@ -24,24 +24,32 @@ mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *besi
     return MU_OK;
 }
 
+// Under a bound learners also wait for each other.
+static mu_bell *turn_of(const mu_client *c) {
+    const mu_group *g = c->group;
+    bool own = g->plan->protocol->own_turn && g->plan->bound == 0;
+    return own ? &g->learner[c->learner].turn : &g->head->turn;
+}
+
 static int64_t patience_ns(const mu_client *c) { return (int64_t)(10e9 * c->group->plan->hang_timeout); }
 
 bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx) {
     mu_group *g = c->group;
     int64_t version = -1, since = mu_clock_ns();
     for (;;) {
-        uint32_t seen = mu_bell_read(&g->head->turn);
+        uint32_t seen = mu_bell_read(&g->learner[c->learner].turn);
         bool ended = false;
         mu_core *core = mu_group_begin(g);
         if (!core) return false;
         bool got = mu_core_lease(core, c->learner, out, &ended);
         if (got) mu_group_commit(g);
         else mu_group_cancel(g);
+        if (got) mu_bell_ring(turn_of(c)); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
         int64_t now = mu_clock_ns(), at = atomic_load(&g->head->version);
         if (at != version) version = at, since = now;
         if (now - since > patience_ns(c)) return false;
-        (void)mu_bell_wait(&g->head->turn, seen, 0, NAP_NS);
+        (void)mu_bell_wait(&g->learner[c->learner].turn, seen, 0, NAP_NS);
     }
 }
 
@@ -127,8 +135,9 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     mu_group *g = c->group;
     mu_group_learner *row = &g->learner[c->learner];
     int64_t began = mu_clock_ns(), since = began, version = -1;
+    atomic_store_explicit(&row->pulse_ns, began, memory_order_relaxed);
     for (;;) {
-        uint32_t seen = mu_bell_read(&g->head->turn);
+        uint32_t seen = mu_bell_read(turn_of(c));
         *out = ask(c);
         if (*out != MU_HOLD) break;
         atomic_store_explicit(&row->doing, MU_DOING_WAIT, memory_order_relaxed);
@@ -139,7 +148,7 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
         if (now - since > patience_ns(c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
                            c->learner, 1e-9 * (double)(now - since), (long long)at);
-        (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
+        (void)mu_bell_wait(turn_of(c), seen, c->spin_ns, NAP_NS);
     }
     atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);
     if (*out == MU_GO) {
@@ -179,7 +188,7 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_group_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
-    if (used_up) mu_bell_ring(&g->head->turn); // the prefetch thread may lease again
+    if (used_up) mu_bell_ring(&g->learner[c->learner].turn); // the prefetch thread may lease again
     if (g->plan->protocol->applies_itself) {
         int64_t sigma = atomic_load(&g->head->version) - 1 - id.version;
         mu_server_note_staleness(g, c->learner, sigma < 0 ? 0 : sigma);

@@ -81,6 +81,9 @@ static bool may_begin(const mu_core *c, int learner) {
         if (mu_core_step(l) >= core_sync_end(c, learner)) return false;
     } else {
         if (end_is_covered(c)) return false;
+        // Its last gradient may wait for others to make an update, but not for a server that is behind: with
+        // one gradient each on the way the mean staleness is n.
+        if (l->waiting > 0 && p->take(c, c->fifo_n) >= 0) return false;
         // Under a bound an update may have to take everything that waits: no more than it has room for.
         if (p->bounds_staleness && c->config.bound > 0 && c->fifo_n + c->computing >= c->config.learners)
             return false;
@@ -165,6 +168,7 @@ mu_verdict mu_core_push(mu_core *c, const mu_gradient_id *id) {
     } else {
         *core_waiting(c, c->fifo_n) = (mu_core_part){.id = *id, .slot = mu_core_slot(l)};
         c->fifo_n++;
+        l->waiting++;
     }
     l->accepted++;
     core_recount(c, id->learner);
@@ -210,7 +214,10 @@ bool mu_core_form(mu_core *c) {
     if (p->synchronous) take_in_order(c, n);
     else
         for (int i = 0; i < n; i++) part[i] = *core_waiting(c, i);
-    for (int i = 0; i < n; i++) part[i].weight = mu_core_weight(c, mu_core_staleness(c, &part[i]), n);
+    for (int i = 0; i < n; i++) {
+        part[i].weight = mu_core_weight(c, mu_core_staleness(c, &part[i]), n);
+        core_learners(c)[part[i].id.learner].waiting--;
+    }
     c->fifo_head = (c->fifo_head + n) % (c->config.learners * MU_CORE_SLOTS);
     c->fifo_n -= n;
     c->n_parts = n;
@@ -225,6 +232,7 @@ static void reject_waiting(mu_core *c) {
         const mu_gradient_id *id = &core_waiting(c, i)->id;
         mu_core_learner *l = &core_learners(c)[id->learner];
         l->accepted--;
+        l->waiting--;
         l->rejected++;
         c->samples_rejected += id->rows;
     }

@@ -81,6 +81,7 @@ typedef struct mu_core_learner {
     uint8_t  present;           // joined and not lost
     uint8_t  computing;         // between GO and push
     uint8_t  n_leases, handed;  // leases held; of these handed to the present incarnation
+    uint8_t  waiting;           // its gradients in the queue, not yet taken
     uint8_t  working, slowest;  // is one of the core's `working`, of its `n_slowest`
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger

@@ -198,6 +198,12 @@ void mu_group_release(mu_group *g) {
     mu_group_close(g);
 }
 
+void mu_group_ring_all(mu_group *g) {
+    mu_bell_ring(&g->head->turn);
+    mu_bell_ring(&g->head->work);
+    for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
+}
+
 // ---- the core, crash-safe ----
 
 // What is read without the lock. After a death inside commit the next one to take the lock does it again.

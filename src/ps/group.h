@@ -48,7 +48,8 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     _Alignas(64) _Atomic int32_t pid;   // 0 = none; by the parent
     _Atomic uint32_t incarnation;
     _Atomic uint64_t pulse;             // counts layers passed: the sign of life
-    _Atomic int64_t  pulse_ns;          // clock of the last step's beginning
+    _Atomic int64_t  pulse_ns;          // clock of its last question whether it may begin
+    mu_bell          turn;              // something changed for this learner alone
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
     _Atomic int64_t  compute_ns, wait_ns, data_ns, apply_ns;    // all incarnations
@@ -135,7 +136,7 @@ typedef struct mu_group_head {
     _Atomic uint32_t held;              // times it was taken: the same holder, or again?
     _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
     mu_bell  work;                      // a gradient was pushed: servers look
-    mu_bell  turn;                      // the clock ticked or slots became free: learners look
+    mu_bell  turn;                      // the clock ticked or a slice is done: learners that wait for others look
     mu_bell  parent;                    // something for the watchdog
 } mu_group_head;
 
@@ -194,6 +195,9 @@ static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, i
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
+
+// Everybody looks again: after a death, a stop, the end of a pause.
+void mu_group_ring_all(mu_group *g);
 
 // ---- the core, crash-safe ----
 // Takes the lock and hands out the spare core holding a copy of the good one; commit switches them, cancel

@@ -38,6 +38,7 @@ const mu_protocol_class mu_protocol_async = {
     .fields = fields,
     .state_size = sizeof(struct async),
     .bounds_staleness = true,
+    .own_turn = true,
     .may_begin = may_begin,
     .take = take,
     .expected_staleness = expected_staleness,

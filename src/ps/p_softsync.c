@@ -47,6 +47,7 @@ const mu_protocol_class mu_protocol_softsync = {
     .fields = fields,
     .state_size = sizeof(struct softsync),
     .bounds_staleness = true,
+    .own_turn = true,
     .may_begin = may_begin,
     .take = take,
     .expected_staleness = expected_staleness,

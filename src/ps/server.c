@@ -69,6 +69,15 @@ static void fill_record(mu_server *s, const mu_core *c) {
     atomic_store(&g->head->rate, u->rate);
 }
 
+// Those whose gradients were taken may begin the next; and where an update takes several, also those whose
+// gradients now wait for others to come instead of for the server.
+static void ring_parts(mu_group *g) {
+    const mu_group_update *u = g->update;
+    if (u->n_parts == 1) mu_bell_ring(&g->learner[u->part[0].id.learner].turn);
+    else
+        for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
+}
+
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not, in
 // the time that others may be kept from the group's lock. The flag of a writer that died is taken over.
 static bool keep_readers_out(mu_group *g) {
@@ -99,6 +108,8 @@ static bool form(mu_server *s) {
     mu_group_give(g);
     mu_failpoint("server/opened");
     mu_bell_ring(&g->head->turn);
+    mu_bell_ring(&g->head->work);
+    ring_parts(g);
     return true;
 }
 
@@ -246,8 +257,7 @@ void mu_server_repair(mu_group *g, int executor) {
         if (claim % 4096 == executor + 1 && atomic_load(&g->slice[i].version) < number)
             atomic_store(&g->slice[i].claim, number * 4096);
     }
-    mu_bell_ring(&g->head->turn);
-    mu_bell_ring(&g->head->work);
+    mu_group_ring_all(g);
 }
 
 // Nothing changes the weights while this holds: no update is in progress, and of learners that write
@@ -262,9 +272,7 @@ static bool is_quiet(const mu_group *g, const mu_core *c) {
 
 void mu_server_pause(mu_group *g, bool on) {
     atomic_store(&g->head->pause, on);
-    if (on) return;
-    mu_bell_ring(&g->head->turn);
-    mu_bell_ring(&g->head->work);
+    if (!on) mu_group_ring_all(g);
 }
 
 bool mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples) {

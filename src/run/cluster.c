@@ -285,7 +285,7 @@ static void tell_learners_to_end(cluster *c) {
     mu_group_commit(&c->group);
     c->stopping = true;
     atomic_store(&c->group.head->state, MU_RUN_ENDING);
-    mu_bell_ring(&c->group.head->turn);
+    mu_group_ring_all(&c->group);
 }
 
 static void between(cluster *c) {

@@ -99,7 +99,7 @@ static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
     if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);
     mu_group_commit(g);
-    mu_bell_ring(&g->head->turn);
+    mu_group_ring_all(g);
     return MU_OK;
 }
 
@@ -300,8 +300,7 @@ bool mu_watchdog_all_ended(const mu_watchdog *d) {
 void mu_watchdog_stop(mu_watchdog *d) {
     pid_t pids[2] = {d->server, d->judge};
     atomic_store(&d->group->head->state, MU_RUN_ENDED);
-    mu_bell_ring(&d->group->head->work);
-    mu_bell_ring(&d->group->head->turn);
+    mu_group_ring_all(d->group);
     for (int i = 0; d->learner && i < d->n; i++) {
         if (d->learner[i].pid) (void)mu_process_kill(d->learner[i].pid);
         atomic_store(&d->group->learner[i].pid, 0);

@@ -171,6 +171,8 @@ static void test_leases_are_inherited(void **unused) {
     assert_int_equal(s.first, 12);
     assert_true(mu_core_lease(r.c, 0, &s, &ended)); // 24, 28, 32
     rig_gradient(&r, 0);
+    assert_int_equal(rig_begin(&r, 0), MU_HOLD); // the server is behind
+    assert_true(rig_form(&r));
     assert_int_equal(rig_begin(&r, 0), MU_GO);
     assert_grant(&r, 0, 1, 0, 4, 4, 4);
     rig_lost(&r, 0);
@@ -448,6 +450,7 @@ static void test_ssp_waits_for_the_slowest(void **unused) {
     bool ended = false;
     while (!ended) (void)mu_core_lease(r.c, 0, &s, &ended);
     for (int l = 1; l < 3; l++) {
+        while (mu_core_form(r.c)) rig_applied(&r);
         rig_gradient(&r, l);
         assert_int_equal(rig_begin(&r, l), MU_END);
     }
