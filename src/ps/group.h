@@ -127,7 +127,7 @@ typedef struct mu_group_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, for everybody without the lock
     _Atomic int64_t  samples;           // applied
-    _Atomic int32_t  waiting;           // gradients in the queues, with those being applied; 0 = nothing to serve
+    _Atomic int32_t  waiting;           // gradients in the queues, and one more while an update is in progress, with those being applied; 0 = nothing to serve
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  apply_ns;          // spent applying, all executors
