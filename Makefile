@@ -18,7 +18,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin storm test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -37,6 +37,11 @@ test: ## install packages, build, run all tests (T=regex picks some)
 spin: ## search every state of the Spin models (src/*/*.pml) and of their mutants
 	@$(SETUP) test
 	@scripts/spin.sh
+
+storm: ## kill learners and servers by the hundred (an hour; KILLS, GAP, EPOCHS, PARTS in test/storm/storm.sh)
+	@$(SETUP) demo
+	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@MUSTER=$(BUILD)/muster test/storm/storm.sh
 
 test-peers: ## compare losses and gradients with a live PyTorch (python3-torch)
 	@$(SETUP) peers

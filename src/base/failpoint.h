@@ -23,15 +23,15 @@
     X("group/inside-lock",          "the lock is held, the spare core is a copy")               \
     X("group/switched",             "the lock is held, the cores are switched, not published")  \
     X("server/formed",              "the record is filled, the core not committed")             \
-    X("server/not-opened",          "the update is formed and committed, not yet opened")       \
+    X("server/not-opened",          "the update is committed, not yet opened; the lock is held") \
     X("server/opened",              "slices may be claimed")                                    \
     X("server/claimed",             "a slice is claimed, nothing of it written")                \
     X("server/piece-saved",         "the old values of a piece are kept")                       \
     X("server/piece-written",       "a piece has its new values, but does not count as done")   \
     X("server/slice-done",          "a slice is complete, its version still the old one")       \
     X("server/all-done",            "the last slice is complete, the update not committed")     \
-    X("server/closed",              "the record is closed, the core not committed")             \
-    X("server/committed",           "the update is committed, nobody was told")                 \
+    X("server/closed",              "the update is committed and closed; the lock is held")     \
+    X("server/committed",           "the same, the lock is given back, nobody was told")        \
     X("client/granted",             "a learner may begin")                                      \
     X("client/pushed",              "a gradient is in its queue, nobody was told")              \
     X("learner/forward",            "before a layer's forward")                                 \

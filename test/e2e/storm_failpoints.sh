@@ -27,7 +27,7 @@ death() { # PROTOCOL SERVER POINT PASS [SILENT]
     local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1")
     local name="$1, $2, $3=$action@$4"
     [ "$1" = hogwild ] || set+=(--set "cluster.server=$2")
-    case $3 in judge/*) steps=300 ;; esac # long enough for an evaluation and a checkpoint under way
+    case $3 in judge/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
     set+=(--set train.steps=$steps)
     n=$((n + 1))
     export MUSTER_FAILPOINTS="$3=$action@$4;seed=$n"
@@ -44,7 +44,7 @@ death() { # PROTOCOL SERVER POINT PASS [SILENT]
     rm -rf "$dir/run"
 }
 
-for steps in 40 300; do
+for steps in 40 1000; do
     start "$dir/calm$steps" "$dir/job.yaml" --set train.steps=$steps
     finish 0 30 "without a fault"
 done

@@ -40,7 +40,7 @@ net:
   - {name: loss, type: softmax_loss, src: [fc3, data.label]}
 train: {batch: 48, steps: 40}
 updater: {type: sgd, momentum: 0.9, rate: 0.01}
-test: {every: 15 steps}
+test: {every: 15 steps, at_start: true}
 checkpoint: {every: 10 steps}
 log: {tensorboard: false}
 cluster: {learners: 3, hang_timeout: 2s}
@@ -102,4 +102,63 @@ wait_for() { # wait_for SECONDS COMMAND...: until the command is true
     shift
     for _ in $(seq $n); do "$@" && return; sleep 0.01; done
     fail "in vain: $*"
+}
+
+# shoot NAME SEED RULE...: lets `muster chaos` loose on the run in $dir/run; its report is in $dir/chaos.json.
+shoot() {
+    local name=$1 seed=$2 rules=()
+    shift 2
+    for r in "$@"; do rules+=(--do "$r"); done
+    "$MUSTER" chaos "$dir/run" --seed "$seed" --json --quiet "${rules[@]}" > "$dir/chaos.json" 2> "$dir/chaos" ||
+        fail "$name: chaos ended with $?: $(cat "$dir/chaos")"
+    grep -q '"run_alive": *true' "$dir/chaos.json" || fail "$name: the run ended too early: $(cat "$dir/chaos.json")"
+}
+
+# storm NAME PROTOCOL SERVER SEED RULE...: a training without an end under fire, then interrupted. By hardsync
+# it has the bits of a calm run of as many steps. Prints how it went.
+storm() {
+    local name="$1, $2, $3" protocol=$2 server=$3 seed=$4 steps
+    shift 4
+    rm -rf "$dir/run" "$dir/calm"
+    start "$dir/run" "$dir/job.yaml" --set train.steps=1000000000 --set cluster.protocol=$protocol \
+        --set cluster.server=$server --set cluster.max_losses=1000
+    wait_for 20 test -e "$dir/run/live.json"
+    shoot "$name" "$seed" "$@"
+    kill -INT "$session"
+    finish 130 20 "$name"
+    balanced "$name"
+    steps=$(number steps)
+    awk "BEGIN { exit !($(number replace_p99_s | sed 's/null/0/') <= 3) }" ||
+        fail "$name: replacing took $(number replace_p99_s) s"
+    echo "$name, seed $seed: $steps steps, $(number learners_lost) learners and $(number server_lost) servers lost," \
+        "replaced within $(number replace_p99_s) s (99 %), $(number lost) gradients lost"
+    lost=$(($(number learners_lost) + $(number server_lost)))
+    [ "$protocol" = hardsync ] || return 0
+    mv "$dir/err" "$dir/err.storm"
+    start "$dir/calm" "$dir/job.yaml" --set train.steps=$steps --set test.every=never
+    finish 0 600 "$name: the calm run"
+    same_model "$dir/calm" "$dir/run" "$name"
+}
+
+# server_deaths TIMES: so many deaths of the server at each of ten failpoints; bits as without.
+server_deaths() {
+    local points= n=0 p every steps=$((200 + 100 * $1))
+    for p in formed not-opened opened claimed piece-saved piece-written slice-done all-done closed committed; do
+        case $p in
+            piece-*) every=$((7000 + 100 * n)) ;; # about 75 pieces and 5 slices in an update
+            claimed | slice-done) every=$((400 + 7 * n)) ;;
+            *) every=$((90 + n)) ;;
+        esac
+        points+="server/$p=kill@$every*$1;"
+        n=$((n + 1))
+    done
+    rm -rf "$dir/run" "$dir/calm"
+    MUSTER_FAILPOINTS=$points start "$dir/run" "$dir/job.yaml" --set train.steps=$steps --set cluster.server=process
+    finish 0 600 "deaths of the server"
+    balanced "deaths of the server"
+    [ "$(number server_lost)" = $((10 * $1)) ] || fail "$(number server_lost) deaths of the server, not $((10 * $1))"
+    start "$dir/calm" "$dir/job.yaml" --set train.steps=$steps
+    finish 0 600 "without deaths of the server"
+    same_model "$dir/calm" "$dir/run" "deaths of the server"
+    echo "$((10 * $1)) deaths of the server at failpoints, $steps steps: the same bits"
 }
