@@ -28,8 +28,7 @@ lenet_storm() { # PROTOCOL
     balanced "$name"
     echo "$name: accuracy $(number test_accuracy), calm $calm; $(number learners_lost) lost," \
         "replaced within $(number replace_p50_s) s (half), $(number replace_p99_s) s (99 %);" \
-        "$(number produced) gradients = $(number applied) applied + $(number rejected) rejected + $(number lost) lost;" \
-        "lock repaired $(number lock_repairs) times"
+        "$(number produced) gradients = $(number applied) applied + $(number rejected) rejected + $(number lost) lost"
     [ "$(number learners_lost)" -ge "$KILLS" ] ||
         fail "$name: only $(number learners_lost) kills before the end: raise EPOCHS or shorten GAP"
     awk "BEGIN { d = $calm - $(number test_accuracy); exit !(d <= 0.01) }" || fail "$name: accuracy off by over a point"
