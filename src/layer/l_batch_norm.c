@@ -9,6 +9,7 @@
 #include "layer/infer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 struct batch_norm {
     float eps, momentum;
@@ -60,9 +61,21 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_NORM, .norm = s->d}, err);
 }
 
-static mu_op_args args(const mu_layer *l) {
+// Rows behind the end of a short batch hold what an earlier one left: they take no part, and are 0 behind here.
+static int64_t valid_rows(const mu_layer *l, const mu_step *step) {
+    const struct batch_norm *s = l->state;
+    return s->d.rows / mu_layer_src_shape(l, 0)->d[0] * step->rows;
+}
+
+static void clear_rest(const mu_layer *l, int64_t rows, float *v) {
+    const struct batch_norm *s = l->state;
+    if (v && rows < s->d.rows) memset(v + rows * s->d.c, 0, (size_t)((s->d.rows - rows) * s->d.c) * sizeof *v);
+}
+
+static mu_op_args args(const mu_layer *l, const mu_step *step) {
     const struct batch_norm *s = l->state;
     mu_op_args a = {.src = l->src[0]->value.f, .keep = l->keep, .scratch = l->scratch};
+    a.rows = valid_rows(l, step);
     if (s->affine) {
         a.weight = l->param[0]->value;
         a.bias = l->param[1]->value;
@@ -73,18 +86,18 @@ static mu_op_args args(const mu_layer *l) {
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = args(l);
+    mu_op_args a = args(l, step);
     a.dst = l->out[0].value.f;
+    clear_rest(l, a.rows, a.dst);
     return mu_op_forward(l->op, &a, err);
 }
 
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
     const struct batch_norm *s = l->state;
-    mu_op_args a = args(l);
+    mu_op_args a = args(l, step);
     a.ddst = l->out[0].grad.f;
     a.dsrc = l->src[0]->grad.f;
+    clear_rest(l, a.rows, a.dsrc);
     if (s->affine) mu_grad_begin(l->param[0], l->param[1], &a);
     return mu_op_backward(l->op, &a, err);
 }

@@ -34,7 +34,7 @@ static void moments(const mu_norm_desc *d, const mu_op_args *a, int64_t c, doubl
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_norm_desc *d = &op->desc.norm;
+    const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     float *keep_mean = a->keep, *keep_inv = keep_mean + d->c;
     for (int64_t c = 0; c < d->c; c++) {
         double mean, var;
@@ -56,7 +56,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_norm_desc *d = &op->desc.norm;
+    const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     const float *keep_mean = a->keep, *keep_inv = keep_mean + d->c;
     for (int64_t c = 0; c < d->c; c++) {
         double mean = (double)keep_mean[c], inv = (double)keep_inv[c], sum = 0, product = 0;

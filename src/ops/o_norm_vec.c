@@ -92,7 +92,7 @@ static void use_batch(const mu_norm_desc *d, const mu_op_args *a, sums s, float 
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_norm_desc *d = &op->desc.norm;
+    const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     float *mean = a->keep, *inv = mean + d->c;
     sums s = sums_of(d, a->scratch);
     if (d->training) {
@@ -175,7 +175,7 @@ static void backward_src(const mu_norm_desc *d, const mu_op_args *a, const sums 
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
-    const mu_norm_desc *d = &op->desc.norm;
+    const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     const float *inv = (const float *)a->keep + d->c;
     sums s = gradients(d, a);
     for (int64_t c = 0; c < d->c; c++) {

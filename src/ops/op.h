@@ -95,7 +95,8 @@ typedef struct mu_op_args {
     bool         accumulate;            // parameter gradients are added, not written
     float       *run_mean, *run_var;    // norm only
     void        *keep, *scratch;
-    int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed
+    int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed.
+                  // norm, both ways: just these of the n*h*w rows exist (0 = all); the others are not touched
     mu_rng_key   key;                   // dropout only
     int64_t      step, first_sample;    // dropout only
     // inner, backward: when set, the weight gradient is handed over in blocks of whole rows, after the
@@ -137,6 +138,13 @@ static inline mu_status mu_op_forward(mu_op *op, const mu_op_args *a, mu_err *er
 }
 static inline mu_status mu_op_backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return op->class->backward(op, a, err);
+}
+
+// A normalisation as this call has it: over the rows that exist.
+static inline mu_norm_desc mu_norm_valid(const mu_op *op, const mu_op_args *a) {
+    mu_norm_desc d = op->desc.norm;
+    if (a->rows) d.rows = a->rows;
+    return d;
 }
 
 #endif
