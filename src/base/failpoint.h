@@ -30,9 +30,11 @@
     X("server/piece-written",       "a piece has its new values, but does not count as done")   \
     X("server/slice-done",          "a slice is complete, its version still the old one")       \
     X("server/all-done",            "the last slice is complete, the update not committed")     \
+    X("server/journaled",           "the update is in the journal, not committed")              \
     X("server/closed",              "the update is committed and closed; the lock is held")     \
     X("server/committed",           "the same, the lock is given back, nobody was told")        \
     X("client/granted",             "a learner may begin")                                      \
+    X("client/copying",             "the weights are copied under the read lock")               \
     X("client/pushed",              "a gradient is in its queue, nobody was told")              \
     X("learner/forward",            "before a layer's forward")                                 \
     X("learner/backward",           "after a layer's backward")                                 \

@@ -85,6 +85,7 @@ static mu_status pull(mu_client *c, mu_err *err) {
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
     memcpy(c->copy, g->weights, g->head->count * sizeof(float));
+    mu_failpoint("client/copying");
     if (g->plan->locks) mu_rwlock_read_end(g->rw, c->learner);
     c->pulls++;
     return MU_OK;

@@ -65,7 +65,7 @@ static void fill_record(mu_server *s, const mu_core *c) {
         atomic_store_explicit(&g->slice[i].claim, number * 4096, memory_order_relaxed);
     }
     atomic_store_explicit(&u->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&u->number, number, memory_order_relaxed);
+    atomic_store_explicit(&u->number, number, memory_order_release); // see mu_server_turn
     atomic_store(&g->head->rate, u->rate);
 }
 
@@ -194,6 +194,7 @@ static bool write_journal(mu_group *g) {
         e->part = (mu_journal_part){p->id, h->global_rows, h->loss, p->weight, h->scale, h->bad};
     }
     mu_journal_publish(j, n);
+    mu_failpoint("server/journaled");
     return true;
 }
 
@@ -233,6 +234,9 @@ mu_turn mu_server_turn(mu_server *s) {
     mu_group_update *u = g->update;
     if (!atomic_load_explicit(&u->open, memory_order_acquire) && !form(s)) return MU_TURN_IDLE;
     int64_t number = atomic_load(&u->number), began = mu_clock_ns();
+    // The one that was open may have ended, and the number may be that of the next, which is being filled. It is
+    // filled after the one before was closed, so if it is still, or again, open, the number belongs to an open one.
+    if (!atomic_load(&u->open)) return MU_TURN_IDLE;
     int done = 0, n = g->head->n_slices;
     for (int i; (i = atomic_fetch_add(&u->next, 1)) < n;) {
         done += try_slice(s, i, number);
