@@ -183,7 +183,8 @@ static mu_status take_log_sets(mu_args *a, const char *path, mu_err *err) {
     size_t n = log->head.n_sets;
     const char **all = mu_arena_array(&a->arena, n + 1 + a->n_sets, sizeof *all);
     bool ok = all != NULL;
-    for (size_t i = 0; ok && i < n; i++) ok = (all[i] = mu_arena_strdup(&a->arena, log->head.sets[i])) != NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = (all[i] = mu_arena_strdup(&a->arena, log->head.sets[i])) != NULL;
     if (ok) ok = (all[n] = mu_arena_printf(&a->arena, "cluster.learners=%d", log->head.learners)) != NULL;
     for (size_t i = 0; ok && i < a->n_sets; i++) all[n + 1 + i] = a->set[i];
     mu_runlog_destroy(log);

@@ -61,7 +61,8 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_NORM, .norm = s->d}, err);
 }
 
-// Rows behind the end of a short batch hold what an earlier one left: they take no part, and are 0 behind here.
+// Rows behind the end of a short batch hold what an earlier one left: they take no part, and are 0 behind
+// here.
 static int64_t valid_rows(const mu_layer *l, const mu_step *step) {
     const struct batch_norm *s = l->state;
     return s->d.rows / mu_layer_src_shape(l, 0)->d[0] * step->rows;
@@ -69,7 +70,8 @@ static int64_t valid_rows(const mu_layer *l, const mu_step *step) {
 
 static void clear_rest(const mu_layer *l, int64_t rows, float *v) {
     const struct batch_norm *s = l->state;
-    if (v && rows < s->d.rows) memset(v + rows * s->d.c, 0, (size_t)((s->d.rows - rows) * s->d.c) * sizeof *v);
+    if (v && rows < s->d.rows)
+        memset(v + rows * s->d.c, 0, (size_t)((s->d.rows - rows) * s->d.c) * sizeof *v);
 }
 
 static mu_op_args args(const mu_layer *l, const mu_step *step) {

@@ -2,7 +2,7 @@
 // journal.c - see journal.h. One writer at a time (the lock), one reader: each owns one counter.
 #include "ps/journal.h"
 
-enum { LEAST = 16384 };         // 2 MiB: at a hundred thousand gradients a second, 160 ms of the parent's absence
+enum { LEAST = 16384 }; // 2 MiB: at a hundred thousand gradients a second, 160 ms of the parent's absence
 
 // At least two updates of all learners, so that one always fits.
 uint64_t mu_journal_room(int learners) {

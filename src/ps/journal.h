@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // journal.h - which gradients went into which update: a ring in the shared memory of a run that is recorded.
 //
-// The executor that commits an update appends its entries, under the group's lock, before the core is switched
-// over; the parent takes them out and writes them to the log (run/record.h). A death between the two leaves an
-// entry of an update that is committed again by somebody else: it is recognised by its version and not appended
-// twice. So nothing is lost and nothing is there twice, whoever dies. A full ring makes the committer wait, not
-// forget.
+// The executor that commits an update appends its entries, under the group's lock, before the core is
+// switched over; the parent takes them out and writes them to the log (run/record.h). A death between the two
+// leaves an entry of an update that is committed again by somebody else: it is recognised by its version and
+// not appended twice. So nothing is lost and nothing is there twice, whoever dies. A full ring makes the
+// committer wait, not forget.
 #ifndef MU_PS_JOURNAL_H
 #define MU_PS_JOURNAL_H
 
@@ -41,8 +41,10 @@ typedef struct mu_journal {
     mu_journal_entry entry[];
 } mu_journal;
 
-uint64_t mu_journal_room(int learners);         // entries of a ring for so many
-static inline size_t mu_journal_size(uint64_t room) { return sizeof(mu_journal) + room * sizeof(mu_journal_entry); }
+uint64_t mu_journal_room(int learners); // entries of a ring for so many
+static inline size_t mu_journal_size(uint64_t room) {
+    return sizeof(mu_journal) + room * sizeof(mu_journal_entry);
+}
 
 // The writer's side: is the update in the journal already, how many entries fit, the i-th new one, done.
 bool              mu_journal_has(const mu_journal *j, int64_t version);

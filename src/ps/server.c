@@ -5,14 +5,14 @@
 //   formed     the core takes gradients out of the queues, under the lock; the record is filled before the
 //              commit, so a record that is not yet committed is simply filled again
 //   opened     slices may be claimed. Opening and closing happen under the lock, too, so nobody opens an
-//              update that others have finished meanwhile. A death between commit and opening leaves an update
-//              that is in progress and closed: the next turn opens it
+//              update that others have finished meanwhile. A death between commit and opening leaves an
+//              update that is in progress and closed: the next turn opens it
 //   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
 //   committed  by whoever sees the last slice done, under the lock; then the record closes. A death in
 //              between leaves an open record of a version that exists: the next turn closes it
 //
-// With locks, the weights' write lock is held from before the opening until after the commit. So whoever reads
-// under the lock sees the weights of exactly the version that the clock shows.
+// With locks, the weights' write lock is held from before the opening until after the commit. So whoever
+// reads under the lock sees the weights of exactly the version that the clock shows.
 #include "ps/server.h"
 
 #include "base/clock.h"
@@ -78,8 +78,8 @@ static void ring_parts(mu_group *g) {
         for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
 }
 
-// Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not, in
-// the time that others may be kept from the group's lock. The flag of a writer that died is taken over.
+// Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
+// in the time that others may be kept from the group's lock. The flag of a writer that died is taken over.
 static bool keep_readers_out(mu_group *g) {
     double s = g->plan->hang_timeout / 4;
     return !g->plan->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));
@@ -234,8 +234,9 @@ mu_turn mu_server_turn(mu_server *s) {
     mu_group_update *u = g->update;
     if (!atomic_load_explicit(&u->open, memory_order_acquire) && !form(s)) return MU_TURN_IDLE;
     int64_t number = atomic_load(&u->number), began = mu_clock_ns();
-    // The one that was open may have ended, and the number may be that of the next, which is being filled. It is
-    // filled after the one before was closed, so if it is still, or again, open, the number belongs to an open one.
+    // The one that was open may have ended, and the number may be that of the next, which is being filled. It
+    // is filled after the one before was closed, so if it is still, or again, open, the number belongs to an
+    // open one.
     if (!atomic_load(&u->open)) return MU_TURN_IDLE;
     int done = 0, n = g->head->n_slices;
     for (int i; (i = atomic_fetch_add(&u->next, 1)) < n;) {

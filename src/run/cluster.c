@@ -104,8 +104,10 @@ mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err 
     const mu_train_opts *t = &s->job->train;
     mu_status st = MU_EUSAGE;
     if (s->plan.protocol->applies_itself) {
-        MU_FAIL(err, st, "%s cannot be recorded: its learners write the weights at the same time, and which write "
-                "came first is known to nobody", s->plan.protocol->name);
+        MU_FAIL(err, st,
+                "%s cannot be recorded: its learners write the weights at the same time, and which write "
+                "came first is known to nobody",
+                s->plan.protocol->name);
         mu_err_hint(err, "async is the nearest protocol that can be repeated.");
     } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
         MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
@@ -114,7 +116,8 @@ mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err 
         MU_FAIL(err, st, "`train.accumulate` cannot be recorded");
         mu_err_hint(err, "One learner alone repeats itself; no log is needed.");
     } else if (o->resume) {
-        MU_FAIL(err, st, "a resumed run cannot be recorded: its checkpoint will be gone when it is to be repeated");
+        MU_FAIL(err, st,
+                "a resumed run cannot be recorded: its checkpoint will be gone when it is to be repeated");
         mu_err_hint(err, "Begin a new run with `train.init_from` at that checkpoint, and record that.");
     } else {
         s->plan.weights = MU_WEIGHTS_COPY;
@@ -161,7 +164,8 @@ static void close_log(cluster *c, bool whole) {
     mu_err_clear(&err);
     if (!c->recorder) return;
     drain_journal(c);
-    mu_runlog_end end = {.version = atomic_load(&c->group.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
+    mu_runlog_end end = {
+        .version = atomic_load(&c->group.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
     mu_runlog_sum(c->t->s->params, end.weights);
     if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
     c->recorder = NULL;

@@ -21,23 +21,26 @@
 const char mu_runlog_magic[8] = {'M', 'U', 'S', 'T', 'R', 'L', 'O', 'G'};
 
 struct mu_recorder {
-    int            fd;
-    char           path[MU_FS_PATH];
-    uint64_t       check;       // of the frame before
-    bool           failed;
+    int fd;
+    char path[MU_FS_PATH];
+    uint64_t check; // of the frame before
+    bool failed;
     unsigned char *buf;
-    size_t         used, room;
-    size_t         frame;       // where the frame in the making begins
+    size_t used, room;
+    size_t frame; // where the frame in the making begins
 };
 
 // ---- sums ----
 
-uint64_t mu_runlog_check(const void *kind_n_bytes, size_t n, uint64_t before) { return XXH64(kind_n_bytes, n, before); }
+uint64_t mu_runlog_check(const void *kind_n_bytes, size_t n, uint64_t before) {
+    return XXH64(kind_n_bytes, n, before);
+}
 
 void mu_runlog_sum(const mu_params *ps, uint64_t sum[2]) {
     uint64_t block[1 + MU_COUNT(ps->slot)][2] = {{0}};
     mu_digest_bytes(ps->value, ps->count * sizeof(float), block[0]);
-    for (int k = 0; k < ps->n_slots; k++) mu_digest_bytes(ps->slot[k], ps->count * sizeof(float), block[1 + k]);
+    for (int k = 0; k < ps->n_slots; k++)
+        mu_digest_bytes(ps->slot[k], ps->count * sizeof(float), block[1 + k]);
     mu_digest_bytes(block, sizeof block, sum);
 }
 
@@ -143,8 +146,9 @@ static void put_part(mu_recorder *r, const mu_journal_part *p) {
 static mu_status write_update(mu_recorder *r, mu_journal *j, mu_err *err) {
     const mu_journal_update u = mu_journal_peek(j)->update;
     size_t n = (size_t)u.n_parts;
-    mu_status st = r->failed ? MU_OK
-                             : begin_frame(r, MU_RUNLOG_UPDATE, MU_RUNLOG_UPDATE_BYTES + n * MU_RUNLOG_PART_BYTES, err);
+    mu_status st =
+        r->failed ? MU_OK
+                  : begin_frame(r, MU_RUNLOG_UPDATE, MU_RUNLOG_UPDATE_BYTES + n * MU_RUNLOG_PART_BYTES, err);
     bool writes = !r->failed;
     if (writes) {
         put_i64(r, u.version);
@@ -188,7 +192,8 @@ mu_status mu_recorder_open(const char *path, const mu_runlog_head *head, mu_reco
     mu_recorder *r = mu_alloc(sizeof *r, TAG);
     if (!r) return MU_FAIL_NOMEM(err, "the log");
     memcpy(r->path, path, strlen(path) + 1);
-    size_t most = MU_RUNLOG_UPDATE_BYTES + (size_t)head->learners * MU_RUNLOG_PART_BYTES, first = head_bytes(head);
+    size_t most = MU_RUNLOG_UPDATE_BYTES + (size_t)head->learners * MU_RUNLOG_PART_BYTES,
+           first = head_bytes(head);
     r->fd = -1;
     r->room = BUFFER + (most > first ? most : first) + MU_RUNLOG_FRAME;
     r->buf = mu_alloc(r->room, TAG);

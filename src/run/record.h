@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // record.h - the log of a run by several learners: which gradients went into which update, in which order.
 //
-// That order is all that chance decides in a run whose gradients are each computed on the weights of one version
-// (weights: copy, locks: true, which recording switches on). With it run/replay.h repeats the run bit for bit.
+// That order is all that chance decides in a run whose gradients are each computed on the weights of one
+// version (weights: copy, locks: true, which recording switches on). With it run/replay.h repeats the run bit
+// for bit.
 //
 // The file, all numbers little-endian:
 //     8 bytes    "MUSTRLOG"

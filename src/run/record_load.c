@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // record_load.c - reading the log of a run.
 //
-// Two kinds of trouble. A frame that is cut off or whose check is wrong ends the log: what is before it is used
-// (a machine that lost its power leaves that). A frame whose check is right and whose content is impossible is
-// refused, because a replay would index and allocate by it.
+// Two kinds of trouble. A frame that is cut off or whose check is wrong ends the log: what is before it is
+// used (a machine that lost its power leaves that). A frame whose check is right and whose content is
+// impossible is refused, because a replay would index and allocate by it.
 #include "run/record.h"
 
 #include "run/fsutil.h"
@@ -14,7 +14,9 @@
 #define TAG "runlog"
 #define MAX_FILE ((size_t)1 << 34)
 
-typedef struct cursor { const unsigned char *at, *end; } cursor;
+typedef struct cursor {
+    const unsigned char *at, *end;
+} cursor;
 
 // The caller has compared sizes before: these never run past the end.
 static uint64_t get(cursor *c, int bytes) {
@@ -37,7 +39,11 @@ static double get_f64(cursor *c) {
     return v;
 }
 
-typedef struct frame { int64_t kind; cursor content; size_t n; } frame;
+typedef struct frame {
+    int64_t kind;
+    cursor content;
+    size_t n;
+} frame;
 
 // The next whole frame. False: there is none, or it is torn.
 static bool next_frame(cursor *c, uint64_t *check, frame *out) {
@@ -76,9 +82,9 @@ static mu_status read_sets(mu_runlog *log, cursor *c, size_t n_sets, const char 
 }
 
 static bool head_is_sound(const mu_runlog_head *h) {
-    return h->learners >= 1 && h->learners <= MU_RUNLOG_MAX_LEARNERS && h->rows >= 1 && h->rows <= INT32_MAX &&
-           h->global_batch >= 1 && h->global_batch <= INT32_MAX && h->first_version >= 0 && h->first_sample >= 0 &&
-           memchr(h->protocol, 0, sizeof h->protocol);
+    return h->learners >= 1 && h->learners <= MU_RUNLOG_MAX_LEARNERS && h->rows >= 1 &&
+           h->rows <= INT32_MAX && h->global_batch >= 1 && h->global_batch <= INT32_MAX &&
+           h->first_version >= 0 && h->first_sample >= 0 && memchr(h->protocol, 0, sizeof h->protocol);
 }
 
 static mu_status read_head(mu_runlog *log, const frame *f, const char *path, mu_err *err) {
@@ -115,7 +121,9 @@ static mu_status grow(void **list, size_t n, size_t add, size_t size, size_t *ro
     return MU_OK;
 }
 
-typedef struct room { size_t updates, parts; } room;
+typedef struct room {
+    size_t updates, parts;
+} room;
 
 static mu_journal_part read_part(cursor *c) {
     mu_journal_part p = {0};
@@ -182,8 +190,8 @@ static mu_status read_end(mu_runlog *log, const frame *f, const char *path, mu_e
         log->end.samples = get_i64(&c);
         log->end.weights[0] = get(&c, 8);
         log->end.weights[1] = get(&c, 8);
-        log->ended = log->end.version == log->head.first_version + (int64_t)log->n_updates && log->end.step >= 0 &&
-                     log->end.samples >= 0;
+        log->ended = log->end.version == log->head.first_version + (int64_t)log->n_updates &&
+                     log->end.step >= 0 && log->end.samples >= 0;
     }
     return log->ended ? MU_OK : MU_FAIL(err, MU_EDATA, "`%s`: the end does not belong to this log", path);
 }
@@ -195,7 +203,8 @@ static mu_status read_all(mu_runlog *log, cursor *c, const char *path, mu_err *e
     uint64_t check = 0;
     room has = {0};
     c->at += sizeof mu_runlog_magic;
-    if (!next_frame(c, &check, &f)) return MU_FAIL(err, MU_EDATA, "`%s` is torn before its first record", path);
+    if (!next_frame(c, &check, &f))
+        return MU_FAIL(err, MU_EDATA, "`%s` is torn before its first record", path);
     MU_TRY(read_head(log, &f, path, err));
     while (!log->ended && next_frame(c, &check, &f)) {
         if (f.kind == MU_RUNLOG_UPDATE) MU_TRY(read_update(log, &f, &has, path, err));

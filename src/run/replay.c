@@ -17,27 +17,30 @@
 
 #define TAG "replay"
 
-typedef struct piece { mu_undo undo; _Atomic size_t done; } piece;      // done lies within undo's reach
+typedef struct piece {
+    mu_undo undo;
+    _Atomic size_t done;
+} piece; // done lies within undo's reach
 
 struct mu_replay {
-    mu_training    *t;
-    mu_runlog      *log;
-    mu_worker       w;                  // computes; its counters are those of one gradient
+    mu_training *t;
+    mu_runlog *log;
+    mu_worker w; // computes; its counters are those of one gradient
     mu_message_plan message;
-    mu_slice_list   slices;
-    size_t          at;                 // updates made
-    int64_t         first_step;         // of the training, when it began
-    size_t         *order, *begin;      // parts by version of their weights: order[begin[v] .. begin[v + 1])
-    size_t          fetched;            // of order, by the prefetch thread
-    int32_t        *slot;               // (n_parts) where a computed gradient waits
-    int32_t        *free_slot;          // (n_slots) stack of those not in use
-    int             n_slots, n_free;
-    char           *slots;
-    char           *now;                // slot of the gradient in hand
-    float          *stats;              // running statistics before the gradient in hand
-    mu_grad        *grads;              // (learners) of the slice in hand
-    float          *weights;            // (learners)
-    piece          *piece;
+    mu_slice_list slices;
+    size_t at;             // updates made
+    int64_t first_step;    // of the training, when it began
+    size_t *order, *begin; // parts by version of their weights: order[begin[v] .. begin[v + 1])
+    size_t fetched;        // of order, by the prefetch thread
+    int32_t *slot;         // (n_parts) where a computed gradient waits
+    int32_t *free_slot;    // (n_slots) stack of those not in use
+    int n_slots, n_free;
+    char *slots;
+    char *now;      // slot of the gradient in hand
+    float *stats;   // running statistics before the gradient in hand
+    mu_grad *grads; // (learners) of the slice in hand
+    float *weights; // (learners)
+    piece *piece;
 };
 
 // ---- is it the same run? ----
@@ -57,10 +60,11 @@ static mu_status check_head(const mu_replay *r, mu_err *err) {
     uint64_t start[2];
     mu_runlog_sum(s->params, start);
     bool same_layout = mu_runlog_layout(s->params, &r->message, r->slices.n) == h->layout;
-    if (same_layout && !memcmp(start, h->start, sizeof start) && r->t->w.samples == h->first_sample) return MU_OK;
+    if (same_layout && !memcmp(start, h->start, sizeof start) && r->t->w.samples == h->first_sample)
+        return MU_OK;
     MU_FAIL(err, MU_EUSAGE, "the job does not begin with the weights of the recorded run");
-    if (s->job->seed != h->seed) mu_err_hint(err, "The seed was %lld, now it is %lld.", (long long)h->seed,
-                                             (long long)s->job->seed);
+    if (s->job->seed != h->seed)
+        mu_err_hint(err, "The seed was %lld, now it is %lld.", (long long)h->seed, (long long)s->job->seed);
     else mu_err_hint(err, "Its net, its updater or `train.init_from` has changed since.");
     return MU_EUSAGE;
 }
@@ -75,7 +79,8 @@ static void sort_by_version(mu_replay *r) {
     size_t n = log->n_updates;
     for (size_t u = 0; u < n; u++)
         for (int i = 0; i < log->updates[u].u.n_parts && is_needed(&log->updates[u]); i++)
-            r->begin[log->parts[log->updates[u].first_part + (size_t)i].id.version - log->head.first_version + 1]++;
+            r->begin[log->parts[log->updates[u].first_part + (size_t)i].id.version - log->head.first_version +
+                     1]++;
     for (size_t v = 0; v < n; v++) r->begin[v + 1] += r->begin[v];
     // begin[v] is now where version v begins; filling moves it to where v ends, so all is shifted back after.
     for (size_t u = 0; u < n; u++)
@@ -135,7 +140,8 @@ static void after_backward(void *ctx, mu_layer *layer) {
     mu_replay *r = ctx;
     for (int i = 0; i < layer->n_param; i++)
         if (mu_gradient_is_early(layer->param[i]))
-            mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
+            mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]),
+                           layer->param[i]);
 }
 
 static void keep_stats(mu_replay *r, bool back) {
@@ -176,7 +182,8 @@ static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
                        (long long)p->id.first);
     MU_TRY(mu_worker_measure(w, &scale, err));
     for (int i = 0; i < w->params->n; i++)
-        if (!mu_gradient_is_early(w->params->list[i])) mu_message_put(&r->message, r->now, i, w->params->list[i]);
+        if (!mu_gradient_is_early(w->params->list[i]))
+            mu_message_put(&r->message, r->now, i, w->params->list[i]);
     keep_stats(r, true);
     if (memcmp(&w->loss, &p->loss, sizeof p->loss) || memcmp(&scale, &p->scale, sizeof scale))
         return differs(r, p, scale, err);
@@ -213,7 +220,8 @@ static void apply_slice(mu_replay *r, const mu_runlog_update *u, const mu_slice_
 }
 
 static void note_staleness(mu_group_result *g, int64_t sigma) {
-    int bin = sigma < (int64_t)MU_COUNT(g->staleness_hist) ? (int)sigma : (int)MU_COUNT(g->staleness_hist) - 1;
+    int bin =
+        sigma < (int64_t)MU_COUNT(g->staleness_hist) ? (int)sigma : (int)MU_COUNT(g->staleness_hist) - 1;
     g->staleness_hist[bin]++;
     if (bin >= g->most_staleness) g->most_staleness = bin + 1;
     if (sigma > g->staleness_max) g->staleness_max = sigma;
@@ -250,7 +258,8 @@ static mu_status finish(mu_replay *r, mu_err *err) {
     mu_training *t = r->t;
     const mu_runlog *log = r->log;
     if (!log->ended) {
-        mu_training_say(t, "the log ends with update %lld, before the end of its run", (long long)log->n_updates);
+        mu_training_say(t, "the log ends with update %lld, before the end of its run",
+                        (long long)log->n_updates);
         return MU_OK;
     }
     uint64_t sum[2];
@@ -259,7 +268,8 @@ static mu_status finish(mu_replay *r, mu_err *err) {
     t->w.extra_updates = log->end.version - log->end.step;
     mu_runlog_sum(t->s->params, sum);
     if (!memcmp(sum, log->end.weights, sizeof sum)) return MU_OK;
-    MU_FAIL(err, MU_EBACKEND, "after %zu updates the weights are not those of the recorded run", log->n_updates);
+    MU_FAIL(err, MU_EBACKEND, "after %zu updates the weights are not those of the recorded run",
+            log->n_updates);
     mu_err_hint(err, "Every loss was the same: the updater's settings may have changed.");
     return MU_EBACKEND;
 }

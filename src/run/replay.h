@@ -7,8 +7,8 @@
 // more than one version of the weights needed. Gradients that never came into an update (their learner died,
 // or they were too stale) are not in the log and are not computed.
 //
-// What the log says of each gradient (its loss) and of the end (the sum of all weights) is compared on the way,
-// so a replay that ends well was exact.
+// What the log says of each gradient (its loss) and of the end (the sum of all weights) is compared on the
+// way, so a replay that ends well was exact.
 #ifndef MU_RUN_REPLAY_H
 #define MU_RUN_REPLAY_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_run_replay.c - asynchronous runs, recorded and repeated: every parameter and every history bit for bit,
-// also when processes died in between; logs that are torn, changed or of another run.
+// test_run_replay.c - asynchronous runs, recorded and repeated: every parameter and every history bit for
+// bit, also when processes died in between; logs that are torn, changed or of another run.
 #include "base/failpoint.h"
 #include "run/driver.h"
 #include "run/fsutil.h"
@@ -24,21 +24,22 @@
     "  test: {reader: synthetic, shape: " shape ", classes: 10, records: 50, scale: 0.0078125}\n"
 #define CONV                                                                                                 \
     JOB DATA("[1, 12, 12]") "net:\n"                                                                         \
-    "- {name: conv1, type: convolution, src: data.image, filters: 8, kernel: 3}\n"                           \
-    "- {name: bn1, type: batch_norm}\n"                                                                      \
-    "- {name: relu1, type: relu}\n"                                                                          \
-    "- {name: pool1, type: pooling, method: max, kernel: 2, stride: 2}\n"                                    \
-    "- {name: drop1, type: dropout, ratio: 0.4}\n"                                                           \
-    "- {name: ip1, type: inner_product, outputs: 10}\n"                                                      \
-    "- {name: loss, type: softmax_loss, src: [ip1, data.label]}\n"                                           \
-    "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: {type: step, base: 0.05, every: 10, gamma: 0.7}}\n"
+                            "- {name: conv1, type: convolution, src: data.image, filters: 8, kernel: 3}\n"   \
+                            "- {name: bn1, type: batch_norm}\n"                                              \
+                            "- {name: relu1, type: relu}\n"                                                  \
+                            "- {name: pool1, type: pooling, method: max, kernel: 2, stride: 2}\n"            \
+                            "- {name: drop1, type: dropout, ratio: 0.4}\n"                                   \
+                            "- {name: ip1, type: inner_product, outputs: 10}\n"                              \
+                            "- {name: loss, type: softmax_loss, src: [ip1, data.label]}\n"                   \
+                            "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: {type: step, base: "   \
+                            "0.05, every: 10, gamma: 0.7}}\n"
 #define MLP(updater)                                                                                         \
     JOB DATA("[200]") "net:\n"                                                                               \
-    "- {name: fc1, type: inner_product, src: data.features, outputs: 300, init: msra}\n"                     \
-    "- {name: relu1, type: relu}\n"                                                                          \
-    "- {name: drop1, type: dropout, ratio: 0.2}\n"                                                           \
-    "- {name: fc2, type: inner_product, outputs: 10}\n"                                                      \
-    "- {name: loss, type: softmax_loss, src: [fc2, data.label]}\n" updater
+                      "- {name: fc1, type: inner_product, src: data.features, outputs: 300, init: msra}\n"   \
+                      "- {name: relu1, type: relu}\n"                                                        \
+                      "- {name: drop1, type: dropout, ratio: 0.2}\n"                                         \
+                      "- {name: fc2, type: inner_product, outputs: 10}\n"                                    \
+                      "- {name: loss, type: softmax_loss, src: [fc2, data.label]}\n" updater
 #define ADAM "updater: {type: adam, rate: 0.002}\n"
 #define CLIPPED "updater: {type: sgd, momentum: 0.9, rate: 0.1, clip_norm: 0.5}\n"
 
@@ -68,7 +69,11 @@ static void run(training *t, const char *text, const char *const *sets, size_t n
         if (t->job) mu_diags_print(&t->job->diags, stderr, false);
         fail_msg("%s", t->err.msg);
     }
-    mu_run_opts o = {.no_files = true, .record = record, .replay = replay, .sets = sets, .n_sets = n,
+    mu_run_opts o = {.no_files = true,
+                     .record = record,
+                     .replay = replay,
+                     .sets = sets,
+                     .n_sets = n,
                      .watch.message = say};
     t->status = mu_run_train(t->s, &o, &t->r, &t->err);
 }
@@ -102,7 +107,8 @@ static void same_run(const training *a, const training *b) {
     assert_int_equal(a->r.group.versions, b->r.group.versions);
     assert_int_equal(a->r.group.applied, b->r.group.applied);
     assert_int_equal(a->r.group.staleness_max, b->r.group.staleness_max);
-    assert_memory_equal(a->r.group.staleness_hist, b->r.group.staleness_hist, sizeof a->r.group.staleness_hist);
+    assert_memory_equal(a->r.group.staleness_hist, b->r.group.staleness_hist,
+                        sizeof a->r.group.staleness_hist);
 }
 
 static int n_repeated; // runs that came out the same
@@ -133,7 +139,8 @@ static const char *const servers[] = {"cluster.server=beside", "cluster.server=p
 
 static void every_protocol_repeats(void **state) {
     (void)state;
-    static const char *const protocols[] = {"async", "softsync", "{type: softsync, n: 2}", "{type: ssp, bound: 2}"};
+    static const char *const protocols[] = {"async", "softsync", "{type: softsync, n: 2}",
+                                            "{type: ssp, bound: 2}"};
     static const struct { const char *name, *text; } nets[] = {{"conv", CONV}, {"mlp", MLP(ADAM)}};
     for (size_t i = 0; i < MU_COUNT(nets); i++)
         for (size_t p = 0; p < MU_COUNT(protocols); p++)
@@ -141,7 +148,8 @@ static void every_protocol_repeats(void **state) {
                 char protocol[80], name[160];
                 snprintf(protocol, sizeof protocol, "cluster.protocol=%s", protocols[p]);
                 snprintf(name, sizeof name, "%s, %s, %s", nets[i].name, protocols[p], servers[k]);
-                repeat(name, nets[i].text, (const char *const[]){"cluster.learners=4", protocol, servers[k]}, 3);
+                repeat(name, nets[i].text, (const char *const[]){"cluster.learners=4", protocol, servers[k]},
+                       3);
             }
 }
 
@@ -150,10 +158,12 @@ static void special_runs_repeat(void **state) {
     repeat("hardsync", CONV, (const char *const[]){"cluster.learners=3", "train.batch=31"}, 2);
     repeat("warm start, uneven end", CONV,
            (const char *const[]){"cluster.learners=4", "cluster.protocol=async", "cluster.warm_start=5 steps",
-                                 "train.steps=37", "cluster.batch=7"}, 5);
+                                 "train.steps=37", "cluster.batch=7"},
+           5);
     repeat("clipped, three threads", MLP(CLIPPED),
            (const char *const[]){"cluster.learners=4", "cluster.protocol=async", "cluster.server=process",
-                                 "cluster.server_threads=3"}, 4);
+                                 "cluster.server_threads=3"},
+           4);
     repeat("one learner", CONV, (const char *const[]){"cluster.learners=1"}, 1);
 }
 
@@ -203,22 +213,29 @@ static void wrong_requests_are_refused(void **state) {
     end(&t);
     refuse(CONV, async, 3, true, "exists already");
     refuse(CONV, async, 1, false, "the log is of 2 learners, async");
-    refuse(CONV, (const char *const[]){async[0], async[1], "seed=6"}, 3, false, "does not begin with the weights");
-    refuse(CONV, (const char *const[]){async[0], async[1], "updater.momentum=0.5"}, 3, false, "recorded were");
-    refuse(CONV, (const char *const[]){async[0], async[1], "data.train.scale=0.01"}, 3, false, "recorded were");
+    refuse(CONV, (const char *const[]){async[0], async[1], "seed=6"}, 3, false,
+           "does not begin with the weights");
+    refuse(CONV, (const char *const[]){async[0], async[1], "updater.momentum=0.5"}, 3, false,
+           "recorded were");
+    refuse(CONV, (const char *const[]){async[0], async[1], "data.train.scale=0.01"}, 3, false,
+           "recorded were");
 }
 
 // ---- the file ----
 
-typedef struct bytes { char *data; size_t size; } bytes;
+typedef struct bytes {
+    char *data;
+    size_t size;
+} bytes;
 
 static bytes a_log(void) {
     training t;
     mu_err err = {0};
     bytes b;
     (void)unlink(log_path);
-    run(&t, MLP(ADAM), (const char *const[]){"cluster.learners=2", "cluster.protocol=async", "train.steps=10"}, 3,
-        log_path, NULL);
+    run(&t, MLP(ADAM),
+        (const char *const[]){"cluster.learners=2", "cluster.protocol=async", "train.steps=10"}, 3, log_path,
+        NULL);
     expect_ok(&t, "async");
     end(&t);
     assert_int_equal(mu_fs_read(log_path, 1 << 20, &b.data, &b.size, &err), MU_OK);
@@ -252,7 +269,8 @@ static void torn_logs_count_to_the_last_record(void **state) {
     assert_int_equal(fwrite(b.data, 1, b.size / 2, f), b.size / 2);
     fclose(f);
     training t;
-    run(&t, MLP(ADAM), (const char *const[]){"cluster.learners=2", "cluster.protocol=async"}, 2, NULL, log_path);
+    run(&t, MLP(ADAM), (const char *const[]){"cluster.learners=2", "cluster.protocol=async"}, 2, NULL,
+        log_path);
     expect_ok(&t, "torn");
     assert_in_range(t.r.group.versions, 5, 15);
     end(&t);
@@ -304,7 +322,8 @@ static void journal_neither_loses_nor_repeats(void **state) {
         if (mu_journal_free(j) >= (uint64_t)n) {
             version++;
             for (int i = 0; i < n; i++)
-                *mu_journal_next(j, i) = (mu_journal_entry){.update = {.version = version, .n_parts = n}, .part.id.step = i};
+                *mu_journal_next(j, i) =
+                    (mu_journal_entry){.update = {.version = version, .n_parts = n}, .part.id.step = i};
             assert_false(version > 1 && mu_journal_has(j, version)); // not before it is published
             mu_journal_publish(j, n);
             assert_true(mu_journal_has(j, version));
