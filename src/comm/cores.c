@@ -20,13 +20,28 @@ enum { MAX_CPUS = 8192, SETS = MAX_CPUS / CPU_SETSIZE };
 
 typedef struct cpu_mask { cpu_set_t set[SETS]; } cpu_mask;      // the kernel's mask may exceed one set
 
-static int cpu_of_core[MAX_CPUS];       // one processor number of each core
-static int n_cores;
+static int cpu_list[MAX_CPUS];          // first the first processor of every core, then the second ones, ...
+static int n_cores, n_cpus;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 // ---- the list ----
 
 #ifdef MU_HAVE_HWLOC
+// The nth allowed processor of every core that has so many; how many there were.
+static int list_nth(hwloc_topology_t t, const cpu_mask *mask, int nth) {
+    int found = 0;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_CORE, core)) && n_cpus < MAX_CPUS) {
+        int cpu = hwloc_bitmap_first(core->cpuset);
+        for (int left = nth; cpu >= 0; cpu = hwloc_bitmap_next(core->cpuset, cpu))
+            if (cpu < MAX_CPUS && CPU_ISSET_S((size_t)cpu, sizeof *mask, mask->set) && left-- == 0) break;
+        if (cpu < 0) continue;
+        cpu_list[n_cpus++] = cpu;
+        found++;
+    }
+    return found;
+}
+
 static void list_by_hwloc(const cpu_mask *mask) {
     hwloc_topology_t t;
     if (hwloc_topology_init(&t)) return;
@@ -34,13 +49,8 @@ static void list_by_hwloc(const cpu_mask *mask) {
     hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     // HWLOC_XMLFILE may describe another machine.
     if (!hwloc_topology_load(t) && hwloc_topology_is_thissystem(t)) {
-        hwloc_obj_t core = NULL;
-        while ((core = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_CORE, core)) && n_cores < MAX_CPUS) {
-            int cpu = hwloc_bitmap_first(core->cpuset);
-            while (cpu >= 0 && (cpu >= MAX_CPUS || !CPU_ISSET_S((size_t)cpu, sizeof *mask, mask->set)))
-                cpu = hwloc_bitmap_next(core->cpuset, cpu);
-            if (cpu >= 0) cpu_of_core[n_cores++] = cpu;
-        }
+        for (int nth = 0, found = 1; found; nth++, n_cores = n_cores ? n_cores : n_cpus)
+            found = list_nth(t, mask, nth);
     }
     hwloc_topology_destroy(t);
 }
@@ -54,10 +64,11 @@ static void make_list(void) {
     list_by_hwloc(&mask);
     if (!n_cores) {
         for (int i = 0; i < MAX_CPUS; i++) {
-            if (CPU_ISSET_S((size_t)i, sizeof mask, mask.set)) cpu_of_core[n_cores++] = i;
+            if (CPU_ISSET_S((size_t)i, sizeof mask, mask.set)) cpu_list[n_cpus++] = i;
         }
+        n_cores = n_cpus;
     }
-    if (!n_cores) n_cores = 1;          // no list at all: processor 0
+    if (!n_cores) n_cores = n_cpus = 1; // no list at all: processor 0
 }
 
 int mu_cores_count(void) {
@@ -67,9 +78,9 @@ int mu_cores_count(void) {
 
 bool mu_cores_pin(int i) {
     cpu_mask mask;
-    int n = mu_cores_count();
+    (void)mu_cores_count();
     CPU_ZERO_S(sizeof mask, mask.set);
-    CPU_SET_S((size_t)cpu_of_core[(i % n + n) % n], sizeof mask, mask.set);
+    CPU_SET_S((size_t)cpu_list[(i % n_cpus + n_cpus) % n_cpus], sizeof mask, mask.set);
     return sched_setaffinity(0, sizeof mask, mask.set) == 0;
 }
 
