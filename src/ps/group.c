@@ -40,6 +40,9 @@ static void lay_out(mu_group_head *h) {
     h->at_weights = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
+    h->history_stride = (block + PAGE - 1) / PAGE * PAGE;
+    uint64_t n_own = h->plan.protocol->applies_itself ? (uint64_t)h->n_learners * (uint64_t)h->n_history : 0;
+    h->at_own_history = place(&at, n_own * h->history_stride, PAGE);
     h->at_snapshot = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_snapshot_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
@@ -66,6 +69,28 @@ static void point(mu_group *g) {
         g->snapshot_history[k] = (float *)(void *)(base + h->at_snapshot_history[k]);
     }
     g->slots = base + h->at_slots;
+}
+
+float *mu_group_own_history(const mu_group *g, int learner, int k) {
+    const mu_group_head *h = g->head;
+    uint64_t at = h->at_own_history + (uint64_t)(learner * h->n_history + k) * h->history_stride;
+    return (float *)(void *)(g->region.base + at + shift_lines[1 + k] * MU_CACHE_LINE);
+}
+
+void mu_group_copy_history(const mu_group *g, float *const *to) {
+    const mu_group_head *h = g->head;
+    const float share = 1.0f / (float)h->n_learners;
+    for (int k = 0; k < h->n_history; k++) {
+        if (!g->plan->protocol->applies_itself) {
+            memcpy(to[k], g->history[k], h->count * sizeof(float));
+            continue;
+        }
+        memset(to[k], 0, h->count * sizeof(float));
+        for (int l = 0; l < h->n_learners; l++) {
+            const float *own = mu_group_own_history(g, l, k);
+            for (size_t i = 0; i < h->count; i++) to[k][i] += share * own[i];
+        }
+    }
 }
 
 static mu_core *core_at(const mu_group *g, int i) {
@@ -122,6 +147,8 @@ static void move_in(mu_group *g) {
     for (int k = 0; k < ps->n_slots; k++) {
         g->own_slot[k] = ps->slot[k];
         memcpy(g->history[k], ps->slot[k], bytes);
+        for (int l = 0; g->plan->protocol->applies_itself && l < g->head->n_learners; l++)
+            memcpy(mu_group_own_history(g, l, k), ps->slot[k], bytes);
     }
     mu_params_rebase(ps, g->weights, g->history);
 }
@@ -193,7 +220,7 @@ void mu_group_release(mu_group *g) {
     mu_params *ps = g->params;
     size_t bytes = ps->count * sizeof(float);
     memcpy(g->own_value, g->weights, bytes);
-    for (int k = 0; k < ps->n_slots; k++) memcpy(g->own_slot[k], g->history[k], bytes);
+    mu_group_copy_history(g, g->own_slot);
     mu_params_rebase(ps, g->own_value, g->own_slot);
     mu_group_close(g);
 }

@@ -20,6 +20,9 @@
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
 //   +------------------+
+//   | own history      |  lambda x slots, only where learners write the weights themselves (hogwild): history
+//   |                  |  that is written by one core alone does not travel between them
+//   +------------------+
 //   | snapshot         |  weights and history of one moment, for evaluation and checkpoints
 //   +------------------+
 //   | slots            |  lambda x 2 gradients (message.h): the queues; a slot is the gradient itself
@@ -112,6 +115,7 @@ typedef struct mu_group_head {
     uint64_t extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
+    uint64_t at_own_history, history_stride;    // block of learner i, slot k: at + (i * n_history + k) * stride
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
     int64_t  rows, global_batch, n_records;
@@ -195,6 +199,11 @@ static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, i
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
+
+// Learner's own history k; only where learners write the weights themselves.
+float *mu_group_own_history(const mu_group *g, int learner, int k);
+// Copies the history as a checkpoint has it: the shared one, or the mean of the learners' own.
+void   mu_group_copy_history(const mu_group *g, float *const *to);
 
 // Everybody looks again: after a death, a stop, the end of a pause.
 void mu_group_ring_all(mu_group *g);

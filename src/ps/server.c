@@ -290,6 +290,6 @@ bool mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples) {
     if (!quiet) return false;
     size_t bytes = g->head->count * sizeof(float);
     memcpy(g->snapshot, g->weights, bytes);
-    for (int k = 0; k < g->head->n_history; k++) memcpy(g->snapshot_history[k], g->history[k], bytes);
+    mu_group_copy_history(g, g->snapshot_history);
     return true;
 }

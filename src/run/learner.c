@@ -212,6 +212,11 @@ static mu_status set_up(learner *l, mu_err *err) {
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
         mu_params_rebase(s->params, l->copy, g->history);
     }
+    if (g->plan->protocol->applies_itself) {
+        float *own[MU_MAX_SLOTS] = {0};
+        for (int k = 0; k < g->head->n_history; k++) own[k] = mu_group_own_history(g, l->role->index, k);
+        mu_params_rebase(s->params, g->weights, own);
+    }
     bool beside = g->plan->server == MU_SERVER_BESIDE && !g->plan->protocol->applies_itself;
     if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_rate, l->role, err));
     MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));

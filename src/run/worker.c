@@ -106,11 +106,12 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
 
 // Scale for norm clipping, and the proof that every gradient is finite.
 mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
+    const bool clips = w->updater->clip_norm > 0; // norms of factors cost far more than a look at them
     double sum = 0;
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
         if (p->grad.form == MU_GRAD_NONE) continue;
-        double own = mu_grad_sum_squares(p, &p->grad);
+        double own = clips ? mu_grad_sum_squares(p, &p->grad) : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
         if (!isfinite(own))
             return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld",
                               p->name, (long long)w->step);
@@ -119,7 +120,7 @@ mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
     int64_t n = w->session->job->train.accumulate;
     *scale = 1.0f / (float)n;
     double norm = sqrt(sum) / (double)n;
-    if (w->updater->clip_norm > 0 && norm > (double)w->updater->clip_norm)
+    if (clips && norm > (double)w->updater->clip_norm)
         *scale *= (float)((double)w->updater->clip_norm / norm);
     return MU_OK;
 }

@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum { PIECE = 512 }; // floats; measured: shorter calls the rule too often, longer stops the streams
 
@@ -191,4 +192,32 @@ double mu_grad_sum_squares(const mu_param *p, const mu_grad *g) {
     double sum = 0;
     mu_grad_pieces(p, g, add_squares, &sum);
     return sum;
+}
+
+// ---- finite or not ---------------------------------------------------------------------------
+
+// By the bits of the exponent, so that the loop is integers only and becomes vectors.
+static bool below(const float *v, size_t n, uint32_t exponent) {
+    uint32_t wild = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, v + i, sizeof bits);
+        wild |= (bits & 0x7f800000u) >= exponent;
+    }
+    return !wild;
+}
+
+bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
+    const uint32_t infinite = 0x7f800000u, tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below
+    const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1), cols = rows ? p->count / rows : 0;
+    switch (g->form) {
+    case MU_GRAD_DENSE:
+        return below(g->dense, p->count, infinite);
+    case MU_GRAD_ROWS:
+        return below(g->row_value, (size_t)g->n_rows * cols, infinite);
+    case MU_GRAD_FACTORS:
+        return below(g->x, (size_t)g->batch * cols, tame) && below(g->dy, (size_t)g->batch * rows, tame);
+    default:
+        return true;
+    }
 }
