@@ -63,6 +63,18 @@ resume() {
     session=$!
 }
 
+# show_session: where its processes are, for a run that does not end.
+show_session() {
+    local p
+    ls -d "$dir"/*/live.json 2> /dev/null | while read -r p; do timeout 5 "$MUSTER" status "${p%/*}" --json; done
+    for p in $(pgrep -s "$session"); do
+        echo "== $p $(cat "/proc/$p/comm") $(sed -n 's/^State:[[:space:]]*//p' "/proc/$p/status")"
+        if command -v gdb > /dev/null; then
+            timeout 20 gdb -p "$p" -batch -ex 'thread apply all bt 12' 2> /dev/null | grep '^#\|^Thread'
+        fi
+    done
+}
+
 # finish CODE SECONDS NAME: the run ends with that code within that time and leaves no process.
 finish() {
     local pid=$session
@@ -70,7 +82,10 @@ finish() {
         if ! [ -e "/proc/$pid" ] || grep -qs '^State:.*Z' "/proc/$pid/status"; then break; fi
         sleep 0.02
     done
-    if [ -e "/proc/$pid" ] && ! grep -qs '^State:.*Z' "/proc/$pid/status"; then fail "$3: still running after $2 s"; fi
+    if [ -e "/proc/$pid" ] && ! grep -qs '^State:.*Z' "/proc/$pid/status"; then
+        show_session >&2
+        fail "$3: still running after $2 s"
+    fi
     wait "$pid"
     local code=$?
     [ $code = "$1" ] || fail "$3: exit $code, expected $1"
