@@ -18,6 +18,7 @@ mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *besi
     mu_core *core = mu_group_begin(g);
     if (!core) return MU_FAIL(err, MU_EBACKEND, "learner %d: somebody holds the protocol's lock", learner);
     c->incarnation = mu_core_join(core, learner);
+    c->accepted = mu_core_learner_at(core, learner)->accepted;
     mu_group_commit(g);
     mu_bell_ring(&g->head->turn);
     atomic_store(&g->learner[learner].incarnation, c->incarnation);
@@ -99,6 +100,10 @@ static bool is_collected(const mu_client *c, int param) {
 }
 
 void mu_client_collect(mu_client *c, int param) {
+    if (c->mirror) {
+        mu_mirror_follow(c->mirror, param);
+        return;
+    }
     mu_group *g = c->group;
     if (c->copy || (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0)) return;
     int64_t until = 0;
@@ -118,6 +123,7 @@ void mu_client_collect(mu_client *c, int param) {
 static mu_answer ask(mu_client *c) {
     mu_group *g = c->group;
     if (g->plan->protocol->applies_itself && atomic_load(&g->head->pause)) return MU_HOLD;
+    if (c->mirror && !mu_mirror_may_begin(c->mirror, c->accepted)) return MU_HOLD;
     mu_core *core = mu_group_begin(g);
     if (!core) return MU_HOLD;
     mu_answer a = mu_core_ask(core, c->learner, c->incarnation, &c->grant);
@@ -125,7 +131,7 @@ static mu_answer ask(mu_client *c) {
         mu_group_cancel(g);
         return a;
     }
-    c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % MU_CORE_SLOTS);
+    c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % g->head->n_slots_per_learner);
     c->weight = mu_core_weight(core, 1, 1);
     mu_group_commit(g);
     mu_failpoint("client/granted");
@@ -152,8 +158,10 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
         (void)mu_bell_wait(turn_of(c), seen, c->spin_ns, NAP_NS);
     }
     atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);
+    if (*out == MU_END && c->mirror) mu_mirror_end(c->mirror);
     if (*out == MU_GO) {
         MU_TRY(pull(c, err));
+        if (c->mirror) mu_mirror_begin(c->mirror);
         atomic_store_explicit(&row->version, c->grant.version, memory_order_relaxed);
     }
     return MU_OK;
@@ -169,6 +177,18 @@ static void serve(mu_client *c) {
     for (int i = 0; i < c->group->head->n_learners && mu_server_turn(c->server) == MU_TURN_WORKED; i++) {}
 }
 
+static void publish(mu_client *c, const mu_core *core, bool bad, float scale) {
+    double rate = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - c->grant.rows);
+    mu_mirror_update u = {.learner = c->learner,
+                          .slot = c->slot,
+                          .bad = bad,
+                          .weight = scale * mu_core_weight(core, core->version - 1 - c->mirror->target, 1),
+                          .rate = rate,
+                          .rule_step = core->version - 1};
+    mu_mirror_publish(c->mirror, core, &u);
+    atomic_store_explicit(&c->group->head->rate, rate, memory_order_relaxed);
+}
+
 mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_group *g = c->group;
     mu_slot_head *h = mu_group_slot_head(g, c->learner, c->slot);
@@ -179,12 +199,16 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_gradient_id id = {.learner = c->learner,
                          .incarnation = c->incarnation,
                          .step = c->grant.step,
-                         .version = c->copy ? c->copy_version : c->grant.version,
+                         .version = c->mirror ? c->mirror->target
+                                    : c->copy ? c->copy_version
+                                              : c->grant.version,
                          .first = c->grant.first,
                          .rows = c->grant.rows};
     mu_core *core = mu_group_begin(g);
     if (!core) return MU_UNEXPECTED;
     mu_verdict v = mu_core_push(core, &id);
+    if (v == MU_ACCEPTED) c->accepted++;
+    if (v == MU_ACCEPTED && c->mirror) publish(c, core, bad, scale);
     bool used_up = mu_core_learner_at(core, c->learner)->used == 0;
     mu_group_commit(g);
     mu_failpoint("client/pushed");

@@ -9,6 +9,7 @@
 #ifndef MU_PS_CLIENT_H
 #define MU_PS_CLIENT_H
 
+#include "ps/mirror.h"
 #include "ps/server.h"
 
 typedef struct mu_client {
@@ -16,6 +17,10 @@ typedef struct mu_client {
     int        learner;
     uint32_t   incarnation;
     mu_server *server;                  // the learner's own, when the server is beside; else NULL
+    mu_mirror *mirror;                  // its own weights in protocols that mirror; else NULL
+    double   (*rate_at)(void *ctx, int64_t version, int64_t samples);   // for mirrors, as mu_server has it
+    void      *rate_ctx;
+    int64_t    accepted;                // its gradients, over all incarnations
     float     *copy;                    // private weights; NULL = works on the shared ones
     int64_t    copy_version;
     mu_grant   grant;                   // of the gradient in hand

@@ -2,6 +2,8 @@
 // group.c - see group.h.
 #include "ps/group.h"
 
+#include "ps/mirror.h"
+
 #include "base/clock.h"
 #include "base/failpoint.h"
 
@@ -40,13 +42,15 @@ static void lay_out(mu_group_head *h) {
     h->at_weights = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
-    h->history_stride = (block + PAGE - 1) / PAGE * PAGE;
-    uint64_t n_own = h->plan.protocol->applies_itself ? (uint64_t)h->n_learners * (uint64_t)h->n_history : 0;
-    h->at_own_history = place(&at, n_own * h->history_stride, PAGE);
+    h->own_stride = (block + PAGE - 1) / PAGE * PAGE;
+    h->own_blocks = h->plan.protocol->applies_itself ? h->n_history + h->plan.protocol->mirrors : 0;
+    h->at_own = place(&at, (uint64_t)h->n_learners * (uint64_t)h->own_blocks * h->own_stride, PAGE);
+    h->at_log = place(&at, (uint64_t)mu_mirror_log_length(h->n_learners) * sizeof(mu_mirror_update), 64);
     h->at_snapshot = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_snapshot_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
-    h->at_slots = place(&at, (uint64_t)h->n_learners * MU_CORE_SLOTS * h->slot_bytes, PAGE);
+    h->at_slots =
+        place(&at, (uint64_t)h->n_learners * (uint64_t)h->n_slots_per_learner * h->slot_bytes, PAGE);
     h->total_bytes = place(&at, 0, PAGE);
 }
 
@@ -69,26 +73,39 @@ static void point(mu_group *g) {
         g->snapshot_history[k] = (float *)(void *)(base + h->at_snapshot_history[k]);
     }
     g->slots = base + h->at_slots;
+    g->log = (mu_mirror_update *)(void *)(base + h->at_log);
 }
 
-float *mu_group_own_history(const mu_group *g, int learner, int k) {
+static float *own_block(const mu_group *g, int learner, int i, int shift) {
     const mu_group_head *h = g->head;
-    uint64_t at = h->at_own_history + (uint64_t)(learner * h->n_history + k) * h->history_stride;
-    return (float *)(void *)(g->region.base + at + shift_lines[1 + k] * MU_CACHE_LINE);
+    uint64_t at = h->at_own + (uint64_t)(learner * h->own_blocks + i) * h->own_stride;
+    return (float *)(void *)(g->region.base + at + shift_lines[shift] * MU_CACHE_LINE);
 }
 
-void mu_group_copy_history(const mu_group *g, float *const *to) {
+float *mu_group_own_history(const mu_group *g, int learner, int k) { return own_block(g, learner, k, 1 + k); }
+
+float *mu_group_own_weights(const mu_group *g, int learner) {
+    return own_block(g, learner, g->head->n_history, 0);
+}
+
+void mu_group_copy_out(mu_group *g, float *value, float *const *slot) {
     const mu_group_head *h = g->head;
+    const size_t bytes = h->count * sizeof(float);
     const float share = 1.0f / (float)h->n_learners;
+    if (g->plan->protocol->mirrors) {
+        mu_mirror_gather(g, value, slot);
+        return;
+    }
+    memcpy(value, g->weights, bytes);
     for (int k = 0; k < h->n_history; k++) {
         if (!g->plan->protocol->applies_itself) {
-            memcpy(to[k], g->history[k], h->count * sizeof(float));
+            memcpy(slot[k], g->history[k], bytes);
             continue;
         }
-        memset(to[k], 0, h->count * sizeof(float));
+        memset(slot[k], 0, bytes);
         for (int l = 0; l < h->n_learners; l++) {
             const float *own = mu_group_own_history(g, l, k);
-            for (size_t i = 0; i < h->count; i++) to[k][i] += share * own[i];
+            for (size_t i = 0; i < h->count; i++) slot[k][i] += share * own[i];
         }
     }
 }
@@ -106,7 +123,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
         .n_learners = p->learners,
         .n_executors = p->server == MU_SERVER_PROCESS ? p->server_threads : p->learners,
         .n_params = o->params->n,
-        .n_slots_per_learner = MU_CORE_SLOTS,
+        .n_slots_per_learner = p->protocol->mirrors ? MU_MIRROR_SLOTS : MU_CORE_SLOTS,
         .n_history = o->params->n_slots,
         .n_slices = g->slices.n,
         .count = o->params->count,
@@ -150,6 +167,8 @@ static void move_in(mu_group *g) {
         for (int l = 0; g->plan->protocol->applies_itself && l < g->head->n_learners; l++)
             memcpy(mu_group_own_history(g, l, k), ps->slot[k], bytes);
     }
+    for (int l = 0; g->plan->protocol->mirrors && l < g->head->n_learners; l++)
+        memcpy(mu_group_own_weights(g, l), ps->value, bytes);
     mu_params_rebase(ps, g->weights, g->history);
 }
 
@@ -170,6 +189,7 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     mu_core_init(core_at(g, 0), o->core);
     for (int i = 0; i < head.n_executors; i++) atomic_store(&g->executor[i].slice, -1);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
+    for (int i = 0; i < head.n_learners; i++) atomic_store(&g->learner[i].mirror_version, o->core->first_version);
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
     return MU_OK;
@@ -218,9 +238,7 @@ void mu_group_close(mu_group *g) {
 
 void mu_group_release(mu_group *g) {
     mu_params *ps = g->params;
-    size_t bytes = ps->count * sizeof(float);
-    memcpy(g->own_value, g->weights, bytes);
-    mu_group_copy_history(g, g->own_slot);
+    mu_group_copy_out(g, g->own_value, g->own_slot);
     mu_params_rebase(ps, g->own_value, g->own_slot);
     mu_group_close(g);
 }

@@ -20,8 +20,8 @@
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
 //   +------------------+
-//   | own history      |  lambda x slots, only where learners write the weights themselves (hogwild): history
-//   |                  |  that is written by one core alone does not travel between them
+//   | own blocks       |  of each learner: history where learners write the weights themselves (hogwild), as what
+//   |                  |  one core alone writes does not travel between them; and weights where they mirror
 //   +------------------+
 //   | snapshot         |  weights and history of one moment, for evaluation and checkpoints
 //   +------------------+
@@ -64,6 +64,9 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     _Atomic int64_t  loss_n;
     _Atomic int64_t  n_stale, stale_sum, stale_max;     // staleness of its applied gradients; by the applier
     _Atomic int64_t  stale_hist[MU_STALENESS_BINS];
+    _Atomic int64_t  mirror_version;    // of its own weights (mirror.h)
+    _Atomic int32_t  mirror_busy;       // it writes its own weights outside a step, or gives a copy of them
+    _Atomic int32_t  mirror_ended;      // it reads no slots any more
     _Atomic int32_t  slow_us;           // `chaos`: sleep this long in each step
     _Atomic int32_t  failed;            // mu_status it ended with; error below is valid
     mu_err           error;
@@ -115,7 +118,8 @@ typedef struct mu_group_head {
     uint64_t extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
-    uint64_t at_own_history, history_stride;    // block of learner i, slot k: at + (i * n_history + k) * stride
+    uint64_t at_own, own_stride, at_log;        // learners' own blocks, own_blocks each; the log of mirrors
+    int32_t  own_blocks;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
     int64_t  rows, global_batch, n_records;
@@ -134,6 +138,8 @@ typedef struct mu_group_head {
     _Atomic int32_t  waiting;           // gradients in the queues, and one more while an update is in progress, with those being applied; 0 = nothing to serve
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
+    _Atomic int64_t  torn_updates;      // mirrors that had to go on half written
+    _Atomic int32_t  mirror_wanted;     // learner + 1 that waits for a copy; negative while it is being given
     _Atomic int64_t  apply_ns;          // spent applying, all executors
     _Atomic int64_t  lock_repairs;      // times somebody died holding the lock
     _Atomic int32_t  holder;            // pid that has the lock, 0 = nobody
@@ -164,6 +170,7 @@ typedef struct mu_group {               // a process's view; pointers into its m
     const mu_cluster_plan *plan;
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
     void                 *extra;
+    struct mu_mirror_update *log;       // (mu_mirror_log_length) of protocols that mirror
     mu_journal           *journal;      // NULL = the run is not recorded
     // Counted while waiting for the lock and applying. NULL = the parent: it watches the others, so it must
     // not wait long itself.
@@ -194,16 +201,20 @@ void mu_group_close(mu_group *g);       // moves nothing back: see mu_group_rele
 void mu_group_release(mu_group *g);
 
 static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, int slot) {
-    return (mu_slot_head *)(void *)(g->slots + ((size_t)learner * MU_CORE_SLOTS + (size_t)slot) * g->head->slot_bytes);
+    return (mu_slot_head *)(void *)(g->slots + ((size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot) *
+                                                  g->head->slot_bytes);
 }
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
 
+// Learner's own weights; only of protocols that mirror.
+float *mu_group_own_weights(const mu_group *g, int learner);
 // Learner's own history k; only where learners write the weights themselves.
 float *mu_group_own_history(const mu_group *g, int learner, int k);
-// Copies the history as a checkpoint has it: the shared one, or the mean of the learners' own.
-void   mu_group_copy_history(const mu_group *g, float *const *to);
+// Copies weights and history as a checkpoint has them: the shared ones; by hogwild the mean of the learners' own
+// histories; by mirrors the newest.
+void   mu_group_copy_out(mu_group *g, float *value, float *const *slot);
 
 // Everybody looks again: after a death, a stop, the end of a pause.
 void mu_group_ring_all(mu_group *g);

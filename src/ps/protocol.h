@@ -13,6 +13,7 @@ typedef struct mu_protocol_class {
     MU_PLUGIN_HEAD;
     bool synchronous;           // every update takes one gradient of each learner; leases follow the step
     bool own_turn;              // a learner waits for nothing but its own gradients to be taken
+    bool mirrors;               // every learner has its own weights and applies everybody's gradients (mirror.h)
     bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
     bool bounds_staleness;      // config.bound is the largest staleness; else it means what the protocol says
     // May this learner begin a gradient now? A free queue slot is assured.

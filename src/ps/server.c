@@ -271,7 +271,7 @@ static bool is_quiet(const mu_group *g, const mu_core *c) {
     if (c->applying || atomic_load(&g->update->open)) return false;
     if (!g->plan->protocol->applies_itself) return true;
     for (int i = 0; i < c->config.learners; i++)
-        if (mu_core_learner_at(c, i)->computing) return false;
+        if (mu_core_learner_at(c, i)->computing || atomic_load(&g->learner[i].mirror_busy)) return false;
     return true;
 }
 
@@ -288,8 +288,6 @@ bool mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples) {
     *samples = mu_group_cursor(c);
     mu_group_cancel(g);
     if (!quiet) return false;
-    size_t bytes = g->head->count * sizeof(float);
-    memcpy(g->snapshot, g->weights, bytes);
-    mu_group_copy_history(g, g->snapshot_history);
+    mu_group_copy_out(g, g->snapshot, g->snapshot_history);
     return true;
 }

@@ -95,6 +95,7 @@ static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
     atomic_store(&g->learner[i].pid, 0);
     if (g->plan->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
     mu_rwlock_clear(g->rw, i);
+    if (g->plan->protocol->mirrors) mu_mirror_lost(g, i);
     mu_core *c = insist(d, err);
     if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);

@@ -150,14 +150,14 @@ static void server_process_equals_beside(void **state) {
 
 static void every_protocol_ends(void **state) {
     (void)state;
-    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async", "hogwild",
+    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async", "hogwild", "mirror",
                                             "{type: ssp, bound: 2}"};
     static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
     for (size_t i = 0; i < MU_COUNT(protocols); i++)
         for (size_t k = 0; k < MU_COUNT(servers); k++) {
             char p[80];
             snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
-            bool itself = !strcmp(protocols[i], "hogwild"); // has no server
+            bool itself = !strcmp(protocols[i], "hogwild") || !strcmp(protocols[i], "mirror"); // has no server
             training t;
             train(&t, TRAIN DATA("[200]") MLP SGD,
                   (const char *const[]){"cluster.learners=4", p, "train.steps=50", servers[k]}, itself ? 3 : 4);

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// mirror.c - see mirror.h.
+#include "ps/mirror.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <string.h>
+
+#define NAP_NS 2000000
+
+int mu_mirror_log_length(int learners) { return learners * MU_MIRROR_SLOTS + 1; }
+
+// A torn mirror's version is kept as -2 - version.
+static bool is_torn(int64_t version) { return version < 0; }
+static int64_t torn(int64_t version) { return -2 - version; }
+
+static mu_mirror_update *entry(const mu_group *g, int64_t version) {
+    return &g->log[version % mu_mirror_log_length(g->head->n_learners)];
+}
+
+static _Atomic int64_t *version_of(const mu_group *g, int learner) { return &g->learner[learner].mirror_version; }
+
+// ---- following the log ----
+
+static const mu_grad *grad_at(void *ctx, int j, int param) {
+    (void)j;
+    (void)param;
+    return ctx;
+}
+
+static void apply_update(const mu_group *g, const mu_params *view, const mu_slice_range *range, int64_t version) {
+    const mu_mirror_update *u = entry(g, version);
+    if (u->bad) return;
+    mu_grad grad = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), range->param,
+                                  view->list[range->param]);
+    _Atomic size_t done = 0;
+    const mu_apply a = {.updater = g->updater, .params = view, .n = 1, .grad = grad_at, .ctx = &grad,
+                        .weight = &u->weight, .rate = u->rate, .step = u->rule_step};
+    mu_apply_slice(&a, range, &done, NULL);
+}
+
+// All updates on one slice before the next: it stays in the second cache, so memory is passed once.
+static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
+    if (from >= to) return;
+    for (int i = g->first_slice[param]; i < g->first_slice[param + 1]; i++)
+        for (int64_t v = from + 1; v <= to; v++) apply_update(g, view, &g->slices.range[i], v);
+}
+
+void mu_mirror_begin(mu_mirror *m) {
+    m->target = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
+}
+
+void mu_mirror_follow(mu_mirror *m, int param) {
+    follow(m->group, &m->view, param, m->at[param], m->target);
+    m->at[param] = m->target;
+}
+
+void mu_mirror_follow_all(mu_mirror *m) {
+    for (int i = 0; i < m->view.n; i++) mu_mirror_follow(m, i);
+    mu_group *g = m->group;
+    if (atomic_load_explicit(version_of(g, m->learner), memory_order_relaxed) == m->target) return;
+    atomic_store_explicit(version_of(g, m->learner), m->target, memory_order_release);
+    for (int i = 0; i < g->head->n_learners; i++) // somebody may wait for a slot
+        if (i != m->learner) mu_bell_ring(&g->learner[i].turn);
+}
+
+// ---- copies ----
+
+static void copy_mirror(const mu_group *g, int from, float *value, float *const *slot) {
+    size_t bytes = g->head->count * sizeof(float);
+    memcpy(value, mu_group_own_weights(g, from), bytes);
+    for (int k = 0; k < g->head->n_history; k++) memcpy(slot[k], mu_group_own_history(g, from, k), bytes);
+}
+
+static void give_copy(mu_mirror *m) {
+    mu_group *g = m->group;
+    int32_t wanted = atomic_load(&g->head->mirror_wanted);
+    if (wanted <= 0 || wanted - 1 == m->learner) return;
+    if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, -wanted)) return; // somebody else gives
+    float *slot[MU_MAX_SLOTS] = {0};
+    for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_group_own_history(g, wanted - 1, k);
+    copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
+    atomic_store(version_of(g, wanted - 1), atomic_load(version_of(g, m->learner)));
+    atomic_store(&g->head->mirror_wanted, 0);
+    mu_bell_ring(&g->learner[wanted - 1].turn);
+}
+
+static bool has_donor(const mu_group *g, int self) {
+    for (int i = 0; i < g->head->n_learners; i++)
+        if (i != self && atomic_load(&g->learner[i].pid) && !is_torn(atomic_load(version_of(g, i)))) return true;
+    return false;
+}
+
+// Of learners that all lost their mirrors the first one goes on with what it has.
+static bool is_first_torn(const mu_group *g, int self) {
+    for (int i = 0; i < self; i++)
+        if (is_torn(atomic_load(version_of(g, i))) && atomic_load(&g->learner[i].pid)) return false;
+    return true;
+}
+
+static mu_status heal(mu_mirror *m, mu_err *err) {
+    mu_group *g = m->group;
+    _Atomic int64_t *version = version_of(g, m->learner);
+    int64_t until = mu_clock_ns() + (int64_t)(5e9 * g->plan->hang_timeout);
+    while (is_torn(atomic_load(version))) {
+        uint32_t seen = mu_bell_read(&g->learner[m->learner].turn);
+        int32_t none = 0;
+        if (has_donor(g, m->learner)) {
+            (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &none, m->learner + 1);
+        } else if (is_first_torn(g, m->learner)) {
+            atomic_store(&g->head->mirror_wanted, 0); // a request of nobody who lives, or to nobody
+            atomic_fetch_add(&g->head->torn_updates, 1);
+            atomic_store(version, torn(atomic_load(version)));
+            break;
+        }
+        if (g->pulse) atomic_fetch_add(g->pulse, 1);
+        if (mu_clock_ns() > until)
+            return MU_FAIL(err, MU_EBACKEND, "learner %d found nobody to copy the weights from", m->learner);
+        (void)mu_bell_wait(&g->learner[m->learner].turn, seen, 0, NAP_NS);
+    }
+    return MU_OK;
+}
+
+mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err) {
+    *m = (mu_mirror){.group = g, .learner = learner, .view = *g->params};
+    m->view.value = mu_group_own_weights(g, learner);
+    for (int k = 0; k < g->head->n_history; k++) m->view.slot[k] = mu_group_own_history(g, learner, k);
+    m->at = mu_alloc_array((size_t)g->params->n, sizeof *m->at, "mirror");
+    if (!m->at) return MU_FAIL_NOMEM(err, "the mirror");
+    MU_TRY(heal(m, err));
+    m->target = atomic_load(version_of(g, learner));
+    for (int i = 0; i < g->params->n; i++) m->at[i] = m->target;
+    // What the predecessor pushed may still be read by others: its slots wait for everything up to now.
+    for (int i = 0; i < MU_MIRROR_SLOTS; i++) m->slot_version[i] = atomic_load(&g->head->version);
+    return MU_OK;
+}
+
+// ---- slots ----
+
+static bool all_passed(const mu_group *g, int64_t version) {
+    for (int i = 0; i < g->head->n_learners; i++) {
+        int64_t at = atomic_load_explicit(version_of(g, i), memory_order_acquire);
+        if (atomic_load(&g->learner[i].mirror_ended)) continue;
+        if ((is_torn(at) ? torn(at) : at) < version) return false;
+    }
+    return true;
+}
+
+// Nothing is written between two steps while a snapshot is taken: either this sees the pause, or whoever pauses
+// sees this and waits.
+static bool start_writing(mu_mirror *m) {
+    atomic_store(&m->group->learner[m->learner].mirror_busy, 1);
+    if (!atomic_load(&m->group->head->pause)) return true;
+    atomic_store(&m->group->learner[m->learner].mirror_busy, 0);
+    return false;
+}
+static void stop_writing(mu_mirror *m) { atomic_store(&m->group->learner[m->learner].mirror_busy, 0); }
+
+bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient) {
+    int64_t version = m->slot_version[next_gradient % MU_MIRROR_SLOTS];
+    bool free_slot = all_passed(m->group, version);
+    if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0) return true;
+    if (!start_writing(m)) return false;
+    give_copy(m);
+    if (!free_slot) { // others may wait for this mirror just as well
+        mu_mirror_begin(m);
+        mu_mirror_follow_all(m);
+    }
+    stop_writing(m);
+    return all_passed(m->group, version);
+}
+
+void mu_mirror_publish(mu_mirror *m, const mu_core *core, const mu_mirror_update *u) {
+    *entry(m->group, core->version) = *u;
+    m->slot_version[u->slot] = core->version;
+}
+
+void mu_mirror_end(mu_mirror *m) {
+    if (start_writing(m)) {
+        mu_mirror_begin(m);
+        mu_mirror_follow_all(m);
+        stop_writing(m);
+    }
+    atomic_store(&m->group->learner[m->learner].mirror_ended, 1);
+}
+
+// ---- the parent's ----
+
+void mu_mirror_lost(mu_group *g, int learner) {
+    int64_t version = atomic_load(version_of(g, learner));
+    int32_t wanted = atomic_load(&g->head->mirror_wanted);
+    atomic_store(&g->learner[learner].mirror_busy, 0);
+    if (!is_torn(version)) atomic_store(version_of(g, learner), torn(version));
+    // A copy that it was giving or getting is asked for again.
+    if (wanted < 0 || wanted == learner + 1) (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
+}
+
+void mu_mirror_gather(mu_group *g, float *value, float *const *slot) {
+    int best = 0;
+    int64_t at = INT64_MIN;
+    for (int i = 0; i < g->head->n_learners; i++) {
+        int64_t version = atomic_load(version_of(g, i));
+        if (version > at) at = version, best = i;
+    }
+    copy_mirror(g, best, value, slot);
+    if (is_torn(at)) at = torn(at);
+    mu_params view = *g->params;
+    view.value = value;
+    for (int k = 0; k < g->head->n_history; k++) view.slot[k] = slot[k];
+    int64_t to = atomic_load(&g->head->version);
+    for (int i = 0; i < view.n; i++) follow(g, &view, i, at, to);
+}
