@@ -179,12 +179,15 @@ static void serve(mu_client *c) {
 
 static void publish(mu_client *c, const mu_core *core, bool bad, float scale) {
     double rate = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - c->grant.rows);
+    const mu_group_head *h = c->group->head;
+    const int group = h->plan.learners / h->plan.splits;
+    const int64_t sigma = mu_mirror_updates(h, core->version - 1) - mu_mirror_updates(h, c->mirror->target);
     mu_mirror_update u = {.learner = c->learner,
                           .slot = c->slot,
                           .bad = bad,
-                          .weight = scale * mu_core_weight(core, core->version - 1 - c->mirror->target, 1),
+                          .weight = scale * mu_core_weight(core, sigma, group),
                           .rate = rate,
-                          .rule_step = core->version - 1};
+                          .rule_step = h->first_version + mu_mirror_updates(h, core->version - 1)};
     mu_mirror_publish(c->mirror, core, &u);
     atomic_store_explicit(&c->group->head->rate, rate, memory_order_relaxed);
 }
@@ -199,9 +202,7 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_gradient_id id = {.learner = c->learner,
                          .incarnation = c->incarnation,
                          .step = c->grant.step,
-                         .version = c->mirror ? c->mirror->target
-                                    : c->copy ? c->copy_version
-                                              : c->grant.version,
+                         .version = c->copy ? c->copy_version : c->grant.version,
                          .first = c->grant.first,
                          .rows = c->grant.rows};
     mu_core *core = mu_group_begin(g);
@@ -215,7 +216,9 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     mu_bell_ring(&g->head->work);
     if (used_up) mu_bell_ring(&g->learner[c->learner].turn); // the prefetch thread may lease again
     if (g->plan->protocol->applies_itself) {
-        int64_t sigma = atomic_load(&g->head->version) - 1 - id.version;
+        int64_t now = atomic_load(&g->head->version) - 1, sigma = now - id.version;
+        if (c->mirror) // in updates
+            sigma = mu_mirror_updates(g->head, now) - mu_mirror_updates(g->head, c->mirror->target);
         mu_server_note_staleness(g, c->learner, sigma < 0 ? 0 : sigma);
         return v;
     }

@@ -136,6 +136,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
         .end_steps = o->end_steps,
         .end_epochs = o->end_epochs,
         .rate_factor = p->rate_factor,
+        .first_version = o->core->first_version,
         .start_ns = mu_clock_ns(),
         .plan = *p,
     };

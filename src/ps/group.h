@@ -126,6 +126,7 @@ typedef struct mu_group_head {
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
+    int64_t  first_version;
     int64_t  start_ns;
     mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
 

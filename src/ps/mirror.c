@@ -23,32 +23,50 @@ static _Atomic int64_t *version_of(const mu_group *g, int learner) { return &g->
 
 // ---- following the log ----
 
-static const mu_grad *grad_at(void *ctx, int j, int param) {
-    (void)j;
-    (void)param;
-    return ctx;
+static int group_of(const mu_group_head *h) { return h->plan.learners / h->plan.splits; }
+
+int64_t mu_mirror_updates(const mu_group_head *h, int64_t version) {
+    return (version - h->first_version) / group_of(h);
 }
 
-static void apply_update(const mu_group *g, const mu_params *view, const mu_slice_range *range, int64_t version) {
-    const mu_mirror_update *u = entry(g, version);
-    if (u->bad) return;
-    mu_grad grad = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), range->param,
-                                  view->list[range->param]);
+typedef struct parts { mu_grad grad[MU_MIRROR_PARTS]; float weight[MU_MIRROR_PARTS]; int n; } parts;
+
+static const mu_grad *grad_at(void *ctx, int j, int param) {
+    (void)param;
+    return &((const parts *)ctx)->grad[j];
+}
+
+// One update, entries (from, to] of the log, on one slice.
+static void apply_update(const mu_group *g, const mu_params *view, const mu_slice_range *range, int64_t from,
+                         int64_t to) {
+    parts p;
+    p.n = 0;
+    for (int64_t v = from + 1; v <= to; v++) {
+        const mu_mirror_update *u = entry(g, v);
+        if (u->bad) continue;
+        p.weight[p.n] = u->weight;
+        p.grad[p.n++] = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), range->param,
+                                       view->list[range->param]);
+    }
     _Atomic size_t done = 0;
-    const mu_apply a = {.updater = g->updater, .params = view, .n = 1, .grad = grad_at, .ctx = &grad,
-                        .weight = &u->weight, .rate = u->rate, .step = u->rule_step};
-    mu_apply_slice(&a, range, &done, NULL);
+    const mu_mirror_update *last = entry(g, to);
+    const mu_apply a = {.updater = g->updater, .params = view, .n = p.n, .grad = grad_at, .ctx = &p,
+                        .weight = p.weight, .rate = last->rate, .step = last->rule_step};
+    if (p.n) mu_apply_slice(&a, range, &done, NULL);
 }
 
 // All updates on one slice before the next: it stays in the second cache, so memory is passed once.
 static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
-    if (from >= to) return;
-    for (int i = g->first_slice[param]; i < g->first_slice[param + 1]; i++)
-        for (int64_t v = from + 1; v <= to; v++) apply_update(g, view, &g->slices.range[i], v);
+    const int64_t step = group_of(g->head);
+    for (int i = g->first_slice[param]; from < to && i < g->first_slice[param + 1]; i++)
+        for (int64_t v = from; v < to; v += step)
+            apply_update(g, view, &g->slices.range[i], v, v + step < to ? v + step : to);
 }
 
 void mu_mirror_begin(mu_mirror *m) {
-    m->target = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
+    const mu_group_head *h = m->group->head;
+    int64_t version = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
+    m->target = h->first_version + mu_mirror_updates(h, version) * group_of(h);
 }
 
 void mu_mirror_follow(mu_mirror *m, int param) {

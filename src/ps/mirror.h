@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mirror.h - weights mirrored in every learner (p_mirror.c): the log of updates and how a mirror follows it.
 //
-// A push gets the next version and an entry in the log, under the lock: that is the one order for all. Each learner
-// follows the log parameter by parameter, just before a layer reads its weights, several updates in one pass over
-// memory. A queue slot is used again when every mirror has passed the update that came from it.
+// A push gets the next version and an entry in the log, under the lock: that is the one order for all. So many
+// entries as an update takes (learners / n) are one update, counted from the run's beginning. Each learner follows
+// the log update by update, parameter by parameter, just before a layer reads its weights. A queue slot is used again when every mirror has passed the update that came from it.
 //
 // A learner that dies may leave its mirror half written. Its successor is given a copy by a learner between two
 // steps; if nobody is left who could, the torn mirror itself goes on and is the one the others copy.
@@ -12,7 +12,10 @@
 
 #include "ps/group.h"
 
-enum { MU_MIRROR_SLOTS = 8 };           // queue slots of a learner
+enum {
+    MU_MIRROR_SLOTS = 8,                // queue slots of a learner
+    MU_MIRROR_PARTS = 64,               // gradients of an update, so learners
+};
 
 typedef struct mu_mirror_update {       // one entry of the log, at version modulo its length
     int32_t learner, slot;
@@ -35,6 +38,7 @@ int mu_mirror_log_length(int learners);
 
 // Waits for a copy of the weights if the predecessor left a torn mirror; bounded by the hang time-out.
 MU_MUST_CHECK mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err);
+int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole ones up to there
 // Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
 void mu_mirror_begin(mu_mirror *m);             // the gradient in hand will be of the newest version

@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// p_mirror.c - async with the weights mirrored: every learner has weights of its own, gradients go to all, and all
-// apply all of them in one order. So all mirrors are the same weights at the same version, bit for bit, and what
-// travels between cores is gradients in their cheapest form instead of lines of weights (compare sufficient
-// factor broadcasting, Xie et al. 2016). Pays where gradients are factors: fully connected nets, small batches.
+// p_mirror.c - softsync with the weights mirrored: every learner has weights of its own, gradients go to all, and
+// all apply the same updates in the same order. So all mirrors are the same weights at the same version, bit for
+// bit, and what travels between cores is gradients in their cheapest form instead of lines of weights (compare
+// sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors: fully connected nets at
+// small batches.
 #include "ps/protocol.h"
+
+struct mirror {
+    int64_t n;
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct mirror, n, MU_INT, "1", "[1,1M]",
+             "an update takes learners / n gradients; also the mean staleness; at most the learners"),
+    {0},
+};
+
+static int32_t splits(const void *state, int learners) {
+    const int64_t n = ((const struct mirror *)state)->n;
+    return (int32_t)(n < learners ? n : learners);
+}
 
 static bool may_begin(const mu_core *c, const mu_core_learner *l) {
     (void)c;
@@ -14,22 +30,18 @@ static bool may_begin(const mu_core *c, const mu_core_learner *l) {
 static int take(const mu_core *c, int waiting) {
     (void)c;
     (void)waiting;
-    return -1; // a push is an update by itself
+    return -1; // nothing waits: a push is in the log at once
 }
 
-static double expected_staleness(const void *state, int learners) {
-    (void)state;
-    return learners;
-}
+static double expected_staleness(const void *state, int learners) { return splits(state, learners); }
 
-static void configure(const void *state, mu_core_config *out) {
-    (void)state;
-    out->splits = out->learners;
-}
+static void configure(const void *state, mu_core_config *out) { out->splits = splits(state, out->learners); }
 
 const mu_protocol_class mu_protocol_mirror = {
     .name = "mirror",
-    .help = "async, but each learner keeps its own weights and applies everybody's gradients, in one order for all",
+    .help = "softsync, but each learner keeps its own weights and applies everybody's gradients, in one order",
+    .fields = fields,
+    .state_size = sizeof(struct mirror),
     .own_turn = true,
     .applies_itself = true,
     .mirrors = true,

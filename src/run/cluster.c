@@ -179,6 +179,7 @@ static void refresh(cluster *c) {
     int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
     t->w.samples = samples;
     t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
+    if (c->group.plan->protocol->mirrors) version = h->first_version + mu_mirror_updates(h, version);
     t->w.extra_updates = version - t->w.step;
     t->w.rate = atomic_load(&h->rate);
     double loss = 0, accuracy = 0;
@@ -224,6 +225,8 @@ static void take_snapshot(cluster *c) {
     }
     box->step = c->at.step + (samples - c->at.samples) / c->group.head->global_batch;
     box->samples = samples;
+    if (c->group.plan->protocol->mirrors)
+        version = c->group.head->first_version + mu_mirror_updates(c->group.head, version);
     box->extra_updates = version - box->step;
     ask_judge(c, c->want_test ? MU_JUDGE_EVALUATE : MU_JUDGE_SAVE, false);
 }
