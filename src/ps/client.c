@@ -100,8 +100,8 @@ static bool is_collected(const mu_client *c, int param) {
 }
 
 void mu_client_collect(mu_client *c, int param) {
-    if (c->mirror) {
-        mu_mirror_follow(c->mirror, param);
+    if (!c->queued) {
+        if (c->mirror) mu_mirror_follow(c->mirror, param);
         return;
     }
     mu_group *g = c->group;
@@ -133,6 +133,7 @@ static mu_answer ask(mu_client *c) {
     }
     c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % g->head->n_slots_per_learner);
     c->weight = mu_core_weight(core, 1, 1);
+    c->queued = !mu_protocol_at(core->protocol)->applies_itself;
     mu_group_commit(g);
     mu_failpoint("client/granted");
     return a;
@@ -161,7 +162,7 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     if (*out == MU_END && c->mirror) mu_mirror_end(c->mirror);
     if (*out == MU_GO) {
         MU_TRY(pull(c, err));
-        if (c->mirror) mu_mirror_begin(c->mirror);
+        if (c->mirror && !c->queued) mu_mirror_begin(c->mirror);
         atomic_store_explicit(&row->version, c->grant.version, memory_order_relaxed);
     }
     return MU_OK;
@@ -187,7 +188,7 @@ static void publish(mu_client *c, const mu_core *core, bool bad, float scale) {
                           .bad = bad,
                           .weight = scale * mu_core_weight(core, sigma, group),
                           .rate = rate,
-                          .rule_step = h->first_version + mu_mirror_updates(h, core->version - 1)};
+                          .rule_step = mu_mirror_updates(h, core->version - 1)};
     mu_mirror_publish(c->mirror, core, &u);
     atomic_store_explicit(&c->group->head->rate, rate, memory_order_relaxed);
 }
@@ -209,13 +210,13 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
     if (!core) return MU_UNEXPECTED;
     mu_verdict v = mu_core_push(core, &id);
     if (v == MU_ACCEPTED) c->accepted++;
-    if (v == MU_ACCEPTED && c->mirror) publish(c, core, bad, scale);
+    if (v == MU_ACCEPTED && c->mirror && !c->queued) publish(c, core, bad, scale);
     bool used_up = mu_core_learner_at(core, c->learner)->used == 0;
     mu_group_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
     if (used_up) mu_bell_ring(&g->learner[c->learner].turn); // the prefetch thread may lease again
-    if (g->plan->protocol->applies_itself) {
+    if (!c->queued) {
         int64_t now = atomic_load(&g->head->version) - 1, sigma = now - id.version;
         if (c->mirror) // in updates
             sigma = mu_mirror_updates(g->head, now) - mu_mirror_updates(g->head, c->mirror->target);

@@ -21,6 +21,8 @@ typedef struct mu_client {
     double   (*rate_at)(void *ctx, int64_t version, int64_t samples);   // for mirrors, as mu_server has it
     void      *rate_ctx;
     int64_t    accepted;                // its gradients, over all incarnations
+    bool       queued;                  // the gradient in hand goes into the queue: always, except where learners
+                                        // apply themselves and the warm start is over
     float     *copy;                    // private weights; NULL = works on the shared ones
     int64_t    copy_version;
     mu_grant   grant;                   // of the gradient in hand

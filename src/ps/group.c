@@ -88,24 +88,44 @@ float *mu_group_own_weights(const mu_group *g, int learner) {
     return own_block(g, learner, g->head->n_history, 0);
 }
 
+bool mu_group_uses_own(const mu_group *g) {
+    return g->plan->protocol->applies_itself && atomic_load(&g->head->version) >= g->head->own_from;
+}
+
+void mu_group_fill_own(mu_group *g, int learner) {
+    const size_t bytes = g->head->count * sizeof(float);
+    if (atomic_load(&g->learner[learner].own_filled)) return;
+    for (int k = 0; k < g->head->n_history; k++)
+        memcpy(mu_group_own_history(g, learner, k), g->history[k], bytes);
+    if (g->plan->protocol->mirrors) memcpy(mu_group_own_weights(g, learner), g->weights, bytes);
+    atomic_store(&g->learner[learner].own_filled, 1);
+}
+
+// Learners that use their own blocks already.
+static int n_filled(const mu_group *g) {
+    int n = 0;
+    for (int l = 0; l < g->head->n_learners; l++) n += atomic_load(&g->learner[l].own_filled);
+    return n;
+}
+
 void mu_group_copy_out(mu_group *g, float *value, float *const *slot) {
     const mu_group_head *h = g->head;
     const size_t bytes = h->count * sizeof(float);
-    const float share = 1.0f / (float)h->n_learners;
-    if (g->plan->protocol->mirrors) {
+    const int n = n_filled(g);
+    if (n && g->plan->protocol->mirrors) {
         mu_mirror_gather(g, value, slot);
         return;
     }
     memcpy(value, g->weights, bytes);
     for (int k = 0; k < h->n_history; k++) {
-        if (!g->plan->protocol->applies_itself) {
+        if (!n) {
             memcpy(slot[k], g->history[k], bytes);
             continue;
         }
         memset(slot[k], 0, bytes);
         for (int l = 0; l < h->n_learners; l++) {
-            const float *own = mu_group_own_history(g, l, k);
-            for (size_t i = 0; i < h->count; i++) slot[k][i] += share * own[i];
+            const float *own = mu_group_own_history(g, l, k), share = 1.0f / (float)n;
+            for (size_t i = 0; atomic_load(&g->learner[l].own_filled) && i < h->count; i++) slot[k][i] += share * own[i];
         }
     }
 }
@@ -136,7 +156,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
         .end_steps = o->end_steps,
         .end_epochs = o->end_epochs,
         .rate_factor = p->rate_factor,
-        .first_version = o->core->first_version,
+        .own_from = o->core->first_version + o->core->warm_versions,
         .start_ns = mu_clock_ns(),
         .plan = *p,
     };
@@ -165,11 +185,7 @@ static void move_in(mu_group *g) {
     for (int k = 0; k < ps->n_slots; k++) {
         g->own_slot[k] = ps->slot[k];
         memcpy(g->history[k], ps->slot[k], bytes);
-        for (int l = 0; g->plan->protocol->applies_itself && l < g->head->n_learners; l++)
-            memcpy(mu_group_own_history(g, l, k), ps->slot[k], bytes);
     }
-    for (int l = 0; g->plan->protocol->mirrors && l < g->head->n_learners; l++)
-        memcpy(mu_group_own_weights(g, l), ps->value, bytes);
     mu_params_rebase(ps, g->weights, g->history);
 }
 
@@ -181,6 +197,8 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     fill_head(&head, g, o);
     if (head.n_executors > MU_MAX_EXECUTORS)
         return MU_FAIL(err, MU_EJOB, "at most %d learners or server threads on one machine", MU_MAX_EXECUTORS);
+    if (o->plan->protocol->mirrors && o->plan->learners / o->plan->splits > MU_MIRROR_PARTS)
+        return MU_FAIL(err, MU_EJOB, "mirror takes at most %d gradients in an update; raise its `n`", MU_MIRROR_PARTS);
     MU_TRY(mu_region_create(o->run_id, head.total_bytes, &g->region, err));
     memcpy(g->region.base, &head, sizeof head);
     point(g);
@@ -190,7 +208,7 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     mu_core_init(core_at(g, 0), o->core);
     for (int i = 0; i < head.n_executors; i++) atomic_store(&g->executor[i].slice, -1);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
-    for (int i = 0; i < head.n_learners; i++) atomic_store(&g->learner[i].mirror_version, o->core->first_version);
+    for (int i = 0; i < head.n_learners; i++) atomic_store(&g->learner[i].mirror_version, g->head->own_from);
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
     return MU_OK;

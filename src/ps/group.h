@@ -64,6 +64,7 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     _Atomic int64_t  loss_n;
     _Atomic int64_t  n_stale, stale_sum, stale_max;     // staleness of its applied gradients; by the applier
     _Atomic int64_t  stale_hist[MU_STALENESS_BINS];
+    _Atomic int32_t  own_filled;        // its own blocks hold what they should
     _Atomic int64_t  mirror_version;    // of its own weights (mirror.h)
     _Atomic int32_t  mirror_busy;       // it writes its own weights outside a step, or gives a copy of them
     _Atomic int32_t  mirror_ended;      // it reads no slots any more
@@ -126,7 +127,7 @@ typedef struct mu_group_head {
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
-    int64_t  first_version;
+    int64_t  own_from;                  // version from which learners use their own blocks: behind a warm start
     int64_t  start_ns;
     mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
 
@@ -209,6 +210,10 @@ static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
 
+// Do learners use their own blocks by now? Not while a warm start by hardsync changes the shared ones.
+bool   mu_group_uses_own(const mu_group *g);
+// Fills a learner's own blocks from the shared ones, once: nobody writes those any more.
+void   mu_group_fill_own(mu_group *g, int learner);
 // Learner's own weights; only of protocols that mirror.
 float *mu_group_own_weights(const mu_group *g, int learner);
 // Learner's own history k; only where learners write the weights themselves.

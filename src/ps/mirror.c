@@ -26,7 +26,8 @@ static _Atomic int64_t *version_of(const mu_group *g, int learner) { return &g->
 static int group_of(const mu_group_head *h) { return h->plan.learners / h->plan.splits; }
 
 int64_t mu_mirror_updates(const mu_group_head *h, int64_t version) {
-    return (version - h->first_version) / group_of(h);
+    if (version <= h->own_from) return version; // by hardsync, one each
+    return h->own_from + (version - h->own_from) / group_of(h);
 }
 
 typedef struct parts { mu_grad grad[MU_MIRROR_PARTS]; float weight[MU_MIRROR_PARTS]; int n; } parts;
@@ -66,7 +67,7 @@ static void follow(const mu_group *g, const mu_params *view, int param, int64_t 
 void mu_mirror_begin(mu_mirror *m) {
     const mu_group_head *h = m->group->head;
     int64_t version = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
-    m->target = h->first_version + mu_mirror_updates(h, version) * group_of(h);
+    m->target = h->own_from + (mu_mirror_updates(h, version) - h->own_from) * group_of(h);
 }
 
 void mu_mirror_follow(mu_mirror *m, int param) {
@@ -106,7 +107,8 @@ static void give_copy(mu_mirror *m) {
 
 static bool has_donor(const mu_group *g, int self) {
     for (int i = 0; i < g->head->n_learners; i++)
-        if (i != self && atomic_load(&g->learner[i].pid) && !is_torn(atomic_load(version_of(g, i)))) return true;
+        if (i != self && atomic_load(&g->learner[i].pid) && atomic_load(&g->learner[i].own_filled) &&
+            !is_torn(atomic_load(version_of(g, i)))) return true;
     return false;
 }
 
@@ -209,6 +211,7 @@ void mu_mirror_lost(mu_group *g, int learner) {
     int64_t version = atomic_load(version_of(g, learner));
     int32_t wanted = atomic_load(&g->head->mirror_wanted);
     atomic_store(&g->learner[learner].mirror_busy, 0);
+    if (!atomic_load(&g->learner[learner].own_filled)) return; // it did not use it yet
     if (!is_torn(version)) atomic_store(version_of(g, learner), torn(version));
     // A copy that it was giving or getting is asked for again.
     if (wanted < 0 || wanted == learner + 1) (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
@@ -219,6 +222,7 @@ void mu_mirror_gather(mu_group *g, float *value, float *const *slot) {
     int64_t at = INT64_MIN;
     for (int i = 0; i < g->head->n_learners; i++) {
         int64_t version = atomic_load(version_of(g, i));
+        if (!atomic_load(&g->learner[i].own_filled)) continue;
         if (version > at) at = version, best = i;
     }
     copy_mirror(g, best, value, slot);

@@ -38,7 +38,7 @@ int mu_mirror_log_length(int learners);
 
 // Waits for a copy of the weights if the predecessor left a torn mirror; bounded by the hang time-out.
 MU_MUST_CHECK mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err);
-int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole ones up to there
+int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole updates when the clock says so
 // Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
 void mu_mirror_begin(mu_mirror *m);             // the gradient in hand will be of the newest version

@@ -179,7 +179,7 @@ static void refresh(cluster *c) {
     int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
     t->w.samples = samples;
     t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
-    if (c->group.plan->protocol->mirrors) version = h->first_version + mu_mirror_updates(h, version);
+    if (c->group.plan->protocol->mirrors) version = mu_mirror_updates(h, version);
     t->w.extra_updates = version - t->w.step;
     t->w.rate = atomic_load(&h->rate);
     double loss = 0, accuracy = 0;
@@ -225,8 +225,7 @@ static void take_snapshot(cluster *c) {
     }
     box->step = c->at.step + (samples - c->at.samples) / c->group.head->global_batch;
     box->samples = samples;
-    if (c->group.plan->protocol->mirrors)
-        version = c->group.head->first_version + mu_mirror_updates(c->group.head, version);
+    if (c->group.plan->protocol->mirrors) version = mu_mirror_updates(c->group.head, version);
     box->extra_updates = version - box->step;
     ask_judge(c, c->want_test ? MU_JUDGE_EVALUATE : MU_JUDGE_SAVE, false);
 }
@@ -406,6 +405,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     mu_group_cancel(&c->group);
     sum_up_staleness(&c->group, r);
     c->t->ps.skipped += atomic_load(&c->group.head->skipped_updates);
+    if (c->t->loss_n) mu_training_log(c->t); // of what was done; the cursor may go back a little
     c->t->w.samples = cursor;
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
     if (r->produced != r->applied + r->rejected + r->lost)
@@ -414,20 +414,30 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     return MU_OK;
 }
 
+// An evaluation before the first step: nobody begins until the snapshot is taken.
+static void want_first_test(cluster *c) {
+    mu_training *t = c->t;
+    const mu_test_opts *test = &t->s->job->test;
+    bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
+    mu_phase phase;
+    c->want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_judge(t->s, &phase);
+    if (!c->want_test) return;
+    c->pausing = true;
+    c->pause_s = mu_clock_s();
+    mu_server_pause(&c->group, true);
+}
+
 mu_status mu_cluster_run(mu_training *t, mu_err *err) {
     cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_group(&c, err));
     mu_status st = open_log(&c, err);
     bool started = st == MU_OK;
-    if (started) st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
-    if (st == MU_OK) {
-        const mu_test_opts *test = &t->s->job->test;
-        bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
-        mu_phase phase;
-        c.want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_judge(t->s, &phase);
-        st = loop(&c, err);
+    if (started) {
+        want_first_test(&c);
+        st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
     }
+    if (st == MU_OK) st = loop(&c, err);
     if (started) mu_watchdog_stop(&c.dog);
     mu_status ledger = drain(&c, err);
     if (st == MU_OK && ledger == MU_OK) ledger = sum_up(&c, err);

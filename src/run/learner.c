@@ -29,6 +29,7 @@ typedef struct learner {
     int32_t          lease_at;
     float           *copy, *stats;      // private weights; private running statistics
     int64_t          bad_in_row;
+    bool             uses_own;          // blocks of the group
 } learner;
 
 double mu_role_rate(void *ctx, int64_t version, int64_t samples) {
@@ -119,11 +120,31 @@ static void refresh_stats(learner *l) {
     }
 }
 
+// ---- own blocks ----
+
+// From now on the learner applies gradients itself: to history of its own, and to weights of its own if the
+// protocol mirrors.
+static mu_status use_own_blocks(learner *l, mu_err *err) {
+    mu_group *g = l->group;
+    const bool mirrors = g->plan->protocol->mirrors;
+    float *own[MU_MAX_SLOTS] = {0};
+    mu_group_fill_own(g, l->role->index);
+    for (int k = 0; k < g->head->n_history; k++) own[k] = mu_group_own_history(g, l->role->index, k);
+    mu_params_rebase(l->w.params, mirrors ? mu_group_own_weights(g, l->role->index) : g->weights, own);
+    l->uses_own = true;
+    if (!mirrors) return MU_OK;
+    MU_TRY(mu_mirror_init(&l->mirror, g, l->role->index, err));
+    l->client.mirror = &l->mirror;
+    l->client.rate_at = mu_role_rate;
+    l->client.rate_ctx = l->role;
+    return MU_OK;
+}
+
 // ---- one gradient ----
 
-// Does the worker's own update write the shared weights?
-static bool writes_weights(const mu_group *g) {
-    return g->plan->protocol->applies_itself && !g->plan->protocol->mirrors;
+// Does the worker's own update write the shared weights in this step?
+static bool writes_weights(const learner *l) {
+    return !l->client.queued && !l->group->plan->protocol->mirrors;
 }
 
 static void note_step(learner *l, int64_t began) {
@@ -145,7 +166,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward, .after_backward = after_backward};
     const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward,
                                       .after_backward = pulse_after_backward};
-    bool itself = writes_weights(l->group);
+    bool itself = writes_weights(l);
     w->step = itself ? g->version : g->step; // the rule's counter where it applies itself; else for messages
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,
@@ -153,7 +174,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .sink = itself && w->fused ? &w->sink : NULL,
                  .hooks = itself ? &pulse_only : &hooks};
     MU_TRY(mu_worker_batch(w, &s, err));
-    if (l->client.mirror) mu_mirror_follow_all(l->client.mirror); // parameters that no layer has asked for
+    if (l->client.mirror && !l->client.queued) mu_mirror_follow_all(l->client.mirror); // parameters that no layer has asked for
     if (w->batch_first != g->first)
         return MU_FAIL(err, MU_EBACKEND, "learner %d got samples from %lld instead of %lld", l->role->index,
                        (long long)w->batch_first, (long long)g->first);
@@ -177,12 +198,16 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     MU_TRY(mu_client_begin(&l->client, &answer, err));
     *ended = answer == MU_END;
     if (*ended) return MU_OK;
+    if (!l->client.queued && !l->uses_own) { // the warm start is over
+        MU_TRY(use_own_blocks(l, err));
+        if (l->client.mirror) mu_mirror_begin(l->client.mirror);
+    }
     int64_t began = mu_clock_ns();
     atomic_store_explicit(&l->row->doing, MU_DOING_COMPUTE, memory_order_relaxed);
     int32_t slow = atomic_load_explicit(&l->row->slow_us, memory_order_relaxed);
     if (slow > 0) nanosleep(&(struct timespec){slow / 1000000, slow % 1000000 * 1000L}, NULL);
     refresh_stats(l);
-    if (writes_weights(l->group))
+    if (writes_weights(l))
         l->w.rate = (double)l->client.weight *
                     mu_role_rate(l->role, 0, atomic_load(&l->group->head->samples));
     float scale = 1;
@@ -212,28 +237,16 @@ static mu_status set_up(learner *l, mu_err *err) {
     l->w.end_epochs = l->role->at->end_epochs;
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors =
-            writes_weights(g) ? s->params->list[i]->n_users == 1
-                                              : g->message.part[i].factors || g->message.part[i].max_rows;
+            g->message.part[i].factors || g->message.part[i].max_rows;
     if (g->plan->weights == MU_WEIGHTS_COPY) {
         l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
         mu_params_rebase(s->params, l->copy, g->history);
     }
-    if (g->plan->protocol->applies_itself) {
-        float *own[MU_MAX_SLOTS] = {0};
-        for (int k = 0; k < g->head->n_history; k++) own[k] = mu_group_own_history(g, l->role->index, k);
-        bool mirrors = g->plan->protocol->mirrors;
-        mu_params_rebase(s->params, mirrors ? mu_group_own_weights(g, l->role->index) : g->weights, own);
-    }
-    bool beside = g->plan->server == MU_SERVER_BESIDE && !g->plan->protocol->applies_itself;
+    bool beside = g->plan->server == MU_SERVER_BESIDE && !mu_group_uses_own(g);
     if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_rate, l->role, err));
     MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));
-    if (g->plan->protocol->mirrors) {
-        MU_TRY(mu_mirror_init(&l->mirror, g, l->role->index, err));
-        l->client.mirror = &l->mirror;
-        l->client.rate_at = mu_role_rate;
-        l->client.rate_ctx = l->role;
-    }
+    if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(l, err));
     if (!g->plan->protocol->applies_itself) MU_TRY(own_stats(l, err));
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);

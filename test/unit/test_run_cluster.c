@@ -173,11 +173,36 @@ static void every_protocol_ends(void **state) {
     expect_no_children();
 }
 
+// ---- a warm start, and what is evaluated before it ----
+
+static void warm_start_switches(void **state) {
+    (void)state;
+    static const char *const protocols[] = {"softsync", "async", "hogwild", "mirror", "ssp"};
+    for (size_t i = 0; i < MU_COUNT(protocols); i++) {
+        char p[80];
+        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+        training t;
+        train(&t, TRAIN DATA("[200]") MLP SGD,
+              (const char *const[]){"cluster.learners=3", p, "train.steps=40", "train.batch=63",
+                                    "cluster.warm_start=10 steps", "test.at_start=true"}, 6);
+        const mu_group_result *g = &t.r.group;
+        print_message("%s after 10 steps of hardsync: %lld versions, staleness %.2f\n", protocols[i],
+                      (long long)g->versions, g->staleness_mean);
+        assert_int_equal(g->applied, 120);
+        assert_int_equal(g->learners_lost, 0);
+        assert_int_equal(t.r.steps, 40);
+        if (strcmp(protocols[i], "softsync")) assert_int_equal(g->versions, 10 + 90);
+        end(&t);
+    }
+    expect_no_children();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hardsync_equals_one_learner),
         cmocka_unit_test(server_process_equals_beside),
         cmocka_unit_test(every_protocol_ends),
+        cmocka_unit_test(warm_start_switches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
