@@ -61,7 +61,7 @@ static void progress(void *ctx, const mu_run_moment *m) {
     mu_progress_update(&sc->p, &(mu_progress_now){
         .epoch = m->epoch, .epochs = m->end_epochs, .step = m->step, .steps = m->end_steps, .loss = m->loss,
         .accuracy = sc->accuracy, .samples_per_s = m->samples_per_s, .eta_s = isnan(m->eta_s) ? -1 : m->eta_s,
-        .learners = 1, .of_learners = 1});
+        .learners = m->learners, .of_learners = m->of_learners});
 }
 
 static void judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
@@ -85,7 +85,8 @@ static void message(void *ctx, const char *text) {
 // Keys are a contract: added, never renamed.
 static json_t *staleness_json(const mu_group_result *g) {
     json_t *o = json_object(), *hist = json_array();
-    for (int i = 0; i < g->most_staleness; i++) json_array_append_new(hist, json_integer(g->staleness_hist[i]));
+    for (int i = 0; i < g->most_staleness; i++)
+        json_array_append_new(hist, json_integer(g->staleness_hist[i]));
     json_object_set_new(o, "mean", mu_json_number(g->staleness_mean));
     json_object_set_new(o, "max", json_integer(g->staleness_max));
     json_object_set_new(o, "hist", hist);
@@ -126,7 +127,8 @@ static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
         {"steps", r->steps}, {"learners", g.learners}, {"mu", g.rows}, {"lambda", g.learners},
         {"versions", g.versions}, {"learners_lost", g.learners_lost},
         {"learners_replaced", g.learners_replaced}, {"server_lost", g.server_lost},
-        {"repeated_samples", g.repeated_samples}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
+        {"lock_repairs", g.lock_repairs}, {"repeated_samples", g.repeated_samples},
+        {"best_step", r->best_step}, {"bad_records", r->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
@@ -154,8 +156,8 @@ static void print_group(const mu_group_result *g) {
             g->learners, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
             g->staleness_max, 100 * g->overlap);
     if (g->learners_lost || g->server_lost)
-        mu_info("%" PRId64 " learners lost and %" PRId64 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64
-                " times",
+        mu_info("%" PRId64 " learners lost and %" PRId64
+                " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",
                 g->learners_lost, g->learners_replaced, g->replace_p50_s, g->replace_p99_s, g->server_lost);
 }
 

@@ -294,6 +294,12 @@ static void tell_learners_to_end(cluster *c) {
     mu_group_ring_all(&c->group);
 }
 
+static int alive(const mu_group *g) {
+    int n = 0;
+    for (int i = 0; i < g->head->n_learners; i++) n += atomic_load(&g->learner[i].pid) != 0;
+    return n;
+}
+
 static void between(cluster *c) {
     mu_training *t = c->t;
     mu_phase phase;
@@ -303,6 +309,8 @@ static void between(cluster *c) {
     double now = mu_clock_s();
     if (t->o->watch.progress && now >= t->next_progress) {
         mu_run_moment m = mu_training_moment(t);
+        m.of_learners = c->group.head->n_learners;
+        m.learners = alive(&c->group);
         t->o->watch.progress(t->o->watch.ctx, &m);
         t->next_progress = now + MU_PROGRESS_EVERY_S;
     }

@@ -20,6 +20,7 @@ typedef struct mu_run_moment {          // one look at a running training
     double  rate;
     double  samples_per_s;              // over the last log interval
     double  trained_s, eta_s;           // eta NaN = unknown
+    int     learners, of_learners;      // alive and planned
 } mu_run_moment;
 
 typedef struct mu_run_watch {           // entries may be NULL
@@ -63,7 +64,7 @@ typedef struct mu_group_result {        // of a training by several learners
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples;
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
-    double      replace_p50_s, replace_p99_s;           // from a learner's death to its successor's first sign
+    double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_group_result;
 
 typedef struct mu_run_result {

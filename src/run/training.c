@@ -78,7 +78,9 @@ mu_run_moment mu_training_moment(const mu_training *r) {
                            .rate = r->w.rate,
                            .samples_per_s = speed,
                            .trained_s = r->before_s + spent,
-                           .eta_s = eta};
+                           .eta_s = eta,
+                           .learners = 1,
+                           .of_learners = 1};
 }
 
 // A failed report must not end a training: it is said once per failure and the run goes on.
@@ -119,7 +121,8 @@ void mu_training_log(mu_training *r) {
     r->window_samples = r->w.samples;
 }
 
-void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step, double epoch) {
+void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step,
+                              double epoch) {
     const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss",
                *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
     mu_metric_value line[5] = {{"step", (double)step},
@@ -190,4 +193,6 @@ bool mu_training_finished(mu_training *r) {
     return r->why != NULL;
 }
 
-bool mu_training_interrupted(const mu_training *r) { return !strcmp(r->why, "signal") || !strcmp(r->why, "stop"); }
+bool mu_training_interrupted(const mu_training *r) {
+    return !strcmp(r->why, "signal") || !strcmp(r->why, "stop");
+}
