@@ -80,9 +80,9 @@ int64_t          mu_source_n_records(const mu_source *s);       // after `limit`
 
 // The next batch starts at this sample number. Not while started.
 mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);
-// Batches are whatever `lease` says, instead of one after the other: samples [*first, *first + *rows), at most
-// the rows of a batch. False ends the stream. Called by the filling side, so by the prefetch thread once
-// started; training only. Not while started.
+// Batches are whatever `lease` says, instead of one after the other: samples [*first, *first + *rows), at
+// most the rows of a batch. False ends the stream. Called by the filling side, so by the prefetch thread
+// once started; training only. Not while started.
 typedef bool (*mu_source_lease)(void *ctx, int64_t *first, int64_t *rows);
 void      mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx);
 bool      mu_source_stopping(const mu_source *s);                       // for a lease that waits

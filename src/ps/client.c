@@ -11,7 +11,8 @@
 #define NAP_NS 20000000         // longest sleep before looking again: a ring lost with its sender costs this
 #define SPIN_NS 60000
 
-mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy, mu_err *err) {
+mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy,
+                         mu_err *err) {
     *c = (mu_client){.group = g, .learner = learner, .server = beside, .copy = copy, .copy_version = -1};
     int busy = g->head->n_learners + (g->plan->server == MU_SERVER_PROCESS ? g->plan->server_threads : 0);
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;

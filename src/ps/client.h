@@ -21,8 +21,8 @@ typedef struct mu_client {
     double   (*rate_at)(void *ctx, int64_t version, int64_t samples);   // for mirrors, as mu_server has it
     void      *rate_ctx;
     int64_t    accepted;                // its gradients, over all incarnations
-    bool       queued;                  // the gradient in hand goes into the queue: always, except where learners
-                                        // apply themselves and the warm start is over
+    bool       queued;                  // the gradient in hand goes into the queue: always, except where
+                                        // learners apply themselves and the warm start is over
     float     *copy;                    // private weights; NULL = works on the shared ones
     int64_t    copy_version;
     mu_grant   grant;                   // of the gradient in hand
@@ -36,15 +36,15 @@ typedef struct mu_client {
 // copy: room for params->count floats when the learner works on a copy of the weights, else NULL.
 MU_MUST_CHECK mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy,
                                        mu_err *err);
-// The next samples, for the prefetch thread. False: none left, or nothing moved for too long. `stop` is looked
-// at while waiting; NULL = nobody stops it.
+// The next samples, for the prefetch thread. False: none left, or nothing moved for too long. `stop` is
+// looked at while waiting; NULL = nobody stops it.
 bool      mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx);
 // GO: grant and slot are set. END: nothing more to do. Never HOLD. MU_EBACKEND: nothing moved for too long.
 MU_MUST_CHECK mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err);
 void       mu_client_collect(mu_client *c, int param);
 void       mu_client_push(mu_client *c, int param, const mu_param *p);
-// Hands the gradient over and, beside, applies what is there to apply. bad: it is not finite, the update it is
-// part of will change nothing. scale: multiplies it.
+// Hands the gradient over and, beside, applies what is there to apply. bad: it is not finite, the update it
+// is part of will change nothing. scale: multiplies it.
 mu_verdict mu_client_end(mu_client *c, bool bad, float scale);
 void       mu_client_drain(mu_client *c);       // after END, beside: applies what still waits
 

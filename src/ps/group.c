@@ -125,7 +125,8 @@ void mu_group_copy_out(mu_group *g, float *value, float *const *slot) {
         memset(slot[k], 0, bytes);
         for (int l = 0; l < h->n_learners; l++) {
             const float *own = mu_group_own_history(g, l, k), share = 1.0f / (float)n;
-            for (size_t i = 0; atomic_load(&g->learner[l].own_filled) && i < h->count; i++) slot[k][i] += share * own[i];
+            for (size_t i = 0; atomic_load(&g->learner[l].own_filled) && i < h->count; i++)
+                slot[k][i] += share * own[i];
         }
     }
 }
@@ -196,9 +197,11 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     MU_TRY(number_slices(g, err));
     fill_head(&head, g, o);
     if (head.n_executors > MU_MAX_EXECUTORS)
-        return MU_FAIL(err, MU_EJOB, "at most %d learners or server threads on one machine", MU_MAX_EXECUTORS);
+        return MU_FAIL(err, MU_EJOB, "at most %d learners or server threads on one machine",
+                       MU_MAX_EXECUTORS);
     if (o->plan->protocol->mirrors && o->plan->learners / o->plan->splits > MU_MIRROR_PARTS)
-        return MU_FAIL(err, MU_EJOB, "mirror takes at most %d gradients in an update; raise its `n`", MU_MIRROR_PARTS);
+        return MU_FAIL(err, MU_EJOB, "mirror takes at most %d gradients in an update; raise its `n`",
+                       MU_MIRROR_PARTS);
     MU_TRY(mu_region_create(o->run_id, head.total_bytes, &g->region, err));
     memcpy(g->region.base, &head, sizeof head);
     point(g);

@@ -20,8 +20,8 @@
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
 //   +------------------+
-//   | own blocks       |  of each learner: history where learners write the weights themselves (hogwild), as what
-//   |                  |  one core alone writes does not travel between them; and weights where they mirror
+//   | own blocks       |  of each learner: history where learners write the weights themselves (hogwild), as
+//   |                  |  what one core alone writes does not travel between them; weights where they mirror
 //   +------------------+
 //   | snapshot         |  weights and history of one moment, for evaluation and checkpoints
 //   +------------------+
@@ -73,7 +73,9 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     mu_err           error;
 } mu_group_learner;
 
-typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING_COMPUTE, MU_DOING_APPLY } mu_doing;
+typedef enum mu_doing {
+    MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING_COMPUTE, MU_DOING_APPLY
+} mu_doing;
 
 typedef struct mu_executor {            // who applies: learner i beside, or server thread i
     _Alignas(64) _Atomic int32_t slice; // claimed, -1 = none
@@ -127,7 +129,7 @@ typedef struct mu_group_head {
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
-    int64_t  own_from;                  // version from which learners use their own blocks: behind a warm start
+    int64_t  own_from;                  // version from which learners use their own blocks (warm start)
     int64_t  start_ns;
     mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
 
@@ -137,7 +139,9 @@ typedef struct mu_group_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, for everybody without the lock
     _Atomic int64_t  samples;           // applied
-    _Atomic int32_t  waiting;           // gradients in the queues, and one more while an update is in progress, with those being applied; 0 = nothing to serve
+    // Gradients in the queues and in the update in progress, which counts as one even when empty; 0 = nothing
+    // to serve.
+    _Atomic int32_t  waiting;
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  torn_updates;      // mirrors that had to go on half written
@@ -148,7 +152,7 @@ typedef struct mu_group_head {
     _Atomic uint32_t held;              // times it was taken: the same holder, or again?
     _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
     mu_bell  work;                      // a gradient was pushed: servers look
-    mu_bell  turn;                      // the clock ticked or a slice is done: learners that wait for others look
+    mu_bell  turn;                      // the clock ticked or a slice is done: learners that wait look
     mu_bell  parent;                    // something for the watchdog
 } mu_group_head;
 
@@ -170,7 +174,7 @@ typedef struct mu_group {               // a process's view; pointers into its m
     mu_message_plan       message;
     mu_slice_list         slices;
     const mu_cluster_plan *plan;
-    int                  *first_slice;  // (n_params + 1) slices of parameter i: [first_slice[i], first_slice[i+1])
+    int                  *first_slice;  // (n_params + 1) slices of parameter i: [first[i], first[i + 1])
     void                 *extra;
     struct mu_mirror_update *log;       // (mu_mirror_log_length) of protocols that mirror
     mu_journal           *journal;      // NULL = the run is not recorded
@@ -203,8 +207,8 @@ void mu_group_close(mu_group *g);       // moves nothing back: see mu_group_rele
 void mu_group_release(mu_group *g);
 
 static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, int slot) {
-    return (mu_slot_head *)(void *)(g->slots + ((size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot) *
-                                                  g->head->slot_bytes);
+    const size_t i = (size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot;
+    return (mu_slot_head *)(void *)(g->slots + i * g->head->slot_bytes);
 }
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
@@ -218,8 +222,8 @@ void   mu_group_fill_own(mu_group *g, int learner);
 float *mu_group_own_weights(const mu_group *g, int learner);
 // Learner's own history k; only where learners write the weights themselves.
 float *mu_group_own_history(const mu_group *g, int learner, int k);
-// Copies weights and history as a checkpoint has them: the shared ones; by hogwild the mean of the learners' own
-// histories; by mirrors the newest.
+// Copies weights and history as a checkpoint has them: the shared ones; by hogwild the mean of the learners'
+// own histories; by mirrors the newest.
 void   mu_group_copy_out(mu_group *g, float *value, float *const *slot);
 
 // Everybody looks again: after a death, a stop, the end of a pause.

@@ -19,7 +19,9 @@ static mu_mirror_update *entry(const mu_group *g, int64_t version) {
     return &g->log[version % mu_mirror_log_length(g->head->n_learners)];
 }
 
-static _Atomic int64_t *version_of(const mu_group *g, int learner) { return &g->learner[learner].mirror_version; }
+static _Atomic int64_t *version_of(const mu_group *g, int learner) {
+    return &g->learner[learner].mirror_version;
+}
 
 // ---- following the log ----
 
@@ -96,7 +98,8 @@ static void give_copy(mu_mirror *m) {
     mu_group *g = m->group;
     int32_t wanted = atomic_load(&g->head->mirror_wanted);
     if (wanted <= 0 || wanted - 1 == m->learner) return;
-    if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, -wanted)) return; // somebody else gives
+    if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, -wanted))
+        return; // somebody else gives
     float *slot[MU_MAX_SLOTS] = {0};
     for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_group_own_history(g, wanted - 1, k);
     copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
@@ -167,8 +170,8 @@ static bool all_passed(const mu_group *g, int64_t version) {
     return true;
 }
 
-// Nothing is written between two steps while a snapshot is taken: either this sees the pause, or whoever pauses
-// sees this and waits.
+// Nothing is written between two steps while a snapshot is taken: either this sees the pause, or whoever
+// pauses sees this and waits.
 static bool start_writing(mu_mirror *m) {
     atomic_store(&m->group->learner[m->learner].mirror_busy, 1);
     if (!atomic_load(&m->group->head->pause)) return true;
@@ -180,7 +183,8 @@ static void stop_writing(mu_mirror *m) { atomic_store(&m->group->learner[m->lear
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient) {
     int64_t version = m->slot_version[next_gradient % MU_MIRROR_SLOTS];
     bool free_slot = all_passed(m->group, version);
-    if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0) return true;
+    if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0)
+        return true;
     if (!start_writing(m)) return false;
     give_copy(m);
     if (!free_slot) { // others may wait for this mirror just as well
@@ -214,7 +218,8 @@ void mu_mirror_lost(mu_group *g, int learner) {
     if (!atomic_load(&g->learner[learner].own_filled)) return; // it did not use it yet
     if (!is_torn(version)) atomic_store(version_of(g, learner), torn(version));
     // A copy that it was giving or getting is asked for again.
-    if (wanted < 0 || wanted == learner + 1) (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
+    if (wanted < 0 || wanted == learner + 1)
+        (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
 }
 
 void mu_mirror_gather(mu_group *g, float *value, float *const *slot) {

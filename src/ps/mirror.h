@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // mirror.h - weights mirrored in every learner (p_mirror.c): the log of updates and how a mirror follows it.
 //
-// A push gets the next version and an entry in the log, under the lock: that is the one order for all. So many
-// entries as an update takes (learners / n) are one update, counted from the run's beginning. Each learner follows
-// the log update by update, parameter by parameter, just before a layer reads its weights. A queue slot is used again when every mirror has passed the update that came from it.
+// A push gets the next version and an entry in the log, under the lock: that is the one order for all. So
+// many entries as an update takes (learners / n) are one update, counted from the run's beginning. Each
+// learner follows the log update by update, parameter by parameter, just before a layer reads its weights. A
+// queue slot is used again when every mirror has passed the update that came from it.
 //
-// A learner that dies may leave its mirror half written. Its successor is given a copy by a learner between two
-// steps; if nobody is left who could, the torn mirror itself goes on and is the one the others copy.
+// A learner that dies may leave its mirror half written. Its successor is given a copy by a learner between
+// two steps; if nobody is left who could, the torn mirror itself goes on and is the one the others copy.
 #ifndef MU_PS_MIRROR_H
 #define MU_PS_MIRROR_H
 
@@ -38,8 +39,9 @@ int mu_mirror_log_length(int learners);
 
 // Waits for a copy of the weights if the predecessor left a torn mirror; bounded by the hang time-out.
 MU_MUST_CHECK mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err);
-int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole updates when the clock says so
-// Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by others.
+int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole ones when the clock says so
+// Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by
+// others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
 void mu_mirror_begin(mu_mirror *m);             // the gradient in hand will be of the newest version
 void mu_mirror_follow(mu_mirror *m, int param); // brings one parameter there
@@ -48,7 +50,8 @@ void mu_mirror_follow_all(mu_mirror *m);        // and all that are left; the mi
 void mu_mirror_publish(mu_mirror *m, const mu_core *core, const mu_mirror_update *u);
 void mu_mirror_end(mu_mirror *m);               // nobody needs to wait for this learner any more
 
-// By the parent. After a learner's death; and, while nobody is between two steps, the newest weights and history.
+// By the parent. After a learner's death; and, while nobody is between two steps, the newest weights and
+// history.
 void mu_mirror_lost(mu_group *g, int learner);
 void mu_mirror_gather(mu_group *g, float *value, float *const *slot);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// p_mirror.c - softsync with the weights mirrored: every learner has weights of its own, gradients go to all, and
-// all apply the same updates in the same order. So all mirrors are the same weights at the same version, bit for
-// bit, and what travels between cores is gradients in their cheapest form instead of lines of weights (compare
-// sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors: fully connected nets at
-// small batches.
+// p_mirror.c - softsync with the weights mirrored: every learner has weights of its own, gradients go to
+// all, and all apply the same updates in the same order. So all mirrors are the same weights at the same
+// version, bit for bit, and what travels between cores is gradients in their cheapest form instead of lines
+// of weights (compare sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors:
+// fully connected nets at small batches.
 #include "ps/protocol.h"
 
 struct mirror {
@@ -39,7 +39,7 @@ static void configure(const void *state, mu_core_config *out) { out->splits = sp
 
 const mu_protocol_class mu_protocol_mirror = {
     .name = "mirror",
-    .help = "softsync, but each learner keeps its own weights and applies everybody's gradients, in one order",
+    .help = "softsync, but each learner keeps its own weights and applies all gradients, in one order",
     .fields = fields,
     .state_size = sizeof(struct mirror),
     .own_turn = true,

@@ -13,7 +13,7 @@ typedef struct mu_protocol_class {
     MU_PLUGIN_HEAD;
     bool synchronous;           // every update takes one gradient of each learner; leases follow the step
     bool own_turn;              // a learner waits for nothing but its own gradients to be taken
-    bool mirrors;               // every learner has its own weights and applies everybody's gradients (mirror.h)
+    bool mirrors;               // every learner has its own weights and applies all gradients (mirror.h)
     bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
     bool bounds_staleness;      // config.bound is the largest staleness; else it means what the protocol says
     // May this learner begin a gradient now? A free queue slot is assured.
@@ -41,7 +41,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int          server;                // mu_server_place
     int64_t      server_threads;
     int          weights;               // mu_weights_mode
-    bool         locks;                 // learners copy weights and the server writes them under a read-write lock
+    bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
     mu_interval  warm_start;            // hardsync for this long first; never = no
     double       hang_timeout;          // seconds without a sign of life
@@ -75,9 +75,10 @@ typedef struct mu_cluster_plan {
 mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // n_records: of the training data, for warm_start in epochs. Problems (batch smaller than learners, ...) are
 // reported at the places of the keys: MU_EJOB.
-mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, int64_t train_batch,
-                               int64_t n_records, int cores, mu_cluster_plan *out, mu_err *err);
-// "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, server beside"
+mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               int64_t train_batch, int64_t n_records, int cores, mu_cluster_plan *out,
+                               mu_err *err);
+// "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
 void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size);
 
 #endif

@@ -149,7 +149,8 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
     mu_group_slice *sl = &g->slice[i];
     int64_t free_claim = number * 4096;
     if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
-    if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1)) return false;
+    if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1))
+        return false;
     if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     mu_failpoint("server/claimed");
     if (!g->update->skip) apply_one(s, i);

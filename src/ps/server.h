@@ -19,7 +19,7 @@ typedef struct mu_server {
     double  (*rate_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
     int64_t   spin_ns;                  // of its idle waits
-    mu_params shared;                   // a view: the group's blocks, also where the learner has a copy of its own
+    mu_params shared;                   // a view: the group's blocks, also where the learner has a copy
     mu_grad  *grads;                    // (learners) of the slice in hand; owned
     float    *weights;                  // (learners)
 } mu_server;

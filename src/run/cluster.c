@@ -93,7 +93,8 @@ static mu_status open_group(cluster *c, mu_err *err) {
     };
     MU_TRY(mu_group_create(&o, &c->group, err));
     atomic_store(&c->group.head->parent_pid, (int32_t)getpid());
-    atomic_store(&c->group.head->rate, mu_role_rate(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples));
+    atomic_store(&c->group.head->rate,
+                 mu_role_rate(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples));
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->group.region.fd, id, err);
 }
@@ -337,7 +338,8 @@ static mu_status loop(cluster *c, mu_err *err) {
         MU_TRY(look_at_judge(c, err));
         (void)mu_bell_wait(&h->parent, mu_bell_read(&h->parent), 0, LOOK_NS);
     }
-    if (!mu_training_finished(t)) t->why = t->s->job->train.steps > 0 ? "steps" : "epochs"; // all samples are used
+    if (!mu_training_finished(t))
+        t->why = t->s->job->train.steps > 0 ? "steps" : "epochs"; // all samples are used
     return MU_OK;
 }
 
@@ -418,7 +420,8 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
     if (r->produced != r->applied + r->rejected + r->lost)
         return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %lld produced, %lld + %lld + %lld",
-                       (long long)r->produced, (long long)r->applied, (long long)r->rejected, (long long)r->lost);
+                       (long long)r->produced, (long long)r->applied, (long long)r->rejected,
+                       (long long)r->lost);
     return MU_OK;
 }
 

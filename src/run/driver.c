@@ -32,7 +32,8 @@ static void save_if_possible(mu_training *r, bool best) {
     if (r->o->no_files) return;
     mu_err err;
     mu_err_clear(&err);
-    if (save(r, best, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s; training goes on", err.msg);
+    if (save(r, best, &err) != MU_OK)
+        mu_training_say(r, "checkpoint not saved: %s; training goes on", err.msg);
 }
 
 // ---- judging ----
@@ -294,7 +295,7 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
     MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));
     mu_training_keep_scores(r->out, phase, &sc);
     if (r->w.samples > r->start_samples || !r->o->resume)
-        mu_training_write_scores(r, phase, &sc, r->w.step, mu_worker_epoch(&r->w)); // else it is there already
+        mu_training_write_scores(r, phase, &sc, r->w.step, mu_worker_epoch(&r->w)); // else it is there
     r->eval_s += mu_clock_s() - t0;
     return MU_OK;
 }

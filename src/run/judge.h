@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // judge.h - the statistics process: evaluates and saves snapshots while training goes on.
 //
-// The parent takes a snapshot (a pause of one copy), asks, and looks for the answer now and then. The snapshot
-// belongs to the judge until the answer is there. One request at a time.
+// The parent takes a snapshot (a pause of one copy), asks, and looks for the answer now and then. The
+// snapshot belongs to the judge until the answer is there. One request at a time.
 #ifndef MU_RUN_JUDGE_H
 #define MU_RUN_JUDGE_H
 

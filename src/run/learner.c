@@ -93,8 +93,8 @@ static void push_rest(learner *l) {
 // ---- running statistics ----
 
 // Statistics move in the forward pass, so every learner has its own; the update makes them one again. Each
-// gradient begins with those of its weights, also when it is the second one on the same copy: so it is a function
-// of the version and the samples, which is what a replay relies on.
+// gradient begins with those of its weights, also when it is the second one on the same copy: so it is a
+// function of the version and the samples, which is what a replay relies on.
 static mu_status own_stats(learner *l, mu_err *err) {
     mu_params *ps = l->w.params;
     size_t n = 0;
@@ -163,7 +163,8 @@ static void note_step(learner *l, int64_t began) {
 static mu_status compute(learner *l, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
     const mu_grant *g = &l->client.grant;
-    const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward, .after_backward = after_backward};
+    const mu_step_hooks hooks = {
+        .ctx = l, .before_forward = before_forward, .after_backward = after_backward};
     const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward,
                                       .after_backward = pulse_after_backward};
     bool itself = writes_weights(l);
@@ -174,7 +175,8 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .sink = itself && w->fused ? &w->sink : NULL,
                  .hooks = itself ? &pulse_only : &hooks};
     MU_TRY(mu_worker_batch(w, &s, err));
-    if (l->client.mirror && !l->client.queued) mu_mirror_follow_all(l->client.mirror); // parameters that no layer has asked for
+    if (l->client.mirror && !l->client.queued)
+        mu_mirror_follow_all(l->client.mirror); // parameters that no layer has asked for
     if (w->batch_first != g->first)
         return MU_FAIL(err, MU_EBACKEND, "learner %d got samples from %lld instead of %lld", l->role->index,
                        (long long)w->batch_first, (long long)g->first);

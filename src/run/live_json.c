@@ -88,8 +88,9 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"pid", v->parent_pid}, {"server_pid", v->server_pid}, {"statistics_pid", v->judge_pid},
         {"learners", v->n_learners}, {"mu", v->rows}, {"global_batch", v->global_batch},
         {"version", v->version}, {"step", v->step}, {"end_steps", v->end_steps},
-        {"samples", v->samples}, {"waiting", v->waiting}, {"learners_lost", v->losses}, {"server_losses", v->server_losses},
-        {"skipped_updates", v->skipped_updates}, {"lock_repairs", v->lock_repairs},
+        {"samples", v->samples}, {"waiting", v->waiting}, {"learners_lost", v->losses},
+        {"server_losses", v->server_losses}, {"skipped_updates", v->skipped_updates},
+        {"lock_repairs", v->lock_repairs},
     };
     const number numbers[] = {
         {"elapsed_s", v->elapsed_s}, {"epoch", v->epoch}, {"end_epochs", v->end_epochs}, {"rate", v->rate},

@@ -40,9 +40,10 @@ bool mu_training_crossed(const mu_training *r, mu_interval every);      // by th
 void mu_training_say(const mu_training *r, const char *fmt, ...) MU_PRINTF(2, 3);
 mu_run_moment mu_training_moment(const mu_training *r);
 void mu_training_log(mu_training *r);                           // one line of metrics
-void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step, double epoch);
+void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step,
+                              double epoch);
 void mu_training_keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc);
-// Takes the scores of an evaluation of the weights at `step`: reports, best, patience, target. True: the best.
+// Takes the scores of an evaluation of the weights at `step`: reports, best, patience, target. True: best.
 bool mu_training_judged(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step, double epoch);
 bool mu_training_stop_asked(const mu_training *r);
 bool mu_training_finished(mu_training *r);                      // sets r->why

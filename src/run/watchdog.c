@@ -191,7 +191,8 @@ static mu_status gone(mu_watchdog *d, const mu_process_end *e, const char *how, 
 static void note_alive(mu_watchdog *d, mu_watched *l, const mu_group_learner *row, int64_t now) {
     int64_t first = atomic_load(&row->first_pulse_ns);
     if (l->lost_ns && first) {
-        if (d->n_times < MU_REPLACE_TIMES) d->times[d->n_times++] = (float)(1e-9 * (double)(first - l->lost_ns));
+        if (d->n_times < MU_REPLACE_TIMES)
+            d->times[d->n_times++] = (float)(1e-9 * (double)(first - l->lost_ns));
         l->lost_ns = 0;
     }
     if (first && now - l->moved_ns > l->longest_ns) l->longest_ns = now - l->moved_ns;
@@ -266,11 +267,13 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
     d->next_slow_ns = now + SLOW_EVERY_NS;
     for (int i = 0; i < d->n; i++) {
         int64_t own = atomic_load(&d->group->learner[i].gradients), faster = 0;
-        for (int k = 0; k < d->n; k++) faster += atomic_load(&d->group->learner[k].gradients) > SLOW_FACTOR * own;
+        for (int k = 0; k < d->n; k++)
+            faster += atomic_load(&d->group->learner[k].gradients) > SLOW_FACTOR * own;
         if (d->learner[i].named_slow || !d->learner[i].pid || 2 * faster < d->n || own < 1) continue;
         d->learner[i].named_slow = true;
-        mu_training_say(d->training, "learner %d is slow: %lld gradients, %lld others have more than %d times that",
-                        i, (long long)own, (long long)faster, SLOW_FACTOR);
+        mu_training_say(d->training,
+                        "learner %d is slow: %lld gradients, %lld others have more than %d times that", i,
+                        (long long)own, (long long)faster, SLOW_FACTOR);
     }
 }
 

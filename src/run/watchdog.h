@@ -2,10 +2,10 @@
 // watchdog.h - the children of a group: started, watched, replaced.
 //
 // Dead: the kernel tells. Hung (stopped, endless loop, lost in the kernel): its pulse, which counts layers
-// and rounds of waiting, has not moved for the hang time-out, or it has held the lock that long (one thread may
-// hang in there while another still counts); it is killed, reaped, and only then replaced, so two incarnations
-// never write the same memory. The statistics process has ten times as long: disks are slow. Slow: named, not
-// killed. One line for each event.
+// and rounds of waiting, has not moved for the hang time-out, or it has held the lock that long (one thread
+// may hang in there while another still counts); it is killed, reaped, and only then replaced, so two
+// incarnations never write the same memory. The statistics process has ten times as long: disks are slow.
+// Slow: named, not killed. One line for each event.
 #ifndef MU_RUN_WATCHDOG_H
 #define MU_RUN_WATCHDOG_H
 
@@ -21,7 +21,7 @@ typedef struct mu_watched {             // one learner
     uint64_t pulse;                     // last seen
     int64_t  moved_ns;                  // when it last moved
     int64_t  longest_ns;                // longest time between moves that were seen
-    int64_t  lost_ns;                   // when its predecessor's end was noticed; 0 = none or seen alive since
+    int64_t  lost_ns;                   // when its predecessor's end was noticed; 0 = none, or alive since
     int64_t  gradients;                 // when it was started
     int64_t  losses_in_row;             // without one finished gradient
     bool     named_slow;

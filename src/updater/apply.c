@@ -208,7 +208,8 @@ static bool below(const float *v, size_t n, uint32_t exponent) {
 }
 
 bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
-    const uint32_t infinite = 0x7f800000u, tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below
+    const uint32_t infinite = 0x7f800000u;
+    const uint32_t tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below infinity
     const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1), cols = rows ? p->count / rows : 0;
     switch (g->form) {
     case MU_GRAD_DENSE:

@@ -96,8 +96,8 @@ int mu_updater_n_changed(const mu_updater *u);  // histories that this rule, as 
 // Sum of squares of a gradient in any form (for norm clipping and reports); not finite if any element is.
 double mu_grad_sum_squares(const mu_param *p, const mu_grad *g);
 
-// Is every element finite? Factors: small enough that every product and sum of a batch is. One pass over what the
-// form holds.
+// Is every element finite? Factors: small enough that every product and sum of a batch is. One pass over
+// what the form holds.
 bool mu_grad_is_finite(const mu_param *p, const mu_grad *g);
 
 extern const mu_field mu_updater_fields[], mu_rate_fields[];    // the common keys, for help and the reference

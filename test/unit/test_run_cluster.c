@@ -20,7 +20,7 @@
 
 #define DATA(shape)                                                                                          \
     "data:\n"                                                                                                \
-    "  train: {reader: synthetic, shape: " shape ", classes: 10, records: 1000, scale: 0.0078125}\n"                           \
+    "  train: {reader: synthetic, shape: " shape ", classes: 10, records: 1000, scale: 0.0078125}\n"         \
     "  test: {reader: synthetic, shape: " shape ", classes: 10, records: 200, scale: 0.0078125}\n"
 #define LENET                                                                                                \
     "net:\n"                                                                                                 \
@@ -35,16 +35,16 @@
     "- {name: loss, type: softmax_loss, src: [ip2, data.label]}\n"
 #define MLP                                                                                                  \
     "net:\n"                                                                                                 \
-    "- {name: fc1, type: inner_product, src: data.features, outputs: 100, init: msra}\n"                        \
+    "- {name: fc1, type: inner_product, src: data.features, outputs: 100, init: msra}\n"                     \
     "- {name: relu1, type: relu}\n"                                                                          \
     "- {name: drop1, type: dropout, ratio: 0.2}\n"                                                           \
     "- {name: fc2, type: inner_product, outputs: 50, init: msra}\n"                                          \
     "- {name: tanh2, type: tanh}\n"                                                                          \
     "- {name: fc3, type: inner_product, outputs: 10}\n"                                                      \
     "- {name: loss, type: softmax_loss, src: [fc3, data.label]}\n"
-// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding decides,
-// and at usual rates training amplifies such a difference a thousandfold in a hundred steps, whoever computes
-// it. So equality is looked at with a small rate.
+// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding
+// decides, and at usual rates training amplifies such a difference a thousandfold in a hundred steps,
+// whoever computes it. So equality is looked at with a small rate.
 #define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: 0.0003}\n"
 
 typedef struct training {
@@ -111,7 +111,8 @@ static void same_as_one(const char *name, const char *text, int steps) {
         snprintf(learners, sizeof learners, "cluster.learners=%d", lambda);
         train(&t, text, (const char *const[]){n_steps, learners}, 2);
         double d = distance(&one, &t);
-        print_message("%s, %d learners: largest relative difference %.2g after %d steps\n", name, lambda, d, steps);
+        print_message("%s, %d learners: largest relative difference %.2g after %d steps\n", name, lambda, d,
+                      steps);
         if (!(d <= 1e-5)) fail_msg("%s with %d learners is off by %g", name, lambda, d);
         assert_int_equal(t.r.group.staleness_max, 0);
         assert_int_equal(t.r.group.produced, (int64_t)steps * lambda);
@@ -129,14 +130,16 @@ static void hardsync_equals_one_learner(void **state) {
     same_as_one("lenet sgd", TRAIN DATA("[1, 20, 20]") LENET SGD, 200);
     same_as_one("mlp sgd", TRAIN DATA("[200]") MLP SGD, 200);
     same_as_one("mlp adam", TRAIN DATA("[200]") MLP "updater: {type: adam, rate: 0.00003}\n", 200);
-    same_as_one("mlp nesterov", TRAIN DATA("[200]") MLP "updater: {type: nesterov, momentum: 0.9, rate: 0.0003}\n", 200);
+    same_as_one("mlp nesterov",
+                TRAIN DATA("[200]") MLP "updater: {type: nesterov, momentum: 0.9, rate: 0.0003}\n", 200);
 }
 
 static void server_process_equals_beside(void **state) {
     (void)state;
     training a, b;
     const char *text = TRAIN DATA("[1, 20, 20]") LENET SGD;
-    train(&a, text, (const char *const[]){"cluster.learners=3", "cluster.server=beside", "train.steps=60"}, 3);
+    train(&a, text, (const char *const[]){"cluster.learners=3", "cluster.server=beside", "train.steps=60"},
+          3);
     train(&b, text,
           (const char *const[]){"cluster.learners=3", "cluster.server=process", "cluster.server_threads=2",
                                 "train.steps=60"}, 4);
@@ -150,20 +153,23 @@ static void server_process_equals_beside(void **state) {
 
 static void every_protocol_ends(void **state) {
     (void)state;
-    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async", "hogwild", "mirror",
-                                            "{type: ssp, bound: 2}"};
+    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async",
+                                            "hogwild",  "mirror",   "{type: ssp, bound: 2}"};
     static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
     for (size_t i = 0; i < MU_COUNT(protocols); i++)
         for (size_t k = 0; k < MU_COUNT(servers); k++) {
             char p[80];
             snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
-            bool itself = !strcmp(protocols[i], "hogwild") || !strcmp(protocols[i], "mirror"); // has no server
+            // These have no server.
+            bool itself = !strcmp(protocols[i], "hogwild") || !strcmp(protocols[i], "mirror");
             training t;
             train(&t, TRAIN DATA("[200]") MLP SGD,
-                  (const char *const[]){"cluster.learners=4", p, "train.steps=50", servers[k]}, itself ? 3 : 4);
+                  (const char *const[]){"cluster.learners=4", p, "train.steps=50", servers[k]},
+                  itself ? 3 : 4);
             const mu_group_result *g = &t.r.group;
-            print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", protocols[i], servers[k],
-                          (long long)g->produced, g->staleness_mean, (long long)g->staleness_max, t.r.train_loss);
+            print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", protocols[i],
+                          servers[k], (long long)g->produced, g->staleness_mean, (long long)g->staleness_max,
+                          t.r.train_loss);
             assert_int_equal(g->produced, g->applied + g->rejected + g->lost);
             assert_int_equal(g->applied, 200);
             assert_int_equal(t.r.steps, 50);

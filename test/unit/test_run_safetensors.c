@@ -116,60 +116,61 @@ static mu_status parse_text(const char *header, uint64_t data_bytes, mu_err *err
     return status;
 }
 
+static const bad refused[] = {
+    {"", 0, "does not start with `{`"},
+    {"[]", 0, "does not start with `{`"},
+    {" {}", 0, "does not start with `{`"},
+    {"{", 0, "does not start"},
+    {"{\"a\":1", 0, "not valid JSON"},
+    {"{} x", 0, "not valid JSON"},
+    {"{}", 1, "cover 0 of 1 bytes"},
+    {"{\"a\":1}", 0, "not an object"},
+    {"{\"a\":{}}", 0, "no `dtype`"},
+    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "unknown `dtype`"},
+    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "`shape` is not a list"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "something else than sizes"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
+     "something else than sizes"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+     "too many dimensions"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "not a pair"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "go backwards"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "go backwards"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "ends at byte 8 of 4"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+     "has 4 bytes, but its shape needs 8"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "cover 4 of 5"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
+     "starts at 4, the one before ends at 0"},
+    // wraps to 4 elements where products are not checked
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4194305,4194305,211106198978564],\"data_offsets\":[0,16]}}",
+     16, "larger than any file"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+     "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+     4, "starts at 0, the one before ends at 4"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+     "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+     8, "duplicate"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "duplicate"},
+    {"{\"__metadata__\":[]}", 0, "is not an object"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "is not a text"},
+    {"{\"__metadata__\":{\"a\":{\"b\":{\"c\":\"d\"}}}}", 0, "nested deeper than 3"},
+    {"{\"\xFF\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
+    {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4,
+     "not valid JSON"},
+};
+
 static void test_loader_refuses(void **state) {
     (void)state;
-    static const bad table[] = {
-        {"", 0, "does not start with `{`"},
-        {"[]", 0, "does not start with `{`"},
-        {" {}", 0, "does not start with `{`"},
-        {"{", 0, "does not start"},
-        {"{\"a\":1", 0, "not valid JSON"},
-        {"{} x", 0, "not valid JSON"},
-        {"{}", 1, "cover 0 of 1 bytes"},
-        {"{\"a\":1}", 0, "not an object"},
-        {"{\"a\":{}}", 0, "no `dtype`"},
-        {"{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "unknown `dtype`"},
-        {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "`shape` is not a list"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "something else than sizes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
-         "something else than sizes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
-         "too many dimensions"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "not a pair"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "not a pair"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "not a pair"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "go backwards"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "go backwards"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "ends at byte 8 of 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
-         "has 4 bytes, but its shape needs 8"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "cover 4 of 5"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
-         "starts at 4, the one before ends at 0"},
-        // wraps to 4 elements where products are not checked
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4194305,4194305,211106198978564],\"data_offsets\":[0,16]}}",
-         16, "larger than any file"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-         4, "starts at 0, the one before ends at 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-         8, "duplicate"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "duplicate"},
-        {"{\"__metadata__\":[]}", 0, "is not an object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "is not a text"},
-        {"{\"__metadata__\":{\"a\":{\"b\":{\"c\":\"d\"}}}}", 0, "nested deeper than 3"},
-        {"{\"\xFF\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
-        {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "not valid JSON"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4,
-         "not valid JSON"},
-    };
-    for (size_t i = 0; i < MU_COUNT(table); i++) {
+    for (size_t i = 0; i < MU_COUNT(refused); i++) {
         mu_err e = {0};
-        mu_status s = parse_text(table[i].header, table[i].data_bytes, &e);
-        if (s != MU_EMODEL || !strstr(e.msg, table[i].text))
-            fail_msg("header %s: got %s `%s`, expected `%s`", table[i].header, mu_status_name(s), e.msg,
-                     table[i].text);
+        mu_status s = parse_text(refused[i].header, refused[i].data_bytes, &e);
+        if (s != MU_EMODEL || !strstr(e.msg, refused[i].text))
+            fail_msg("header %s: got %s `%s`, expected `%s`", refused[i].header, mu_status_name(s), e.msg,
+                     refused[i].text);
     }
     // What may look odd and is allowed: spaces after the object, unknown keys, empty arrays at one offset.
     assert_ok(parse_text("{}      ", 0, err));
