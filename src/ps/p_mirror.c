@@ -27,12 +27,6 @@ static bool may_begin(const mu_core *c, const mu_core_learner *l) {
     return true;
 }
 
-static int take(const mu_core *c, int waiting) {
-    (void)c;
-    (void)waiting;
-    return -1; // nothing waits: a push is in the log at once
-}
-
 static double expected_staleness(const void *state, int learners) { return splits(state, learners); }
 
 static void configure(const void *state, mu_core_config *out) { out->splits = splits(state, out->learners); }
@@ -46,7 +40,6 @@ const mu_protocol_class mu_protocol_mirror = {
     .applies_itself = true,
     .mirrors = true,
     .may_begin = may_begin,
-    .take = take,
     .expected_staleness = expected_staleness,
     .configure = configure,
 };

@@ -26,7 +26,7 @@ static mu_core_config configured(size_t i, int learners, double *expected) {
 
 static void test_class(void **unused) {
     (void)unused;
-    static const char *const words[] = {"hardsync", "softsync", "async", "hogwild", "ssp"};
+    static const char *const words[] = {"hardsync", "softsync", "async", "hogwild", "ssp", "mirror"};
     for (size_t i = 0; i < MU_COUNT(words); i++) assert_true(mu_protocol_index(words[i]) >= 0);
     assert_int_equal(mu_protocol_index("none"), -1);
     for (size_t i = 0; i < mu_protocols.n; i++) {
