@@ -172,6 +172,7 @@ bool mu_training_judged(mu_training *r, mu_phase phase, const mu_scores *sc, int
     mu_debug("step %lld: %s loss %g accuracy %g%s", (long long)step, mu_phase_name(phase), sc->loss,
              sc->accuracy, best ? ", the best so far" : "");
     mu_run_moment m = mu_training_moment(r);
+    m.step = step, m.epoch = epoch; // of the weights that were judged; learners have gone on
     if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, sc, best);
     mu_training_keep_scores(r->out, phase, sc);
     r->ps.judged_step = step;
