@@ -31,6 +31,7 @@ has "$("$extended" help schedule cooldown)" share
 has "$("$extended" help init identity)" gain
 has "$("$extended" help reader floats)" features
 has "$("$extended" help op)" activation_leaky
+has "$("$extended" help protocol kbatch)" whoever
 has "$("$extended" params -h)" 'Usage: muster params JOB'
 has "$("$extended" help --markdown)" swish
 [ -e src/layer/l_swish.c ] || ! "$BUILD/muster" help layer swish >/dev/null 2>&1 || bad "muster without the plug-in knows swish"
@@ -57,6 +58,14 @@ first=$(number train_loss <run/metrics.jsonl) last=$(number train_loss <<<"$out"
 awk -v a="$first" -v b="$last" 'BEGIN { exit !(b > 0 && b < 0.7 * a) }' || bad "the loss went from $first to $last: $out"
 grep -q 'ip1.weight/mean' run/checkpoints/step-80/updater.safetensors || bad "no history of lion in the checkpoint"
 out=$("$extended" train job.yaml --epochs 3 --resume run --json 2>log) || bad "resume: $(tail -n 5 log)"
+
+# Two learners follow the new protocol; every gradient is in one update.
+out=$("$extended" train job.yaml --learners 2 --protocol kbatch --json --out group 2>log) || bad "kbatch: $(tail -n 5 log)"
+has "$out" '"protocol":"kbatch"'
+[ "$(number produced <<<"$out")" = "$(number applied <<<"$out")" ] || bad "kbatch lost gradients: $out"
+awk -v a="$first" -v b="$(number train_loss <<<"$out")" 'BEGIN { exit !(b > 0 && b < 0.9 * a) }' ||
+    bad "the loss of two learners did not fall from $first: $out"
+
 head -c $((49 * 4)) /dev/zero | tr '\0' '\377' >>test.floats
 out=$("$extended" test run 2>&1)
 has "$out" 'label -1 is not in 0..4'
