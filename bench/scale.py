@@ -26,15 +26,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WARM_UP = 0.3           # of the seconds of a measurement, before it
 RECORDS = 60000
 #        workload       batch protocols                                    goal: the best of them over one learner
-PAIR = [("mlp",          1,   ("hogwild", "async"),                        1.6),
-        ("mlp",          4,   ("hogwild", "async"),                        1.6),
+PAIR = [("mlp",          1,   ("hogwild", "async", "mirror"),              1.6),
+        ("mlp",          4,   ("hogwild", "async", "mirror"),              1.6),
         ("mlp",          32,  ("hardsync",),                               1.6),
         ("cifar10_full", 16,  ("hardsync", "softsync", "async", "hogwild"), 1.9),
         ("lenet",        64,  ("hardsync", "softsync", "async", "hogwild"), 1.9)]
 SERVER = [("cifar10_full", 16, ("hardsync", "async"), 0.97), ("lenet", 64, ("hardsync", "async"), 0.97)]
 OVERLAP = [("cifar10_full", 4, 0.99), ("cifar10_full", 16, 0.99)]
 #         workload       batch protocols             goals at 16 learners: over the peer, over one learner
-SWEEP = [("mlp",          4,   ("hogwild", "async"), 1.2, None),
+SWEEP = [("mlp",          4,   ("hogwild", "mirror", "hardsync"), 1.2, None),
          ("cifar10_full", 4,   ("async", "hogwild"), 2.0, 11.0),
          ("cifar10_full", 16,  ("async", "hogwild"), None, None)]
 SWEEP_GOALS_AT = 16
