@@ -41,7 +41,7 @@ bool mu_cluster_wanted(const mu_session *s) {
 // run nobody holds what others should do. In the long run each learner does one gradient a step.
 static void set_leases(mu_core_config *cfg, double steps) {
     int64_t batches = cfg->rows >= 64 ? 1 : 64 / cfg->rows < 16 ? 64 / cfg->rows : 16;
-    if (batches > steps / 32) batches = (int64_t)(steps / 32);
+    if ((double)batches > steps / 32) batches = (int64_t)(steps / 32);
     cfg->lease_batches = batches < 1 ? 1 : (int32_t)batches;
     double most = steps / 4 / cfg->lease_batches;
     cfg->max_leases = most < 2 ? 2 : most > MU_CORE_LEASES ? MU_CORE_LEASES : (int32_t)most;

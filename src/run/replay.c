@@ -166,6 +166,9 @@ static mu_status differs(const mu_replay *r, const mu_journal_part *p, float sca
     return MU_EBACKEND;
 }
 
+// Exactly the number of the log: values that compare equal (0 and -0) are not, and a NaN may be.
+static bool same_bits(const void *a, const void *b, size_t bytes) { return !memcmp(a, b, bytes); }
+
 static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
     const mu_journal_part *p = &r->log->parts[part];
     const mu_step_hooks hooks = {.ctx = r, .after_backward = after_backward};
@@ -185,7 +188,7 @@ static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
         if (!mu_gradient_is_early(w->params->list[i]))
             mu_message_put(&r->message, r->now, i, w->params->list[i]);
     keep_stats(r, true);
-    if (memcmp(&w->loss, &p->loss, sizeof p->loss) || memcmp(&scale, &p->scale, sizeof scale))
+    if (!same_bits(&w->loss, &p->loss, sizeof p->loss) || !same_bits(&scale, &p->scale, sizeof scale))
         return differs(r, p, scale, err);
     r->t->loss_sum += w->loss;
     r->t->accuracy_sum += w->accuracy;

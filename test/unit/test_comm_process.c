@@ -95,7 +95,9 @@ static int describe(void *ctx) {
     struct sigaction a;
     sigset_t mask;
     FILE *f = fopen("/proc/self/comm", "r");
-    if (!f || !fgets(b->name, sizeof b->name, f)) return 1;
+    const bool named = f && fgets(b->name, sizeof b->name, f);
+    if (f) fclose(f);
+    if (!named) return 1;
     sigaction(SIGINT, NULL, &a);
     atomic_store(&b->int_ignored, a.sa_handler == SIG_IGN);
     sigprocmask(SIG_SETMASK, NULL, &mask);

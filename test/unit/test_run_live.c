@@ -76,12 +76,12 @@ static void test_other_descriptors_are_no_proof(void **state) {
 
 static void test_foreign_texts(void **state) {
     (void)state;
+    static const char too_long[] = "{\"pid\":7,\"fd\":1,\"run_id\":"
+                                   "\"0123456789012345678901234567890123456789012345678901234567890123\"}";
     static const char *const texts[] = {
         "", "{", "[]", "{\"pid\":\"7\",\"fd\":1,\"run_id\":\"x\"}", "{\"pid\":-1,\"fd\":1,\"run_id\":\"x\"}",
         "{\"pid\":99999999999,\"fd\":1,\"run_id\":\"x\"}", "{\"pid\":7,\"fd\":-1,\"run_id\":\"x\"}",
-        "{\"pid\":7,\"fd\":1}",
-        "{\"pid\":7,\"fd\":1,\"run_id\":"
-        "\"0123456789012345678901234567890123456789012345678901234567890123\"}"};
+        "{\"pid\":7,\"fd\":1}", too_long};
     char dir[64];
     temp_dir(dir);
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
