@@ -70,12 +70,13 @@ static void fill_record(mu_server *s, const mu_core *c) {
 }
 
 // Those whose gradients were taken may begin the next; and where an update takes several, also those whose
-// gradients now wait for others to come instead of for the server.
-static void ring_parts(mu_group *g) {
-    const mu_group_update *u = g->update;
-    if (u->n_parts == 1) mu_bell_ring(&g->learner[u->part[0].id.learner].turn);
-    else
-        for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
+// gradients now wait for others to come instead of for the server. Asked under the lock: behind it the record
+// may already be that of the next update. -1 = everybody.
+static int who_may_begin(const mu_group_update *u) { return u->n_parts == 1 ? u->part[0].id.learner : -1; }
+
+static void ring_learners(mu_group *g, int only) {
+    for (int i = 0; i < g->head->n_learners; i++)
+        if (only < 0 || i == only) mu_bell_ring(&g->learner[i].turn);
 }
 
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
@@ -104,12 +105,13 @@ static bool form(mu_server *s) {
     mu_failpoint("server/formed");
     mu_group_switch(g);
     mu_failpoint("server/not-opened");
+    const int only = who_may_begin(g->update);
     atomic_store_explicit(&g->update->open, 1, memory_order_release);
     mu_group_give(g);
     mu_failpoint("server/opened");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    ring_parts(g);
+    ring_learners(g, only);
     return true;
 }
 
@@ -205,6 +207,7 @@ static bool finish(mu_server *s, int64_t number) {
     mu_core *c = mu_group_begin(g);
     if (!c) return false;
     bool mine = c->applying && c->version + 1 == number;
+    const bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
     if (mine && !write_journal(g)) {
         mu_group_cancel(g);
         return false;
@@ -227,6 +230,7 @@ static bool finish(mu_server *s, int64_t number) {
     mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
+    if (several && g->plan->protocol->own_turn) ring_learners(g, -1);
     return true;
 }
 
