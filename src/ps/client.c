@@ -123,18 +123,20 @@ void mu_client_collect(mu_client *c, int param) {
 
 static mu_answer ask(mu_client *c) {
     mu_group *g = c->group;
-    if (g->plan->protocol->applies_itself && atomic_load(&g->head->pause)) return MU_HOLD;
     if (c->mirror && !mu_mirror_may_begin(c->mirror, c->accepted)) return MU_HOLD;
     mu_core *core = mu_group_begin(g);
     if (!core) return MU_HOLD;
-    mu_answer a = mu_core_ask(core, c->learner, c->incarnation, &c->grant);
+    // Asked under the lock: either this sees the pause, or whoever pauses sees that this learner computes.
+    const bool paused = g->plan->protocol->applies_itself && atomic_load(&g->head->pause);
+    mu_answer a = paused ? MU_HOLD : mu_core_ask(core, c->learner, c->incarnation, &c->grant);
     if (a != MU_GO) {
         mu_group_cancel(g);
         return a;
     }
-    c->slot = (int)(mu_core_learner_at(core, c->learner)->accepted % g->head->n_slots_per_learner);
-    c->weight = mu_core_weight(core, 1, 1);
+    const mu_core_learner *row = mu_core_learner_at(core, c->learner);
     c->queued = !mu_protocol_at(core->protocol)->applies_itself;
+    c->slot = c->queued ? mu_core_slot(row) : (int)(row->accepted % g->head->n_slots_per_learner);
+    c->weight = mu_core_weight(core, 1, 1);
     mu_group_commit(g);
     mu_failpoint("client/granted");
     return a;
