@@ -19,6 +19,12 @@ static mu_mirror_update *entry(const mu_group *g, int64_t version) {
     return &g->log[version % mu_mirror_log_length(g->head->n_learners)];
 }
 
+// The request for a copy while it is being given: who gets and who gives, one word, so that a death of either
+// is told from the death of somebody else.
+enum { GIVER = MU_MAX_EXECUTORS + 1 };
+static int32_t being_given(int receiver, int giver) { return -(1 + receiver + GIVER * giver); }
+static int giver_of(int32_t wanted) { return (-wanted - 1) / GIVER; }
+
 static _Atomic int64_t *version_of(const mu_group *g, int learner) {
     return &g->learner[learner].mirror_version;
 }
@@ -98,8 +104,8 @@ static void give_copy(mu_mirror *m) {
     mu_group *g = m->group;
     int32_t wanted = atomic_load(&g->head->mirror_wanted);
     if (wanted <= 0 || wanted - 1 == m->learner) return;
-    if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, -wanted))
-        return; // somebody else gives
+    const int32_t giving = being_given(wanted - 1, m->learner);
+    if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, giving)) return; // another gives
     float *slot[MU_MAX_SLOTS] = {0};
     for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_group_own_history(g, wanted - 1, k);
     copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
@@ -122,6 +128,23 @@ static bool is_first_torn(const mu_group *g, int self) {
     return true;
 }
 
+// A learner that has ended left a whole mirror that nobody writes any more. The torn one still holds the log
+// back at its version, so from there on a copy can follow it. -1 = none.
+static int find_ended(const mu_group *g, int self, int64_t version) {
+    for (int i = 0; i < g->head->n_learners; i++) {
+        const mu_group_learner *l = &g->learner[i];
+        if (i != self && !atomic_load(&l->pid) && atomic_load(&l->mirror_ended) &&
+            atomic_load(&l->mirror_version) >= version) return i;
+    }
+    return -1;
+}
+
+static void take_copy(mu_mirror *m, int from) {
+    const mu_group *g = m->group;
+    copy_mirror(g, from, m->view.value, m->view.slot);
+    atomic_store(version_of(g, m->learner), atomic_load(version_of(g, from)));
+}
+
 static mu_status heal(mu_mirror *m, mu_err *err) {
     mu_group *g = m->group;
     _Atomic int64_t *version = version_of(g, m->learner);
@@ -129,8 +152,11 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
     while (is_torn(atomic_load(version))) {
         uint32_t seen = mu_bell_read(&g->learner[m->learner].turn);
         int32_t none = 0;
+        int ended = -1;
         if (has_donor(g, m->learner)) {
             (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &none, m->learner + 1);
+        } else if ((ended = find_ended(g, m->learner, torn(atomic_load(version)))) >= 0) {
+            take_copy(m, ended);
         } else if (is_first_torn(g, m->learner)) {
             atomic_store(&g->head->mirror_wanted, 0); // a request of nobody who lives, or to nobody
             atomic_fetch_add(&g->head->torn_updates, 1);
@@ -145,6 +171,18 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
     return MU_OK;
 }
 
+// What the predecessor pushed may still be read by others. The log knows which update came from which slot.
+static bool find_slots(mu_mirror *m) {
+    mu_group *g = m->group;
+    const mu_core *core = mu_group_begin(g);
+    if (!core) return false;
+    int64_t v = core->version - mu_mirror_log_length(g->head->n_learners);
+    for (v = v > g->head->own_from ? v : g->head->own_from; ++v <= core->version;)
+        if (entry(g, v)->learner == m->learner) m->slot_version[entry(g, v)->slot] = v;
+    mu_group_cancel(g);
+    return true;
+}
+
 mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err) {
     *m = (mu_mirror){.group = g, .learner = learner, .view = *g->params};
     m->view.value = mu_group_own_weights(g, learner);
@@ -154,9 +192,8 @@ mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err) {
     MU_TRY(heal(m, err));
     m->target = atomic_load(version_of(g, learner));
     for (int i = 0; i < g->params->n; i++) m->at[i] = m->target;
-    // What the predecessor pushed may still be read by others: its slots wait for everything up to now.
-    for (int i = 0; i < MU_MIRROR_SLOTS; i++) m->slot_version[i] = atomic_load(&g->head->version);
-    return MU_OK;
+    if (find_slots(m)) return MU_OK;
+    return MU_FAIL(err, MU_EBACKEND, "learner %d: somebody holds the protocol's lock", learner);
 }
 
 // ---- slots ----
@@ -217,8 +254,9 @@ void mu_mirror_lost(mu_group *g, int learner) {
     atomic_store(&g->learner[learner].mirror_busy, 0);
     if (!atomic_load(&g->learner[learner].own_filled)) return; // it did not use it yet
     if (!is_torn(version)) atomic_store(version_of(g, learner), torn(version));
-    // A copy that it was giving or getting is asked for again.
-    if (wanted < 0 || wanted == learner + 1)
+    // What it asked for is not needed now, and a copy that it was giving is asked for again. One that it was
+    // getting is finished by its giver: a second one meanwhile would write the same memory.
+    if (wanted == learner + 1 || (wanted < 0 && giver_of(wanted) == learner))
         (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
 }
 

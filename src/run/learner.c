@@ -174,9 +174,10 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .global_rows = g->global_rows,
                  .sink = itself && w->fused ? &w->sink : NULL,
                  .hooks = itself ? &pulse_only : &hooks};
-    MU_TRY(mu_worker_batch(w, &s, err));
+    const mu_status st = mu_worker_batch(w, &s, err);
     if (l->client.mirror && !l->client.queued)
-        mu_mirror_follow_all(l->client.mirror); // parameters that no layer has asked for
+        mu_mirror_follow_all(l->client.mirror); // what no layer asked for; also of a gradient that is skipped
+    if (st != MU_OK) return st;
     if (w->batch_first != g->first)
         return MU_FAIL(err, MU_EBACKEND, "learner %d got samples from %lld instead of %lld", l->role->index,
                        (long long)w->batch_first, (long long)g->first);
@@ -269,6 +270,7 @@ int mu_learner_main(void *ctx) {
     learner l = {.role = role, .group = &g, .row = &g.learner[role->index]};
     g.pulse = &l.row->pulse;
     g.self = (int32_t)getpid();
+    atomic_store(&l.row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
     if (g.plan->pin) (void)mu_cores_pin(role->index);
     mu_err err;
