@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_ps_threads.c - a whole group as threads of one process: learners, their prefetch threads, server
+// threads and a parent that pauses, takes snapshots and replaces learners that were lost in the middle of a
+// gradient.
+//
+// A run of processes cannot be watched by ThreadSanitizer; this one can (`make tsan T=ps_threads`), and it
+// goes through the same functions over the same region. Gradients are made up: a function of learner and
+// step. Which of them an update took is written down under the group's lock (the journal; for mirrors, where
+// the rate is asked), so afterwards a sequential oracle repeats the run, whatever its order was. Compared bit
+// for bit: the weights and histories at the end, in each snapshot, and those that each gradient was computed
+// on.
+//
+// Left out of the comparison, and so of the instrumented part, is what races by design: hogwild's writes, and
+// learners that read weights in place while an asynchronous update is applied. Hogwild's books are checked.
+#include "unit/threads_help.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum {
+    LEARNERS = 4,
+    MAX_STEPS = 400, // of a learner
+    MAX_UPDATES = LEARNERS * MAX_STEPS,
+    SNAPSHOTS = 12,
+    FIRST_VERSION = 7, // as of a resumed run
+};
+
+typedef struct sight {
+    int64_t version;
+    uint64_t hash;
+} sight; // weights a gradient was computed on
+
+typedef struct world {
+    const variant *v;
+    mu_cluster_plan plan;
+    params shared;
+    bound updater;
+    mu_group group;
+    struct body *body;
+    taken order[MAX_UPDATES];
+    int n_order;
+    sight seen[LEARNERS][MAX_STEPS];
+    block_set snapshot[SNAPSHOTS], start;
+    int64_t snapshot_version[SNAPSHOTS];
+    int n_snapshots;
+    _Atomic int ended;
+} world;
+
+typedef struct body { // one learner
+    world *w;
+    int learner;
+    mu_group group;
+    params own;
+    mu_server server;
+    mu_client client;
+    mu_mirror mirror;
+    float *copy;
+    int64_t die_at; // its step; -1 = lives
+    pthread_t thread, prefetch;
+    _Atomic int stop, gone; // gone: 1 lost, 2 ended
+    bool uses_own;
+    char why[200];
+} body;
+
+static int group_of(const world *w) { return w->v->learners / w->plan.splits; }
+
+// ---- learners ----
+
+static double server_rate(void *ctx, int64_t version, int64_t samples) {
+    (void)ctx, (void)samples;
+    return rate_of(version);
+}
+
+// Under the lock, for mirrors: this push makes version + 1.
+static double mirror_rate(void *ctx, int64_t version, int64_t samples) {
+    body *b = ctx;
+    world *w = b->w;
+    (void)samples;
+    if (w->n_order < MAX_UPDATES)
+        w->order[w->n_order++] = (taken){.learner = b->learner,
+                                         .step = b->client.grant.step, .version = b->mirror.target,
+                                         .made = version + 1,
+                                         .bad = is_bad(b->learner, b->client.grant.step),
+                                         .weight = 1.0f / (float)group_of(w) / (float)w->plan.splits,
+                                         .rate = rate_of(version)};
+    return rate_of(version);
+}
+
+static bool prefetch_stops(void *ctx) { return atomic_load(&((body *)ctx)->stop); }
+
+static void *prefetch(void *ctx) {
+    body *b = ctx;
+    mu_lease lease;
+    while (mu_client_lease(&b->client, &lease, prefetch_stops, b)) {}
+    return NULL;
+}
+
+static void look_at_weights(body *b) {
+    world *w = b->w;
+    const mu_client *c = &b->client;
+    if (c->grant.step >= MAX_STEPS) return;
+    sight *s = &w->seen[b->learner][c->grant.step];
+    if (b->copy) *s = (sight){c->copy_version, hash_of(&b->own, b->copy)};
+    else if (c->mirror && !c->queued)
+        *s = (sight){c->mirror->target, hash_of(&b->own, c->mirror->view.value)};
+    else if (w->plan.protocol->synchronous || (c->queued && w->plan.protocol->mirrors))
+        *s = (sight){c->grant.version, hash_of(&b->own, b->group.weights)};
+}
+
+// True: it was lost in the middle.
+static bool one_gradient(body *b) {
+    mu_client *c = &b->client;
+    const int64_t step = c->grant.step;
+    const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
+    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_collect(c, i);
+    if (!dies && c->mirror && !c->queued) mu_mirror_follow_all(c->mirror);
+    if (!dies) look_at_weights(b);
+    make_gradient(&b->own, b->learner, step);
+    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_push(c, i, &b->own.p[i]);
+    mu_client_pulse(c);
+    if (dies) return true;
+    mu_verdict v = mu_client_end(c, bad, 1);
+    if (v != MU_ACCEPTED) snprintf(b->why, sizeof b->why, "step %lld: verdict %d", (long long)step, (int)v);
+    return false;
+}
+
+static mu_status use_own_blocks(body *b, mu_err *err) {
+    mu_group_fill_own(&b->group, b->learner);
+    b->uses_own = true;
+    if (!b->w->plan.protocol->mirrors) return MU_OK;
+    MU_TRY(mu_mirror_init(&b->mirror, &b->group, b->learner, err));
+    b->client.mirror = &b->mirror;
+    b->client.rate_at = mirror_rate;
+    b->client.rate_ctx = b;
+    return MU_OK;
+}
+
+static mu_status body_start(body *b, mu_err *err) {
+    world *w = b->w;
+    mu_group *g = &b->group;
+    const bool beside = !w->v->threads && !mu_group_uses_own(g);
+    if (beside) MU_TRY(mu_server_init(&b->server, g, b->learner, server_rate, NULL, err));
+    MU_TRY(mu_client_init(&b->client, g, b->learner, beside ? &b->server : NULL, b->copy, err));
+    if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(b, err));
+    if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
+    return MU_OK;
+}
+
+// As the protocol told it to, or lost in the middle: true.
+static mu_status work(body *b, bool *lost, mu_err *err) {
+    for (mu_answer answer; !*lost;) {
+        MU_TRY(mu_client_begin(&b->client, &answer, err));
+        if (answer == MU_END) break;
+        if (!b->client.queued && !b->uses_own) { // the warm start is over
+            MU_TRY(use_own_blocks(b, err));
+            if (b->client.mirror) mu_mirror_begin(b->client.mirror);
+        }
+        *lost = one_gradient(b);
+    }
+    if (!*lost) mu_client_drain(&b->client);
+    return MU_OK;
+}
+
+static void *live(void *ctx) {
+    body *b = ctx;
+    mu_err err = {0};
+    bool lost = false;
+    mu_status s = body_start(b, &err);
+    if (s == MU_OK) {
+        s = work(b, &lost, &err);
+        atomic_store(&b->stop, 1);
+        pthread_join(b->prefetch, NULL);
+    }
+    if (s != MU_OK) snprintf(b->why, sizeof b->why, "%.190s", err.msg);
+    mu_server_fini(&b->server);
+    mu_free(b->mirror.at);
+    atomic_store(&b->gone, lost ? 1 : 2);
+    mu_bell_ring(&b->group.head->parent);
+    return NULL;
+}
+
+static void body_launch(body *b) {
+    world *w = b->w;
+    b->group = w->group;
+    b->group.pulse = &w->group.learner[b->learner].pulse;
+    b->server = (mu_server){0};
+    b->mirror = (mu_mirror){0};
+    b->uses_own = false;
+    atomic_store(&b->stop, 0);
+    atomic_store(&b->gone, 0);
+    atomic_store(&w->group.learner[b->learner].pid, 1);
+    assert_int_equal(pthread_create(&b->thread, NULL, live, b), 0);
+}
+
+// ---- the server's threads ----
+
+typedef struct servant {
+    world *w;
+    mu_group group;
+    mu_server server;
+    pthread_t thread;
+} servant;
+
+static void *serve(void *ctx) {
+    servant *s = ctx;
+    mu_group_head *h = s->group.head;
+    while (atomic_load(&h->state) != MU_RUN_ENDED) {
+        uint32_t seen = mu_bell_read(&h->work);
+        atomic_fetch_add(s->group.pulse, 1);
+        if (mu_server_turn(&s->server) == MU_TURN_IDLE) (void)mu_bell_wait(&h->work, seen, 0, 20000000);
+    }
+    return NULL;
+}
+
+static servant *servants_start(world *w) {
+    servant *s = calloc((size_t)w->v->threads + 1, sizeof *s);
+    assert_non_null(s);
+    for (int i = 0; i < w->v->threads; i++) {
+        mu_err err = {0};
+        s[i].group = w->group;
+        s[i].group.pulse = &w->group.executor[i].pulse;
+        if (mu_server_init(&s[i].server, &s[i].group, i, server_rate, NULL, &err) != MU_OK)
+            fail_msg("%s", err.msg);
+        assert_int_equal(pthread_create(&s[i].thread, NULL, serve, &s[i]), 0);
+    }
+    return s;
+}
+
+static void servants_end(world *w, servant *s) {
+    atomic_store(&w->group.head->state, MU_RUN_ENDED);
+    mu_group_ring_all(&w->group);
+    for (int i = 0; i < w->v->threads; i++) {
+        pthread_join(s[i].thread, NULL);
+        mu_server_fini(&s[i].server);
+    }
+    free(s);
+}
+
+// ---- the parent ----
+
+static void take_journal(world *w) {
+    mu_journal *j = w->group.journal;
+    for (const mu_journal_entry *e; j && (e = mu_journal_peek(j)); mu_journal_take(j)) {
+        assert_true(w->n_order < MAX_UPDATES);
+        w->order[w->n_order++] = (taken){.learner = e->part.id.learner,
+                                         .step = e->part.id.step, .version = e->part.id.version,
+                                         .made = e->update.version, .bad = e->update.skip,
+                                         .weight = e->part.weight, .rate = e->update.rate};
+    }
+}
+
+// Not all at the same time: mirrors need somebody with whole weights.
+static int64_t first_death(const variant *v, int learner) {
+    const int64_t lives = v->steps / (v->deaths + 1);
+    return lives + learner * lives / v->learners;
+}
+
+// As the watchdog does it.
+static void replace(body *b) {
+    mu_group *g = &b->w->group;
+    pthread_join(b->thread, NULL);
+    atomic_store(&g->learner[b->learner].pid, 0);
+    if (!b->w->v->threads) mu_server_repair(g, b->learner);
+    mu_rwlock_clear(g->rw, b->learner);
+    if (b->w->plan.protocol->mirrors) mu_mirror_lost(g, b->learner);
+    mu_core *c;
+    while (!(c = mu_group_begin(g))) {}
+    mu_core_lost(c, b->learner);
+    const int64_t step = mu_core_step(mu_core_learner_at(c, b->learner));
+    mu_group_commit(g);
+    mu_group_ring_all(g);
+    const int64_t lives = b->w->v->steps / (b->w->v->deaths + 1);
+    b->die_at = (step / lives + 1) * lives + first_death(b->w->v, b->learner) % lives;
+    body_launch(b);
+}
+
+static bool look_at_learners(world *w) {
+    int ended = 0;
+    for (int i = 0; i < w->v->learners; i++) {
+        const int gone = atomic_load(&w->body[i].gone);
+        if (gone == 1) replace(&w->body[i]);
+        ended += gone == 2;
+        if (w->body[i].gone == 2) atomic_store(&w->group.learner[i].pid, 0);
+    }
+    return ended == w->v->learners;
+}
+
+static void keep_snapshot(world *w, int64_t version) {
+    if (w->n_snapshots == SNAPSHOTS) return;
+    const block_set from = {w->group.snapshot, {0}};
+    block_set at = blocks_make(&w->shared), all = from;
+    for (int k = 0; k < w->shared.ps.n_slots; k++) all.slot[k] = w->group.snapshot_history[k];
+    blocks_copy(&w->shared, &all, &at);
+    w->snapshot_version[w->n_snapshots] = version;
+    w->snapshot[w->n_snapshots++] = at;
+}
+
+static void watch(world *w) {
+    mu_group *g = &w->group;
+    int64_t until = mu_clock_ns() + 60000000000, next = 0, version, samples;
+    bool paused = false;
+    for (bool over = false; !over;) {
+        uint32_t seen = mu_bell_read(&g->head->parent);
+        take_journal(w);
+        over = look_at_learners(w);
+        if (!paused && mu_clock_ns() > next) mu_server_pause(g, true), paused = true;
+        if (paused && mu_server_snapshot(g, &version, &samples)) {
+            mu_server_pause(g, false);
+            paused = false;
+            next = mu_clock_ns() + 2000000 + 3000000 * w->n_snapshots;
+            keep_snapshot(w, version);
+        }
+        if (mu_clock_ns() > until)
+            fail_msg("%s: not over after 60 s at version %lld", w->v->name,
+                     (long long)atomic_load(&g->head->version));
+        (void)mu_bell_wait(&g->head->parent, seen, 0, paused ? 200000 : 1000000);
+    }
+    if (paused) mu_server_pause(g, false);
+    for (int i = 0; i < w->v->learners; i++) pthread_join(w->body[i].thread, NULL);
+}
+
+// What lies in the queues when nobody is left is applied by the parent.
+static void drain(world *w) {
+    mu_err err = {0};
+    mu_server s;
+    if (mu_group_uses_own(&w->group)) return;
+    if (mu_server_init(&s, &w->group, 0, server_rate, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
+    do take_journal(w);
+    while (mu_server_turn(&s) == MU_TURN_WORKED);
+    mu_server_fini(&s);
+    take_journal(w);
+}
+
+// ---- the oracle ----
+
+static bool is_mirrored(const world *w, const taken *t) {
+    return w->plan.protocol->mirrors && t->made > w->group.head->own_from;
+}
+
+static void oracle_update(const world *w, params *made, const taken *t, int n, const block_set *at) {
+    const mu_grad *grad[LEARNERS * 4] = {0};
+    float weight[LEARNERS * 4];
+    for (int i = 0; i < N_PARAMS; i++) {
+        int kept = 0;
+        for (int j = 0; j < n; j++) {
+            if (t[j].bad) continue;
+            make_gradient(&made[j], t[j].learner, t[j].step);
+            grad[kept] = &made[j].p[i].grad;
+            weight[kept++] = t[j].weight;
+        }
+        const mu_param *p = &w->shared.p[i];
+        float *slots[MU_MAX_SLOTS] = {0};
+        for (int k = 0; k < w->shared.ps.n_slots; k++) slots[k] = at->slot[k] + p->offset;
+        const int64_t own_from = w->group.head->own_from, before = t[n - 1].made - 1; // mirrors count updates
+        const int64_t step = is_mirrored(w, &t[0]) ? own_from + (before - own_from) / group_of(w) : before;
+        for (size_t e = 0; kept && p->is_stat && e < p->count; e++) {
+            float sum = 0;
+            for (int j = 0; j < kept; j++) sum += grad[j]->dense[e];
+            at->value[p->offset + e] = sum / (float)kept;
+        }
+        if (kept && !p->is_stat)
+            mu_updater_apply_sum(w->updater.u, p, at->value + p->offset, slots, kept, grad, weight, 0,
+                                 p->count, t[n - 1].rate, step);
+    }
+}
+
+static void assert_same(const world *w, const block_set *got, const block_set *want, const char *what,
+                        int64_t version) {
+    for (int b = 0; b <= w->shared.ps.n_slots; b++)
+        for (int i = 0; i < N_PARAMS; i++)
+            for (size_t e = w->shared.p[i].offset; e < w->shared.p[i].offset + w->shared.p[i].count; e++) {
+                const float x = b ? got->slot[b - 1][e] : got->value[e],
+                            y = b ? want->slot[b - 1][e] : want->value[e];
+                if (memcmp(&x, &y, sizeof x))
+                    fail_msg("%s: %s at version %lld, block %d, `%s`: %.9g, oracle %.9g", w->v->name, what,
+                             (long long)version, b, protos[i].name, (double)x, (double)y);
+            }
+}
+
+static void check_snapshots(const world *w, const block_set *at, int64_t version) {
+    for (int s = 0; s < w->n_snapshots; s++)
+        if (w->snapshot_version[s] == version) assert_same(w, &w->snapshot[s], at, "a snapshot", version);
+}
+
+// Gradients of the next update: those of one version; of mirrors, so many as an update takes.
+static int next_group(const world *w, int from) {
+    const bool mirrored = is_mirrored(w, &w->order[from]);
+    const int most = mirrored ? group_of(w) : LEARNERS * 4;
+    int n = 0;
+    for (int i = from; i < w->n_order && n < most; i++, n++) {
+        if (mirrored) assert_int_equal(w->order[i].made, w->order[from].made + n);
+        else if (w->order[i].made != w->order[from].made) break;
+    }
+    return n;
+}
+
+// A snapshot of mirrors in the middle of an update has applied what was there of it.
+static void check_partial(const world *w, params *made, int from, int n, const block_set *at) {
+    for (int k = 1; k < n; k++) {
+        const int64_t version = w->order[from + k - 1].made;
+        bool wanted = false;
+        for (int s = 0; s < w->n_snapshots; s++) wanted |= w->snapshot_version[s] == version;
+        if (!wanted) continue;
+        block_set some = blocks_make(&w->shared);
+        blocks_copy(&w->shared, at, &some);
+        oracle_update(w, made, &w->order[from], k, &some);
+        check_snapshots(w, &some, version);
+        blocks_free(&some);
+    }
+}
+
+static void check_order(const world *w, const taken *t, int n, uint64_t *hash) {
+    const bool sync = w->plan.protocol->synchronous;
+    if (sync) assert_int_equal(n, w->v->learners);
+    for (int j = 0; j < n; j++) {
+        if (sync && (t[j].learner != j || t[j].version != t[j].made - 1))
+            fail_msg("%s: part %d of version %lld is learner %d on version %lld", w->v->name, j,
+                     (long long)t[j].made, t[j].learner, (long long)t[j].version);
+        const sight *s = &w->seen[t[j].learner][t[j].step];
+        if (s->hash && (s->version < FIRST_VERSION || s->version >= t[j].made ||
+                        s->hash != hash[s->version - FIRST_VERSION]))
+            fail_msg("%s: gradient %lld of learner %d saw other weights than those of version %lld",
+                     w->v->name, (long long)t[j].step, t[j].learner, (long long)s->version);
+    }
+}
+
+static void check_against_oracle(world *w) {
+    static params made[LEARNERS * 4];
+    uint64_t *hash = calloc(MAX_UPDATES + 1, sizeof *hash);
+    block_set at = w->start, end = blocks_make(&w->shared);
+    assert_non_null(hash);
+    for (int j = 0; j < LEARNERS * 4; j++) params_init(&made[j], w->shared.ps.n_slots);
+    hash[0] = hash_of(&w->shared, at.value);
+    check_snapshots(w, &at, FIRST_VERSION);
+    int64_t version = FIRST_VERSION;
+    for (int i = 0, n; i < w->n_order; i += n) {
+        n = next_group(w, i);
+        check_order(w, &w->order[i], n, hash);
+        assert_int_equal(w->order[i].made, version + 1);
+        if (is_mirrored(w, &w->order[i])) check_partial(w, made, i, n, &at);
+        bool skip = false; // a bad part spoils the whole update, except in mirrors
+        for (int j = 0; j < n; j++) skip |= w->order[i + j].bad;
+        if (!skip || is_mirrored(w, &w->order[i])) oracle_update(w, made, &w->order[i], n, &at);
+        version = w->order[i + n - 1].made;
+        hash[version - FIRST_VERSION] = hash_of(&w->shared, at.value);
+        check_snapshots(w, &at, version);
+    }
+    mu_group_copy_out(&w->group, end.value, end.slot);
+    assert_same(w, &end, &at, "the end", version);
+    assert_int_equal(atomic_load(&w->group.head->version), version);
+    for (int j = 0; j < LEARNERS * 4; j++) params_fini(&made[j]);
+    blocks_free(&end);
+    free(hash);
+}
+
+static void check_books(world *w, int64_t samples) {
+    mu_core *c = mu_group_begin(&w->group);
+    char why[200];
+    assert_non_null(c);
+    if (!mu_core_check(c, why, sizeof why)) fail_msg("%s: %s", w->v->name, why);
+    const mu_ledger l = mu_core_ledger(c);
+    const int64_t lost = w->v->deaths ? l.lost : 0;
+    if (l.produced != l.applied + lost || l.in_flight || l.rejected || mu_core_samples(c) != samples ||
+        mu_group_cursor(c) != samples)
+        fail_msg("%s: produced %lld, applied %lld, lost %lld, rejected %lld, in flight %lld; samples %lld, "
+                 "cursor %lld, expected %lld",
+                 w->v->name, (long long)l.produced, (long long)l.applied, (long long)l.lost,
+                 (long long)l.rejected, (long long)l.in_flight, (long long)mu_core_samples(c),
+                 (long long)mu_group_cursor(c), (long long)samples);
+    if (w->v->deaths && !l.lost) fail_msg("%s: nobody was lost", w->v->name);
+    if (!w->plan.protocol->applies_itself || w->plan.protocol->mirrors)
+        assert_int_equal(w->n_order, l.applied);
+    mu_group_cancel(&w->group);
+}
+
+// ---- one variant ----
+
+static void world_open(world *w, const variant *v, mu_core_config *core) {
+    mu_err err = {0};
+    *w = (world){.v = v};
+    (void)bound_get(&w->updater, "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}");
+    params_init(&w->shared, w->updater.u->class->n_slots);
+    w->start = blocks_make(&w->shared);
+    fill(w->start.value, w->shared.ps.count, 3, 0.5f);
+    block_set mine = blocks_make(&w->shared);
+    blocks_copy(&w->shared, &w->start, &mine);
+    mu_params_rebase(&w->shared.ps, mine.value, mine.slot);
+    w->plan = (mu_cluster_plan){.learners = v->learners,
+                                .protocol = mu_protocol_at(mu_protocol_index(v->protocol)), .rows = 2,
+                                .global_batch = 2 * v->learners, .reference_batch = 2 * v->learners,
+                                .server = v->threads ? MU_SERVER_PROCESS : MU_SERVER_BESIDE,
+                                .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
+                                .rate_rule = MU_RATE_MEAN, .hang_timeout = 1, .max_losses = 20,
+                                .warm_versions = v->warm, .splits = v->splits, .bound = v->bound};
+    *core = (mu_core_config){.learners = v->learners,
+                             .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
+                             .bound = v->bound, .rate_rule = MU_RATE_MEAN, .lease_batches = 2,
+                             .max_leases = 2, .global_batch = w->plan.global_batch, .rows = 2,
+                             .first_version = FIRST_VERSION, .first_sample = 100,
+                             .end_sample = 100 + w->plan.global_batch * v->steps, .end_version = INT64_MAX,
+                             .warm_versions = v->warm};
+    mu_group_opts o = {.run_id = "threads",
+                       .job_name = "threads", .plan = &w->plan, .core = core, .params = &w->shared.ps,
+                       .updater = w->updater.u, .n_records = 1000,
+                       .record = !w->plan.protocol->applies_itself};
+    if (mu_group_create(&o, &w->group, &err) != MU_OK) fail_msg("%s", err.msg);
+}
+
+// Mirrors warmed up by hardsync: what that does is known before.
+static void foresee_warm_start(world *w) {
+    for (int64_t v = 0; w->plan.protocol->mirrors && v < w->v->warm; v++) {
+        bool bad = false;
+        for (int l = 0; l < w->v->learners; l++) bad |= is_bad(l, v);
+        for (int l = 0; l < w->v->learners; l++)
+            w->order[w->n_order++] = (taken){.learner = l,
+                                             .bad = bad, .step = v, .version = FIRST_VERSION + v,
+                                             .made = FIRST_VERSION + v + 1, .weight = 1,
+                                             .rate = rate_of(FIRST_VERSION + v)};
+    }
+}
+
+static void world_close(world *w) {
+    block_set mine = {.value = w->group.own_value};
+    for (int k = 0; k < w->shared.ps.n_slots; k++) mine.slot[k] = w->group.own_slot[k];
+    mu_group_release(&w->group);
+    blocks_free(&mine);
+    blocks_free(&w->start);
+    for (int s = 0; s < w->n_snapshots; s++) blocks_free(&w->snapshot[s]);
+    params_fini(&w->shared);
+    bound_fini(&w->updater);
+}
+
+static void run(const variant *v) {
+    static world w;
+    mu_core_config core;
+    world_open(&w, v, &core);
+    w.body = calloc((size_t)v->learners, sizeof *w.body);
+    assert_non_null(w.body);
+    foresee_warm_start(&w);
+    servant *servants = servants_start(&w);
+    for (int i = 0; i < v->learners; i++) {
+        body *b = &w.body[i];
+        *b = (body){.w = &w, .learner = i, .die_at = v->deaths ? first_death(v, i) : -1};
+        params_init(&b->own, w.shared.ps.n_slots);
+        b->copy = v->weights == MU_WEIGHTS_COPY ? floats(w.shared.ps.count) : NULL;
+        body_launch(b);
+    }
+    watch(&w);
+    servants_end(&w, servants);
+    drain(&w);
+    for (int i = 0; i < v->learners; i++)
+        if (w.body[i].why[0]) fail_msg("%s: learner %d: %s", v->name, i, w.body[i].why);
+    check_books(&w, core.end_sample);
+    // Mirrors that were all torn at once go on with what they have, and say so.
+    const long long torn = (long long)atomic_load(&w.group.head->torn_updates);
+    if (!torn && (!w.plan.protocol->applies_itself || w.plan.protocol->mirrors)) check_against_oracle(&w);
+    for (int i = 0; i < v->learners; i++) {
+        free(w.body[i].copy);
+        params_fini(&w.body[i].own);
+    }
+    free(w.body);
+    printf("%s: %d gradients, %d snapshots, %lld torn mirrors\n", v->name, w.n_order, w.n_snapshots, torn);
+    world_close(&w);
+}
+
+static void test_variant(void **state) { run(*state); }
+
+static variant variants[] = {
+    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0},
+    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0},
+    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0},
+    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0},
+    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0},
+    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
+    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0},
+    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0},
+    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
+    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0},
+    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
+    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0},
+    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0},
+    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0},
+    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10},
+    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0},
+};
+
+int main(void) {
+    struct CMUnitTest tests[MU_COUNT(variants)];
+    for (size_t i = 0; i < MU_COUNT(variants); i++)
+        tests[i] = (struct CMUnitTest){
+            .name = variants[i].name, .test_func = test_variant, .initial_state = &variants[i]};
+    return cmocka_run_group_tests_name("ps_threads", tests, NULL, NULL);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// threads_help.h - for test_ps_threads: a small parameter set with every form of a gradient, gradients as a
+// function of learner and step, blocks of weights and history, and what an update took.
+#ifndef TEST_UNIT_THREADS_HELP_H
+#define TEST_UNIT_THREADS_HELP_H
+
+#include "unit/updater_help.h"
+
+#include "ps/client.h"
+
+enum { N_PARAMS = 5, BATCH = 2, NAMED = 3 };
+
+// Two slices of dense weights, factors, rows, a bias, statistics.
+static const mu_param protos[N_PARAMS] = {
+    {.name = "dense", .shape = {2, {96, 400}}},
+    {.name = "factors", .shape = {2, {40, 50}}, .max_batch = BATCH},
+    {.name = "rows", .shape = {2, {60, 20}}, .max_rows = NAMED},
+    {.name = "bias", .shape = {1, {70}}},
+    {.name = "mean", .shape = {1, {30}}, .is_stat = true},
+};
+static const mu_grad_form forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, MU_GRAD_DENSE,
+                                             MU_GRAD_DENSE};
+
+typedef struct variant {
+    const char *name, *protocol;
+    int learners, splits, bound, threads; // threads: of the server; 0 = beside
+    mu_weights_mode weights;
+    bool locks;
+    int deaths; // of each learner
+    int steps;  // of an average learner
+    int warm;   // updates by hardsync first
+} variant;
+
+typedef struct taken { // one gradient in an update
+    int learner, bad;
+    int64_t step, version, made; // version of its weights; version made
+    float weight;
+    double rate;
+} taken;
+
+typedef struct block_set {
+    float *value, *slot[MU_MAX_SLOTS];
+} block_set;
+
+typedef struct params { // a parameter set and the memory of one gradient
+    mu_params ps;
+    mu_param p[N_PARAMS], *list[N_PARAMS];
+    float *room[N_PARAMS];
+    int32_t id[NAMED];
+} params;
+
+static inline void params_init(params *s, int n_slots) {
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < N_PARAMS; i++) {
+        mu_param *p = s->list[i] = &s->p[i];
+        *p = protos[i];
+        p->lr_mult = p->decay_mult = 1;
+        p->n_users = 1;
+        p->count = (size_t)mu_shape_count(&p->shape);
+        p->offset = s->ps.count;
+        s->ps.count += (p->count + 15) / 16 * 16;
+        s->room[i] = floats(p->count + 1000);
+    }
+    s->ps.n = N_PARAMS;
+    s->ps.list = s->list;
+    s->ps.n_slots = n_slots;
+}
+
+static inline void params_fini(params *s) {
+    for (int i = 0; i < N_PARAMS; i++) free(s->room[i]);
+}
+
+static inline block_set blocks_make(const params *s) {
+    block_set b = {.value = floats(s->ps.count)};
+    for (int k = 0; k < s->ps.n_slots; k++) b.slot[k] = floats(s->ps.count);
+    return b;
+}
+
+static inline void blocks_copy(const params *s, const block_set *from, const block_set *to) {
+    memcpy(to->value, from->value, s->ps.count * sizeof(float));
+    for (int k = 0; k < s->ps.n_slots; k++) memcpy(to->slot[k], from->slot[k], s->ps.count * sizeof(float));
+}
+
+static inline void blocks_free(block_set *b) {
+    free(b->value);
+    for (int k = 0; k < MU_MAX_SLOTS; k++) free(b->slot[k]);
+}
+
+static inline void make_gradient(params *s, int learner, int64_t step) {
+    for (int i = 0; i < N_PARAMS; i++) {
+        mu_param *p = &s->p[i];
+        const int64_t rows = p->shape.d[0], cols = (int64_t)p->count / rows;
+        float *v = p->value = s->room[i];
+        fill(v, p->count, (uint64_t)(learner * 1000 + step * 10 + i), 1);
+        for (int k = 0; k < NAMED; k++) s->id[k] = (int32_t)((step * 7 + k * 11 + learner) % rows);
+        p->grad = (mu_grad){.form = forms[i], .dense = v};
+        if (forms[i] == MU_GRAD_FACTORS) p->grad.batch = BATCH, p->grad.x = v, p->grad.dy = v + BATCH * cols;
+        if (forms[i] == MU_GRAD_ROWS) p->grad.n_rows = NAMED, p->grad.row = s->id, p->grad.row_value = v;
+    }
+}
+
+static inline bool is_bad(int learner, int64_t step) { return learner == 1 && step % 9 == 4; }
+
+static inline double rate_of(int64_t version) { return 0.01 * (double)(1 + version % 5); }
+
+static inline uint64_t hash_of(const params *s, const float *block) {
+    uint64_t h = 1469598103934665603u;
+    for (int i = 0; i < N_PARAMS; i++) {
+        if (s->p[i].is_stat) continue;
+        for (size_t k = 0; k < s->p[i].count; k++) {
+            uint32_t bits;
+            memcpy(&bits, block + s->p[i].offset + k, sizeof bits);
+            h = (h ^ bits) * 1099511628211u;
+        }
+    }
+    return h;
+}
+
+#endif
