@@ -51,6 +51,7 @@ train --learners 2
 is lambda 2
 is mu 16
 is steps 32
+is lock_repairs 0
 has out '"protocol":"hardsync"'
 has err '2 learners, hardsync, mu 16 x lambda 2 = 32, as the job'"'"'s batch'
 
@@ -60,7 +61,7 @@ is steps 128
 has err 'rate 0.05 x sqrt(8/32) = 0.025'
 is lr_effective 0.025
 
-for p in hardsync softsync async ssp hogwild; do
+for p in hardsync softsync async ssp hogwild mirror; do
     train --learners 3 --protocol $p --batch-size 4
     is learners 3
     is mu 4

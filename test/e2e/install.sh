@@ -82,6 +82,12 @@ for name in $(grep -oE '\bmuster_[a-z_]+\(' "$dir/usr/include/muster/muster.h" |
     grep -qx "$name" <<< "$public" || fail "$name is declared but not in the library"
 done
 
+for f in src/cli/c_*.c; do
+    verb=$(basename "$f" .c)
+    for shell in "$man" "$bash_file" "$zsh_file"; do
+        grep -qw -- "${verb#c_}" "$shell" || fail "${shell##*/} does not know \`muster ${verb#c_}\`"
+    done
+done
 bash -n "$bash_file" || fail "the bash completion does not parse"
 if command -v zsh >/dev/null; then zsh -n "$zsh_file" || fail "the zsh completion does not parse"; fi
 if command -v man >/dev/null && man --version >/dev/null 2>&1; then
