@@ -122,6 +122,12 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
     return (const mu_grad *)ctx + j;
 }
 
+// Where results are a function of the job, also after deaths: hardsync, warm starts, recorded runs. Other
+// asynchronous runs spare the copy: a slice that a dead executor left may then be applied twice, and is counted.
+static bool keeps_undo(const mu_group *g) {
+    return g->plan->protocol->synchronous || g->plan->warm_versions > 0 || g->journal;
+}
+
 static void apply_one(mu_server *s, int i) {
     mu_group *g = s->group;
     const mu_group_update *u = g->update;
@@ -142,7 +148,7 @@ static void apply_one(mu_server *s, int i) {
         .rate = u->rate,
         .step = u->rule_step,
     };
-    mu_apply_slice(&a, r, &g->slice[i].done, &g->executor[s->executor].undo);
+    mu_apply_slice(&a, r, &g->slice[i].done, keeps_undo(g) ? &g->executor[s->executor].undo : NULL);
 }
 
 // Claims and applies slice i for update `number`. False: it is not free for it.
@@ -264,8 +270,9 @@ void mu_server_repair(mu_group *g, int executor) {
     (void)mu_undo_restore(&g->executor[executor].undo, g->params);
     for (int i = 0; i < g->head->n_slices; i++) {
         int64_t claim = atomic_load(&g->slice[i].claim), number = claim / 4096;
-        if (claim % 4096 == executor + 1 && atomic_load(&g->slice[i].version) < number)
-            atomic_store(&g->slice[i].claim, number * 4096);
+        if (claim % 4096 != executor + 1 || atomic_load(&g->slice[i].version) >= number) continue;
+        if (!keeps_undo(g)) atomic_fetch_add(&g->head->torn_updates, 1);
+        atomic_store(&g->slice[i].claim, number * 4096);
     }
     mu_group_ring_all(g);
 }

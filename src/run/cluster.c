@@ -408,6 +408,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
         .server_lost = c->dog.server_lost,
         .lock_repairs = atomic_load(&c->group.head->lock_repairs),
         .repeated_samples = mu_core_samples(core) - cursor,
+        .torn_updates = atomic_load(&c->group.head->torn_updates),
         .rate_effective = atomic_load(&c->group.head->rate) * (double)mu_core_weight(core, 1, 1),
         .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
         .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),

@@ -62,7 +62,7 @@ typedef struct mu_group_result {        // of a training by several learners
     double      staleness_mean;
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
-    int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples;
+    int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples, torn_updates;
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_group_result;
