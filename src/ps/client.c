@@ -33,11 +33,24 @@ static mu_bell *turn_of(const mu_client *c) {
     return own ? &g->learner[c->learner].turn : &g->head->turn;
 }
 
-static int64_t patience_ns(const mu_client *c) { return (int64_t)(10e9 * c->group->plan->hang_timeout); }
+// How long a wait has lasted. A stretch between two looks counts as a second at most: a process that was
+// stopped (Ctrl-Z stops the whole group) has not waited.
+#define STRETCH_NS 1000000000
+typedef struct patience { int64_t looked_ns, waited_ns; } patience;
+
+static patience patience_new(void) { return (patience){.looked_ns = mu_clock_ns()}; }
+
+static bool is_over(patience *p, const mu_client *c) {
+    const int64_t now = mu_clock_ns(), since = now - p->looked_ns;
+    p->looked_ns = now;
+    p->waited_ns += since < STRETCH_NS ? since : STRETCH_NS;
+    return p->waited_ns > (int64_t)(10e9 * c->group->plan->hang_timeout);
+}
 
 bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx) {
     mu_group *g = c->group;
-    int64_t version = -1, since = mu_clock_ns();
+    int64_t version = -1;
+    patience p = patience_new();
     for (;;) {
         uint32_t seen = mu_bell_read(&g->learner[c->learner].turn);
         bool ended = false;
@@ -48,9 +61,9 @@ bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ct
         else mu_group_cancel(g);
         if (got) mu_bell_ring(turn_of(c)); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
-        int64_t now = mu_clock_ns(), at = atomic_load(&g->head->version);
-        if (at != version) version = at, since = now;
-        if (now - since > patience_ns(c)) return false;
+        int64_t at = atomic_load(&g->head->version);
+        if (at != version) version = at, p = patience_new();
+        if (is_over(&p, c)) return false;
         (void)mu_bell_wait(&g->learner[c->learner].turn, seen, 0, NAP_NS);
     }
 }
@@ -75,12 +88,12 @@ static mu_status pull(mu_client *c, mu_err *err) {
         c->pulls_skipped++;
         return MU_OK;
     }
-    for (int64_t until = mu_clock_ns() + patience_ns(c);;) {
+    for (patience p = patience_new();;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (may_copy(c)) break;
         mu_client_pulse(c);
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
-        if (mu_clock_ns() > until)
+        if (is_over(&p, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d cannot copy the weights of version %lld", c->learner,
                            (long long)c->grant.version);
         (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
@@ -107,14 +120,14 @@ void mu_client_collect(mu_client *c, int param) {
     }
     mu_group *g = c->group;
     if (c->copy || (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0)) return;
-    int64_t until = 0;
+    patience p = {0};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (is_collected(c, param)) return;
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
         mu_client_pulse(c);
-        if (!until) until = mu_clock_ns() + patience_ns(c);
-        if (mu_clock_ns() > until) return; // the watchdog has long acted; an old weight is no harm
+        if (!p.looked_ns) p = patience_new();
+        if (is_over(&p, c)) return; // the watchdog has long acted; an old weight is no harm
         (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
     }
 }
@@ -145,7 +158,8 @@ static mu_answer ask(mu_client *c) {
 mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     mu_group *g = c->group;
     mu_group_learner *row = &g->learner[c->learner];
-    int64_t began = mu_clock_ns(), since = began, version = -1;
+    int64_t began = mu_clock_ns(), version = -1;
+    patience p = {.looked_ns = began};
     atomic_store_explicit(&row->pulse_ns, began, memory_order_relaxed);
     for (;;) {
         uint32_t seen = mu_bell_read(turn_of(c));
@@ -154,11 +168,11 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
         atomic_store_explicit(&row->doing, MU_DOING_WAIT, memory_order_relaxed);
         mu_client_pulse(c);
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
-        int64_t now = mu_clock_ns(), at = atomic_load(&g->head->version);
-        if (at != version) version = at, since = now;
-        if (now - since > patience_ns(c))
+        int64_t at = atomic_load(&g->head->version);
+        if (at != version) version = at, p = patience_new();
+        if (is_over(&p, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
-                           c->learner, 1e-9 * (double)(now - since), (long long)at);
+                           c->learner, 1e-9 * (double)p.waited_ns, (long long)at);
         (void)mu_bell_wait(turn_of(c), seen, c->spin_ns, NAP_NS);
     }
     atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);
@@ -237,8 +251,8 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
 
 void mu_client_drain(mu_client *c) {
     mu_group *g = c->group;
-    int64_t until = mu_clock_ns() + patience_ns(c);
-    while (c->server && mu_clock_ns() < until) {
+    patience p = patience_new();
+    while (c->server && !is_over(&p, c)) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (!atomic_load(&g->head->waiting) && !atomic_load(&g->update->open)) return;
         mu_client_pulse(c);

@@ -14,6 +14,7 @@
 
 #define MAGIC "MUSTER1"
 #define PAGE 4096u
+#define TRY_NS 100000000        // of taking the lock, between two signs of life
 
 // ---- layout ----
 
@@ -284,8 +285,9 @@ static void publish(mu_group *g, const mu_core *c) {
 mu_core *mu_group_begin(mu_group *g) {
     // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
     mu_lock_result got = MU_LOCK_TIMEOUT;
-    int64_t until = mu_clock_ns() + (g->pulse ? (int64_t)(3e9 * g->head->plan.hang_timeout) : 0);
-    while ((got = mu_lock_take(g->lock, 100000000)) == MU_LOCK_TIMEOUT && mu_clock_ns() < until)
+    // Tries are counted, not time: a process that was stopped has not waited.
+    int64_t tries = g->pulse ? (int64_t)(3e9 * g->head->plan.hang_timeout / TRY_NS) : 0;
+    while ((got = mu_lock_take(g->lock, TRY_NS)) == MU_LOCK_TIMEOUT && tries-- > 0)
         if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     if (got == MU_LOCK_TIMEOUT) return NULL;
     atomic_fetch_add_explicit(&g->head->held, 1, memory_order_relaxed);
