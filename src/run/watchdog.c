@@ -138,6 +138,14 @@ static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, co
     return MU_OK;
 }
 
+// Lost again and again without one update between: it will not get better.
+static bool server_is_lost(mu_watchdog *d) {
+    const int64_t version = atomic_load(&d->group->head->version);
+    d->server_losses_in_row = version == d->server_version ? d->server_losses_in_row + 1 : 1;
+    d->server_version = version;
+    return d->server_losses_in_row > d->group->plan->max_losses;
+}
+
 static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
     mu_group *g = d->group;
     pid_t pid = d->server;
@@ -146,6 +154,9 @@ static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
     if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
     d->server_lost++;
     atomic_fetch_add(&g->head->server_losses, 1);
+    if (server_is_lost(d))
+        return MU_FAIL(err, MU_EBACKEND, "the server was lost %lld times without an update; its last end: %s",
+                       (long long)d->server_losses_in_row, how);
     MU_TRY(start_server(d, err));
     mu_bell_ring(&g->head->work);
     mu_training_say(d->training, "the server (pid %d) %s at version %lld; replaced by pid %d", (int)pid, how,
@@ -277,9 +288,23 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
     }
 }
 
+// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the others gave no
+// sign meanwhile says nothing. Everybody's time begins anew.
+static void forgive(mu_watchdog *d, int64_t now) {
+    const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
+    if (away < d->group->plan->hang_timeout / 2) return;
+    for (int i = 0; i < d->n; i++) {
+        d->learner[i].pulse = atomic_load(&d->group->learner[i].pulse);
+        d->learner[i].moved_ns = now;
+    }
+    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    d->lock.moved_ns = d->task.moved_ns = 0;
+}
+
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
     mu_process_end e;
     char how[80];
+    forgive(d, mu_clock_ns());
     while (mu_process_reap(&e)) {
         describe(&e, how, sizeof how);
         MU_TRY(gone(d, &e, how, err));
@@ -290,6 +315,7 @@ mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
     MU_TRY(look_at_server(d, now, err));
     MU_TRY(look_at_judge(d, now, err));
     look_for_slow(d, now);
+    d->looked_ns = mu_clock_ns();
     return MU_OK;
 }
 

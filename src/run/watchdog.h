@@ -46,7 +46,9 @@ typedef struct mu_watchdog {
     mu_pulse_watch lock, task;          // the lock's holder; the judge's task
     int64_t        lost, replaced, server_lost;
     int64_t        judge_losses_in_row, judge_answers;
+    int64_t        server_losses_in_row, server_version;        // without one update between
     int64_t        next_slow_ns;
+    int64_t        looked_ns;           // when the last look ended; 0 = not yet
     int            n_times;
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES
 } mu_watchdog;
