@@ -442,8 +442,12 @@ static void want_first_test(cluster *c) {
 mu_status mu_cluster_run(mu_training *t, mu_err *err) {
     cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
     MU_TRY(mu_failpoints_open(err));
-    MU_TRY(open_group(&c, err));
-    mu_status st = open_log(&c, err);
+    mu_status st = open_group(&c, err);
+    if (st != MU_OK) {
+        if (c.group.region.base) mu_group_release(&c.group); // made, but not announced
+        return st;
+    }
+    st = open_log(&c, err);
     bool started = st == MU_OK;
     if (started) {
         want_first_test(&c);
