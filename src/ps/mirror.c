@@ -108,8 +108,11 @@ static void give_copy(mu_mirror *m) {
     if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, giving)) return; // another gives
     float *slot[MU_MAX_SLOTS] = {0};
     for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_group_own_history(g, wanted - 1, k);
-    copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
-    atomic_store(version_of(g, wanted - 1), atomic_load(version_of(g, m->learner)));
+    // It may have asked once more just when it was given a copy, and be using it.
+    if (is_torn(atomic_load(version_of(g, wanted - 1)))) {
+        copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
+        atomic_store(version_of(g, wanted - 1), atomic_load(version_of(g, m->learner)));
+    }
     atomic_store(&g->head->mirror_wanted, 0);
     mu_bell_ring(&g->learner[wanted - 1].turn);
 }
@@ -223,11 +226,9 @@ bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient) {
     if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0)
         return true;
     if (!start_writing(m)) return false;
-    give_copy(m);
-    if (!free_slot) { // others may wait for this mirror just as well
-        mu_mirror_begin(m);
-        mu_mirror_follow_all(m);
-    }
+    mu_mirror_begin(m); // others may wait for this mirror just as well
+    mu_mirror_follow_all(m);
+    give_copy(m); // not older than what is torn: slots behind that may be in use again
     stop_writing(m);
     return all_passed(m->group, version);
 }
