@@ -127,8 +127,8 @@ static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
         {"steps", r->steps}, {"learners", g.learners}, {"mu", g.rows}, {"lambda", g.learners},
         {"versions", g.versions}, {"learners_lost", g.learners_lost},
         {"learners_replaced", g.learners_replaced}, {"server_lost", g.server_lost},
-        {"lock_repairs", g.lock_repairs}, {"repeated_samples", g.repeated_samples}, {"torn_updates", g.torn_updates},
-        {"best_step", r->best_step}, {"bad_records", r->bad_records},
+        {"lock_repairs", g.lock_repairs}, {"repeated_samples", g.repeated_samples},
+        {"torn_updates", g.torn_updates}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},

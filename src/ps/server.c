@@ -123,7 +123,7 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
 }
 
 // Where results are a function of the job, also after deaths: hardsync, warm starts, recorded runs. Other
-// asynchronous runs spare the copy: a slice that a dead executor left may then be applied twice, and is counted.
+// asynchronous runs spare the copy: a slice that a dead executor left may be applied twice, and is counted.
 static bool keeps_undo(const mu_group *g) {
     return g->plan->protocol->synchronous || g->plan->warm_versions > 0 || g->journal;
 }
