@@ -4,7 +4,7 @@
 // version, bit for bit, and what travels between cores is gradients in their cheapest form instead of lines
 // of weights (compare sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors:
 // fully connected nets at small batches.
-#include "ps/protocol.h"
+#include "ps/mirror.h"
 
 struct mirror {
     int64_t n;
@@ -12,12 +12,14 @@ struct mirror {
 
 static const mu_field fields[] = {
     MU_FIELD(struct mirror, n, MU_INT, "1", "[1,1M]",
-             "an update takes learners / n gradients; also the mean staleness; at most the learners"),
+             "an update takes learners / n gradients, at most 8; also the mean staleness; at most the learners"),
     {0},
 };
 
+// An update takes no more gradients than one learner has slots: the last one to end can then complete it alone.
 static int32_t splits(const void *state, int learners) {
-    const int64_t n = ((const struct mirror *)state)->n;
+    const int64_t least = (learners + MU_MIRROR_SLOTS - 1) / MU_MIRROR_SLOTS;
+    const int64_t given = ((const struct mirror *)state)->n, n = given > least ? given : least;
     return (int32_t)(n < learners ? n : learners);
 }
 
