@@ -32,7 +32,11 @@ begin() { # begin FOLDER options... : trains in the background until the first s
 gone() { # the training has ended, and nothing of it is left
     wait "$pid" 2>/dev/null
     pid=
-    pgrep -f -- "--out $work/$1( |\$)" >/dev/null && bad "processes of $1 are left"
+    for _ in $(seq 20); do # children die right after their parent, not in the same moment
+        pgrep -f -- "--out $work/$1( |\$)" >/dev/null || return 0
+        sleep 0.1
+    done
+    bad "processes of $1 are left"
 }
 
 cat >job.yaml <<'JOB'

@@ -56,6 +56,7 @@ for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' 
         [ "$protocol" = hogwild ] || points+=" $server"
         [ "$protocol,$where" = hogwild,process ] && continue # there is no server
         for p in $points; do
+            [[ $p == server/piece-* && $protocol != hardsync ]] && continue # no undo pieces there
             third=$(((third + 1) % 3))
             [ -n "${STORM_LONG:-}" ] || [ "$protocol" = hardsync ] || [ $third = 0 ] || continue
             case $p in
