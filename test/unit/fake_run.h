@@ -24,7 +24,6 @@ typedef struct fake_run {
 } fake_run;
 
 static inline void fake_learner(mu_group_learner *l) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     atomic_fetch_add(&l->incarnation, 1);
     atomic_store(&l->first_pulse_ns, mu_clock_ns());
     for (;;) {
@@ -40,7 +39,6 @@ static inline void fake_learner(mu_group_learner *l) {
 }
 
 static inline void fake_server(mu_group_head *h) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
         atomic_fetch_add(&h->version, 1);
         atomic_fetch_add(&h->samples, 8);
@@ -50,8 +48,10 @@ static inline void fake_server(mu_group_head *h) {
 
 static inline void fake_start(fake_run *f, int who) { // -1: the server
     mu_group_head *h = f->g.head;
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0) _exit(1);
+    if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pid == 0 && getppid() != parent) _exit(0); // it died before it could be followed
     if (pid == 0 && who >= 0) fake_learner(&f->g.learner[who]);
     if (pid == 0) fake_server(h);
     atomic_store(who < 0 ? &h->server_pid : &f->g.learner[who].pid, pid);
