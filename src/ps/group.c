@@ -200,9 +200,6 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     if (head.n_executors > MU_MAX_EXECUTORS)
         return MU_FAIL(err, MU_EJOB, "at most %d learners or server threads on one machine",
                        MU_MAX_EXECUTORS);
-    if (o->plan->protocol->mirrors && o->plan->learners / o->plan->splits > MU_MIRROR_PARTS)
-        return MU_FAIL(err, MU_EJOB, "mirror takes at most %d gradients in an update; raise its `n`",
-                       MU_MIRROR_PARTS);
     MU_TRY(mu_region_create(o->run_id, head.total_bytes, &g->region, err));
     memcpy(g->region.base, &head, sizeof head);
     point(g);

@@ -38,7 +38,7 @@ int64_t mu_mirror_updates(const mu_group_head *h, int64_t version) {
     return h->own_from + (version - h->own_from) / group_of(h);
 }
 
-typedef struct parts { mu_grad grad[MU_MIRROR_PARTS]; float weight[MU_MIRROR_PARTS]; int n; } parts;
+typedef struct parts { mu_grad grad[MU_MIRROR_SLOTS]; float weight[MU_MIRROR_SLOTS]; int n; } parts;
 
 static const mu_grad *grad_at(void *ctx, int j, int param) {
     (void)param;

@@ -13,10 +13,7 @@
 
 #include "ps/group.h"
 
-enum {
-    MU_MIRROR_SLOTS = 8,                // queue slots of a learner
-    MU_MIRROR_PARTS = 64,               // gradients of an update, so learners
-};
+enum { MU_MIRROR_SLOTS = 8 };           // queue slots of a learner, and the most gradients of an update
 
 typedef struct mu_mirror_update {       // one entry of the log, at version modulo its length
     int32_t learner, slot;

@@ -26,7 +26,7 @@ loss_line() { # POINT SERVER: what the parent says about the dead
 death() { # PROTOCOL SERVER POINT PASS [SILENT]
     local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1")
     local name="$1, $2, $3=$action@$4"
-    [ "$1" = hogwild ] || set+=(--set "cluster.server=$2")
+    [[ $1 == hogwild || $1 == mirror ]] || set+=(--set "cluster.server=$2")
     case $3 in judge/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
     set+=(--set train.steps=$steps)
     n=$((n + 1))
@@ -40,7 +40,7 @@ death() { # PROTOCOL SERVER POINT PASS [SILENT]
         says "failpoint $3, pass $4" "$name"
         grep -q "$(loss_line "$3" "$2")" "$dir/lines" || fail "$name: the loss has no line"
     fi
-    [ "$1" = hogwild ] || [ "$(number applied)" = $((3 * steps)) ] ||
+    [[ $1 == hogwild || $1 == mirror ]] || [ "$(number applied)" = $((3 * steps)) ] ||
         fail "$name: $(number applied) gradients applied, not $((3 * steps))"
     [ "$1" != hardsync ] || same_model "$dir/calm$steps" "$dir/run" "$name"
     rm -rf "$dir/run"
@@ -50,11 +50,11 @@ for steps in 40 1000; do
     start "$dir/calm$steps" "$dir/job.yaml" --set train.steps=$steps
     finish 0 30 "without a fault"
 done
-for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild; do
+for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild mirror; do
     for where in beside process; do
         points="$group $judge"
-        [ "$protocol" = hogwild ] || points+=" $server"
-        [ "$protocol,$where" = hogwild,process ] && continue # there is no server
+        [[ $protocol == hogwild || $protocol == mirror ]] || points+=" $server"
+        [[ $protocol,$where == hogwild,process || $protocol,$where == mirror,process ]] && continue # no server
         for p in $points; do
             [[ $p == server/piece-* && $protocol != hardsync ]] && continue # no undo pieces there
             third=$(((third + 1) % 3))
