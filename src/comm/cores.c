@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #ifdef MU_HAVE_HWLOC
 #include <hwloc.h>
@@ -44,7 +45,8 @@ static int list_nth(hwloc_topology_t t, const cpu_mask *mask, int nth) {
 
 static void list_by_hwloc(const cpu_mask *mask) {
     hwloc_topology_t t;
-    if (hwloc_topology_init(&t)) return;
+    // Without it, in a bare container, hwloc finds nothing and says so on stderr.
+    if (access("/sys/devices/system/cpu", R_OK) || hwloc_topology_init(&t)) return;
     hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     // HWLOC_XMLFILE may describe another machine.

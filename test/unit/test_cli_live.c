@@ -6,6 +6,7 @@
 #include "cli/live_text.h"
 #include "run/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -228,7 +229,11 @@ static void read_until(int fd, char *text, size_t size, const char *want, int ti
 static void test_top_on_a_terminal(void **state) {
     (void)state;
     int master = posix_openpt(O_RDWR | O_NOCTTY), status;
-    assert_true(master >= 0 && !grantpt(master) && !unlockpt(master));
+    if (master < 0 && errno != EMFILE) {
+        print_message("skipped: this machine gives no terminals (%s)\n", strerror(errno));
+        skip();
+    }
+    assert_true(!grantpt(master) && !unlockpt(master));
     int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
     assert_true(slave >= 0);
     struct winsize w = {.ws_row = 8, .ws_col = 40};
