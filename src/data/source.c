@@ -33,6 +33,7 @@ struct mu_source {
     mu_transform    transform[MU_MAX_FIELDS];
     mu_mean         mean[MU_MAX_FIELDS];        // as given; transform.mean may be one expanded row of it
     mu_rng_key      shuffle_key;
+    bool            in_streams;                 // records continue each other: their order is kept
     int64_t         next, fill_at;              // sample numbers of global batch starts
     uint8_t        *bad;                        // [n_records] bits: known bad records
     _Atomic int64_t n_bad;
@@ -81,7 +82,7 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
 }
 
 static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {
-    if (s->o.phase != MU_TRAIN || !s->o.shuffle) return position;
+    if (s->o.phase != MU_TRAIN || !s->o.shuffle || s->in_streams) return position;
     return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records,
                                    (uint64_t)position);
 }
@@ -330,6 +331,13 @@ static mu_status check_opts(const mu_source_opts *o, mu_err *err) {
                    o->n_rows, o->batch);
 }
 
+// Records that continue each other: their order is kept, and all streams end together.
+static void keep_streams(mu_source *s, int64_t streams) {
+    if (streams <= 0) return;
+    s->in_streams = true;
+    if (s->n_records > streams) s->n_records -= s->n_records % streams;
+}
+
 static mu_status set_up(mu_source *s, mu_err *err) {
     MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, &s->reader, err));
     s->n_records = s->reader->n_records;
@@ -338,6 +346,7 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                           "reader `%s` has no records of its own: it serves only `data.predict`",
                           s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
+    for (int f = 0; f < s->reader->n_fields; f++) keep_streams(s, s->reader->field[f].streams);
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
     s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));
     if (!s->bad) return MU_FAIL_NOMEM(err, "the list of bad records");

@@ -22,7 +22,7 @@
 
 #define MU_MAX_OUT 16
 #define MU_MAX_SRC 16
-#define MU_MAX_PARAM 4
+#define MU_MAX_PARAM 8
 #define MU_MAX_METRIC 4
 
 typedef struct mu_blob {                // one output of a layer
@@ -30,7 +30,8 @@ typedef struct mu_blob {                // one output of a layer
     struct mu_layer *producer;
     mu_tensor        value;
     mu_tensor        grad;              // same shape; data NULL = no gradient flows here
-    int64_t          n_classes;         // of label blobs from data, 0 = unknown
+    int64_t          n_classes;         // of label and word blobs from data, 0 = unknown
+    int64_t          streams;           // of data: sample g continues sample g - streams; 0 = it does not
     // set by the net
     bool             needs_grad;
     int              n_uses;
@@ -113,6 +114,10 @@ typedef struct mu_layer_class {
     mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
     mu_status (*forward)(mu_layer *l, const mu_step *s, mu_err *err);
     mu_status (*backward)(mu_layer *l, const mu_step *s, mu_err *err);  // (optional, no gradient passes)
+    // (optional, an energy model's) Leaves the gradients of contrastive divergence in its parameters: the
+    // positive statistics of what forward computed, minus those after k steps of a Gibbs chain, which begins
+    // at the data or goes on where it was (persistent).
+    mu_status (*contrast)(mu_layer *l, const mu_step *s, int64_t k, bool persistent, mu_err *err);
     void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes)
     void      (*teardown)(mu_layer *l);                                 // (optional)
 } mu_layer_class;
@@ -129,6 +134,8 @@ mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int6
                              const char *default_init, mu_err *err);
 mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init,
                             mu_err *err); // running statistics
+mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape,
+                             mu_err *err); // what is remembered between batches, see rowstate.h
 mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...)
     MU_PRINTF(3, 4); // MU_EJOB at the layer's place
 mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);

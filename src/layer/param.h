@@ -36,6 +36,7 @@ typedef struct mu_param {
     int64_t      fan_in, fan_out;
     float        lr_mult, decay_mult;
     bool         is_stat;       // running statistics: saved and loaded, never updated by gradients
+    bool         is_state;      // a statistic that is a layer's memory (rowstate.h): not part of a model
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced

@@ -87,6 +87,7 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
         b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
         b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
         b->n_classes = f->n_classes;
+        b->streams = f->streams;
     }
     return MU_OK;
 }
@@ -442,4 +443,9 @@ mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int6
 mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
     mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
     return add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true, .is_state = true};
+    return add_param(l, &proto, what, "constant", err);
 }

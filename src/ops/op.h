@@ -23,7 +23,7 @@
 
 typedef enum mu_prim {
     MU_PRIM_CONV, MU_PRIM_POOL, MU_PRIM_LRN, MU_PRIM_NORM, MU_PRIM_INNER, MU_PRIM_ACTIVATION,
-    MU_PRIM_SOFTMAX, MU_PRIM_DROPOUT,
+    MU_PRIM_SOFTMAX, MU_PRIM_DROPOUT, MU_PRIM_RNN, MU_PRIM_TEXT,
 } mu_prim;
 
 typedef struct mu_conv_desc { // src (n,c,h,w) * weight (o, c/groups, kh, kw) + bias (o) -> dst (n,o,oh,ow)
@@ -77,11 +77,26 @@ typedef struct mu_dropout_desc { // dst = src * mask / (1 - ratio); mask from th
     float   ratio;
 } mu_dropout_desc; // keep holds one byte per element; in place allowed
 
+typedef enum mu_cell { MU_CELL_RNN, MU_CELL_GRU, MU_CELL_LSTM } mu_cell;
+typedef struct mu_rnn_desc { // sequences (n,t,i) -> (n,t,h); weights, gates and biases as PyTorch has them
+    mu_cell cell;                       // 1, 3 (r, z, n) or 4 (i, f, g, o) gates of h rows
+    int64_t n, t, i, h;
+    bool    one_hot;                    // src is (n,t) numbers below i instead of (n,t,i)
+    bool    bias, need_dsrc;
+} mu_rnn_desc;
+
+typedef struct mu_text_desc { // words (n,t,d) -> (n, n_widths*o): convolve over time, relu, largest over time
+    int64_t n, t, d, o;                 // o filters of each width
+    int     n_widths;
+    int64_t width[8], sum_widths;       // weight (sum_widths*o, d): of each width, of each place in it, o rows
+    bool    bias, need_dsrc;
+} mu_text_desc;
+
 typedef struct mu_op_desc {
     mu_prim prim;
     union {
         mu_conv_desc conv; mu_pool_desc pool; mu_lrn_desc lrn; mu_norm_desc norm; mu_inner_desc inner;
-        mu_act_desc act; mu_softmax_desc softmax; mu_dropout_desc dropout;
+        mu_act_desc act; mu_softmax_desc softmax; mu_dropout_desc dropout; mu_rnn_desc rnn; mu_text_desc text;
     };
 } mu_op_desc;
 
@@ -94,6 +109,11 @@ typedef struct mu_op_args {
     float       *dweight, *dbias;       // NULL = not wanted
     bool         accumulate;            // parameter gradients are added, not written
     float       *run_mean, *run_var;    // norm only
+    const int32_t *words;               // rnn only: src of one_hot
+    const float *weight_h, *bias_h;     // rnn only: of the step before, (gates*h, h) and (gates*h)
+    float       *dweight_h, *dbias_h;
+    const float *const *begin;          // rnn only: (n) states (h; lstm h, c) to begin with; an entry NULL = zero
+    float      **end;                   // rnn, forward: (n) where the last state goes; NULL = nowhere
     void        *keep, *scratch;
     int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed.
                   // norm, both ways: just these of the n*h*w rows exist (0 = all); the others are not touched

@@ -25,6 +25,7 @@
 #include "ps/slices.h"
 
 #include "base/failpoint.h"
+#include "layer/rowstate.h"
 
 #include <assert.h>
 #include <string.h>
@@ -159,6 +160,17 @@ static void average(float *value, const mu_slice_range *r, int n, const mu_grad 
     }
 }
 
+// The same holds for the memory of a layer. A slice of it is whole rows.
+static void merge(const mu_param *p, float *value, const mu_slice_range *r, int n,
+                  const mu_grad *const *grad) {
+    const size_t cols = (size_t)p->shape.d[1];
+    const float *copy[MU_APPLY_MAX];
+    int n_real = 0;
+    for (int j = 0; j < n; j++)
+        if (grad[j]->form == MU_GRAD_DENSE) copy[n_real++] = grad[j]->dense;
+    mu_rowstate_merge(p, value, (int64_t)(r->begin / cols), (int64_t)(r->end / cols), n_real, copy);
+}
+
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo) {
     const mu_param *p = a->params->list[range->param];
     const mu_grad *grad[MU_APPLY_MAX];
@@ -179,7 +191,8 @@ void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size
     for (int k = 0; k < a->updater->class->n_slots; k++) slots[k] = block_of(a->params, p, 1 + k);
     float *value = block_of(a->params, p, 0);
     const mu_update_guard guard = {UNDO_PIECE, before_piece, after_piece, &g};
-    if (p->is_stat) average(value, range, a->n, grad);
+    if (p->is_state) merge(p, value, range, a->n, grad);
+    else if (p->is_stat) average(value, range, a->n, grad);
     else
         mu_updater_apply_guarded(a->updater, p, value, slots, a->n, grad, a->weight, range->begin, range->end,
                                  a->rate, a->step, undo || g.resume ? &guard : NULL);

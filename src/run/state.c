@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static mu_status list_params(mu_arena *a, const mu_params *ps, mu_st_tensor **out, mu_err *err) {
+static mu_status list_params(mu_arena *a, const mu_params *ps, mu_st_tensor **out, size_t *n, mu_err *err) {
     mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n + 1, sizeof *t);
     if (!t) return MU_FAIL_NOMEM(err, "the list of parameters");
+    *n = 0;
     for (int i = 0; i < ps->n; i++)
-        t[i] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
+        if (!ps->list[i]->is_state)
+            t[(*n)++] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
     *out = t;
     return MU_OK;
 }
@@ -26,15 +28,18 @@ static const char *slot_key(mu_arena *a, const mu_param *p, const mu_updater_cla
 
 static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_class *c, mu_st_tensor **out,
                             size_t *n, mu_err *err) {
-    mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n * (size_t)c->n_slots + 1, sizeof *t);
+    mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n * (size_t)(c->n_slots + 1) + 1, sizeof *t);
     if (!t) return MU_FAIL_NOMEM(err, "the list of updater history");
     *n = 0;
-    for (int i = 0; i < ps->n; i++)
+    for (int i = 0; i < ps->n; i++) {
+        if (ps->list[i]->is_state) // memories of layers are history, too, and no part of the model
+            t[(*n)++] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
         for (int k = 0; k < c->n_slots && !ps->list[i]->is_stat; k++) {
             const char *name = slot_key(a, ps->list[i], c, k);
             if (!name) return MU_FAIL_NOMEM(err, "a name");
             t[(*n)++] = mu_st_f32(name, ps->list[i]->shape, ps->slot[k] + ps->list[i]->offset);
         }
+    }
     *out = t;
     return MU_OK;
 }
@@ -62,10 +67,9 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
                           .job_name = job->name,
                           .wall_s = ps->trained_s,
                           .numbers = numbers,
-                          .n_numbers = MU_COUNT(numbers)},
-                 .n_params = (size_t)w->params->n};
+                          .n_numbers = MU_COUNT(numbers)}};
     mu_st_tensor *params, *slots = NULL;
-    MU_TRY(list_params(a, w->params, &params, err));
+    MU_TRY(list_params(a, w->params, &params, &c.n_params, err));
     MU_TRY(list_slots(a, w->params, w->updater->class, &slots, &c.n_slots, err));
     c.params = params;
     c.slots = slots;
@@ -88,6 +92,7 @@ static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *p
     *n_taken = 0;
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
+        if (p->is_state) continue;
         const mu_st_tensor *t = mu_st_find(f, p->name);
         if (!t && !all) continue;
         if (!t) {
@@ -105,9 +110,19 @@ static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *p
     return MU_OK;
 }
 
+static mu_status copy_state(const mu_ckpt_loaded *c, mu_param *p, mu_err *err) {
+    const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, p->name) : NULL;
+    if (t && mu_st_copy_f32(t, &p->shape, p->value, err) == MU_OK) return MU_OK;
+    mu_err_clear(err);
+    MU_FAIL_AT(err, MU_EMODEL, p->pos, "checkpoint `%s` has no state `%s` of this size", c->path, p->name);
+    mu_err_hint(err, "The number of streams has changed; start anew with `train.init_from: %s`.", c->path);
+    return MU_EMODEL;
+}
+
 static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_err *err) {
     const mu_updater_class *u = w->updater->class;
-    for (int i = 0; i < w->params->n; i++)
+    for (int i = 0; i < w->params->n; i++) {
+        if (w->params->list[i]->is_state) MU_TRY(copy_state(c, w->params->list[i], err));
         for (int k = 0; k < u->n_slots && !w->params->list[i]->is_stat; k++) {
             mu_param *p = w->params->list[i];
             const char *name = slot_key(a, p, u, k);
@@ -122,6 +137,7 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, 
             }
             MU_TRY(mu_st_copy_f32(t, &p->shape, w->params->slot[k] + p->offset, err));
         }
+    }
     return MU_OK;
 }
 
@@ -197,8 +213,9 @@ mu_status mu_state_export(const char *dir, const char *file, const mu_params *pa
     mu_arena_init(&a, "export");
     mu_st_tensor *t;
     mu_st_meta meta[] = {{"format", "pt"}, {"producer", "muster " MU_VERSION}};
-    mu_status st = list_params(&a, params, &t, err);
-    if (st == MU_OK) st = mu_st_save(dir, file, t, (size_t)params->n, meta, MU_COUNT(meta), err);
+    size_t n;
+    mu_status st = list_params(&a, params, &t, &n, err);
+    if (st == MU_OK) st = mu_st_save(dir, file, t, n, meta, MU_COUNT(meta), err);
     mu_arena_fini(&a);
     return st;
 }

@@ -163,6 +163,17 @@ static sizes sizes_of(const mu_op_desc *d) {
     case MU_PRIM_SOFTMAX: return (sizes){d->softmax.n * d->softmax.c, d->softmax.n * d->softmax.c, 0, 0};
     case MU_PRIM_DROPOUT:
         return (sizes){d->dropout.n * d->dropout.per_sample, d->dropout.n * d->dropout.per_sample, 0, 0};
+    case MU_PRIM_RNN: {
+        const mu_rnn_desc *r = &d->rnn;
+        const int64_t gates = r->cell == MU_CELL_RNN ? 1 : r->cell == MU_CELL_GRU ? 3 : 4;
+        return (sizes){r->n * r->t * (r->one_hot ? 1 : r->i), r->n * r->t * r->h, gates * r->h * r->i,
+                       r->bias ? gates * r->h : 0};
+    }
+    case MU_PRIM_TEXT: {
+        const mu_text_desc *t = &d->text;
+        return (sizes){t->n * t->t * t->d, t->n * t->n_widths * t->o, t->sum_widths * t->o * t->d,
+                       t->bias ? t->n_widths * t->o : 0};
+    }
     }
     return (sizes){0};
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// rowstate.h - what a layer remembers from one batch to the next, for each of several streams of samples.
+//
+// Sample g is number g / streams of stream g % streams. After a sample the layer leaves a state for the next
+// one of its stream: the hidden state of a recurrent layer, a persistent Gibbs chain. In training the states
+// lie in a parameter (`is_state`), so they are in every checkpoint, shared by the learners, and a run that
+// resumes goes on with the same bits; other phases have a memory of their own that begins anew with sample 0.
+//
+//   one row of the parameter = one stream:  [tag | state after an even number][tag | state after an odd number]
+//
+// tag - 1 is the number the state belongs to. A state is never overwritten by its direct successor, so a
+// gradient that has to be made again (its learner died) begins with what it began with the first time, and
+// merging the rows of several learners is taking the larger tag. Who finds no state of the direct
+// predecessor, since another learner is still busy with it, begins a new sequence.
+#ifndef MU_LAYER_ROWSTATE_H
+#define MU_LAYER_ROWSTATE_H
+
+#include "layer/layer.h"
+
+#define MU_ROWSTATE_MAX 8000    // floats of one state
+
+typedef struct mu_rowstate {
+    int64_t   streams, width;           // width: floats of one state
+    mu_param *param;                    // training
+    float    *own;                      // other phases
+} mu_rowstate;
+
+// In infer. `what` is one of class->params, by custom "state". A batch may not have more rows than streams.
+mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64_t streams, int64_t width,
+                            mu_err *err);
+// The state that the direct predecessor of sample g left; NULL = none, a sequence begins.
+const float *mu_rowstate_before(const mu_rowstate *s, int64_t g);
+// The newest state of the stream of g that is older than g; NULL = none.
+const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g);
+// Where to write the state after sample g.
+float *mu_rowstate_after(mu_rowstate *s, int64_t g);
+
+// Merges rows [row0, row1) of several copies of the parameter: of each state the newest, at least as new as
+// what is there. Doing it twice is doing it once.
+void mu_rowstate_merge(const mu_param *p, float *value, int64_t row0, int64_t row1, int n,
+                       const float *const *copy);
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_layer_rowstate.c - the memory of streams: what a sample finds, after a repetition and after a merge.
+#include "run_help.h"
+
+#include "layer/rowstate.h"
+
+enum { STREAMS = 3, WIDTH = 2, ROW = 2 * (1 + WIDTH) };
+
+static float values[STREAMS * ROW], other[STREAMS * ROW], third[STREAMS * ROW];
+
+static mu_param param_of(float *v) {
+    return (mu_param){.name = "x.state", .shape = MU_SHAPE(STREAMS, ROW), .count = STREAMS * ROW, .value = v};
+}
+
+static void leave(mu_rowstate *s, int64_t g, float v) {
+    float *to = mu_rowstate_after(s, g);
+    for (int i = 0; i < WIDTH; i++) to[i] = v;
+}
+
+static void expect(const float *found, float want) {
+    assert_non_null(found);
+    for (int i = 0; i < WIDTH; i++) assert_float_equal(found[i], want, 0);
+}
+
+static int clear(void **state) {
+    (void)state;
+    memset(values, 0, sizeof values);
+    memset(other, 0, sizeof other);
+    memset(third, 0, sizeof third);
+    return 0;
+}
+
+static void test_successor_finds_it(void **state) {
+    (void)state;
+    mu_param p = param_of(values);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &p};
+    assert_null(mu_rowstate_before(&s, 1)); // the first of its stream
+    assert_null(mu_rowstate_before(&s, 4)); // nobody was there
+    leave(&s, 1, 10);
+    expect(mu_rowstate_before(&s, 4), 10);
+    assert_null(mu_rowstate_before(&s, 5)); // another stream
+    assert_null(mu_rowstate_before(&s, 7)); // 4 is still missing
+    leave(&s, 4, 40);
+    expect(mu_rowstate_before(&s, 7), 40);
+    expect(mu_rowstate_before(&s, 4), 10); // made again after a death: it begins as the first time
+    leave(&s, 7, 70);
+    assert_null(mu_rowstate_before(&s, 4)); // long past
+}
+
+static void test_latest_is_older(void **state) {
+    (void)state;
+    mu_param p = param_of(values);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &p};
+    assert_null(mu_rowstate_latest(&s, 8));
+    leave(&s, 2, 20);
+    expect(mu_rowstate_latest(&s, 5), 20);
+    expect(mu_rowstate_latest(&s, 29), 20); // however old
+    assert_null(mu_rowstate_latest(&s, 2)); // not its own
+    leave(&s, 5, 50);
+    expect(mu_rowstate_latest(&s, 5), 20);
+    expect(mu_rowstate_latest(&s, 8), 50);
+}
+
+static void test_phases_without_training_remember(void **state) {
+    (void)state;
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .own = other};
+    leave(&s, 0, 1);
+    expect(mu_rowstate_before(&s, 3), 1);
+    leave(&s, 3, 2);
+    assert_null(mu_rowstate_before(&s, 0)); // a second pass begins anew
+}
+
+static void test_merge_takes_the_newest(void **state) {
+    (void)state;
+    mu_param all = param_of(values), a = param_of(other), b = param_of(third);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &all}, sa = s, sb = s;
+    sa.param = &a;
+    sb.param = &b;
+    leave(&s, 2, 22); // known before
+    leave(&sa, 0, 1), leave(&sa, 3, 2);
+    leave(&sb, 1, 3), leave(&sb, 0, 4); // stream 0: the same number from both, the first one counts
+    const float *copies[] = {other, third};
+    mu_rowstate_merge(&all, values, 0, 2, 2, copies);
+    expect(mu_rowstate_before(&s, 6), 2);
+    expect(mu_rowstate_before(&s, 3), 1);
+    expect(mu_rowstate_before(&s, 4), 3);
+    expect(mu_rowstate_before(&s, 5), 22);
+    float once[STREAMS * ROW];
+    memcpy(once, values, sizeof once);
+    values[1] = -5; // half written by somebody who was killed
+    mu_rowstate_merge(&all, values, 0, 2, 2, copies);
+    assert_memory_equal(once, values, sizeof once);
+    mu_rowstate_merge(&all, values, 2, 3, 2, copies); // nothing newer there
+    expect(mu_rowstate_before(&s, 5), 22);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_successor_finds_it, clear),
+        cmocka_unit_test_setup(test_latest_is_older, clear),
+        cmocka_unit_test_setup(test_phases_without_training_remember, clear),
+        cmocka_unit_test_setup(test_merge_takes_the_newest, clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
