@@ -114,6 +114,8 @@ typedef struct mu_op_args {
     float       *dweight_h, *dbias_h;
     const float *const *begin;          // rnn only: (n) states (h; lstm h, c) to begin with; an entry NULL = zero
     float      **end;                   // rnn, forward: (n) where the last state goes; NULL = nowhere
+    const float *const *dend;           // rnn, backward: (n) gradients that reach the last states from elsewhere
+    float      **dbegin;                // rnn, backward: (n) where those of the first states go; NULL = nowhere
     void        *keep, *scratch;
     int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed.
                   // norm, both ways: just these of the n*h*w rows exist (0 = all); the others are not touched
