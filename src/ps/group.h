@@ -144,7 +144,7 @@ typedef struct mu_group_head {
     _Atomic int32_t  waiting;
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
-    _Atomic int64_t  torn_updates;      // slices or mirrors that went on half written (asynchronous protocols)
+    _Atomic int64_t  torn_updates;      // slices, mirrors that went on half written (asynchronous protocols)
     _Atomic int32_t  mirror_wanted;     // learner + 1 that waits for a copy; negative while it is being given
     _Atomic int64_t  apply_ns;          // spent applying, all executors
     _Atomic int64_t  lock_repairs;      // times somebody died holding the lock

@@ -12,11 +12,11 @@ struct mirror {
 
 static const mu_field fields[] = {
     MU_FIELD(struct mirror, n, MU_INT, "1", "[1,1M]",
-             "an update takes learners / n gradients, at most 8; also the mean staleness; at most the learners"),
+             "an update takes learners / n gradients, at most 8; n is also the mean staleness"),
     {0},
 };
 
-// An update takes no more gradients than one learner has slots: the last one to end can then complete it alone.
+// No more gradients than one learner has slots: the last one to end can then complete an update alone.
 static int32_t splits(const void *state, int learners) {
     const int64_t least = (learners + MU_MIRROR_SLOTS - 1) / MU_MIRROR_SLOTS;
     const int64_t given = ((const struct mirror *)state)->n, n = given > least ? given : least;

@@ -204,7 +204,7 @@ static bool kill_one(mu_chaos *c, int who, pid_t pid, int64_t now_ns) {
     if (!shoot(c, who, pid, SIGKILL)) return false;
     if (who >= 0) {
         awaited *a = &c->learner[who];
-        if (a->pending && a->incarnation == incarnation) c->report.replacements++; // it came, and never joined
+        if (a->pending && a->incarnation == incarnation) c->report.replacements++; // came, did not join
         *a = (awaited){true, pid, now_ns, incarnation, a->last};
     } else if (who == SERVER) {
         c->server_pending = true;
