@@ -26,7 +26,7 @@ typedef struct mu_data_field {
     mu_store    store;          // how read() delivers it
     bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
     int64_t     n_classes;      // labels and words: classes seen or declared, 0 = unknown
-    int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept; 0 = it does not
+    int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept
 } mu_data_field;
 
 typedef struct mu_record {      // filled by read(); pointers stay valid until the next read()

@@ -6,7 +6,7 @@
 // lie in a parameter (`is_state`), so they are in every checkpoint, shared by the learners, and a run that
 // resumes goes on with the same bits; other phases have a memory of their own that begins anew with sample 0.
 //
-//   one row of the parameter = one stream:  [tag | state after an even number][tag | state after an odd number]
+//   a row of the parameter = a stream:  [tag | state after an even number][tag | state after an odd one]
 //
 // tag - 1 is the number the state belongs to. A state is never overwritten by its direct successor, so a
 // gradient that has to be made again (its learner died) begins with what it began with the first time, and

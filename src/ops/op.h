@@ -88,7 +88,7 @@ typedef struct mu_rnn_desc { // sequences (n,t,i) -> (n,t,h); weights, gates and
 typedef struct mu_text_desc { // words (n,t,d) -> (n, n_widths*o): convolve over time, relu, largest over time
     int64_t n, t, d, o;                 // o filters of each width
     int     n_widths;
-    int64_t width[8], sum_widths;       // weight (sum_widths*o, d): of each width, of each place in it, o rows
+    int64_t width[8], sum_widths;       // weight (sum_widths*o, d): o rows of each place of each width
     bool    bias, need_dsrc;
 } mu_text_desc;
 
@@ -112,10 +112,10 @@ typedef struct mu_op_args {
     const int32_t *words;               // rnn only: src of one_hot
     const float *weight_h, *bias_h;     // rnn only: of the step before, (gates*h, h) and (gates*h)
     float       *dweight_h, *dbias_h;
-    const float *const *begin;          // rnn only: (n) states (h; lstm h, c) to begin with; an entry NULL = zero
+    const float *const *begin;          // rnn: (n) states (h; lstm h, c) to begin with; entry NULL = zero
     float      **end;                   // rnn, forward: (n) where the last state goes; NULL = nowhere
-    const float *const *dend;           // rnn, backward: (n) gradients that reach the last states from elsewhere
-    float      **dbegin;                // rnn, backward: (n) where those of the first states go; NULL = nowhere
+    const float *const *dend;           // rnn, backward: (n) gradients that reach the last states
+    float      **dbegin;                // rnn, backward: (n) where those of the first states go
     void        *keep, *scratch;
     int64_t rows; // forward, evaluation: valid rows (0 = all); a hint, all rows may be computed.
                   // norm, both ways: just these of the n*h*w rows exist (0 = all); the others are not touched
