@@ -3,11 +3,12 @@
 //
 // For each case and implementation that accepts it: forward and backward with the same random inputs,
 // parameter gradients written and added, dsrc wanted or not, in place where the contract allows it, rows
-// handed over or factors left (inner product). Outputs and scratch start as NaN, so that reading or
+// handed over or factors left (inner product), states and their gradients from and to elsewhere (recurrent
+// cells). Outputs and scratch start as NaN, so that reading or
 // forgetting an element shows; guards behind every buffer catch writing too far; forward and backward
 // must not allocate; create must survive every failing allocation.
 #include "base/alloc.h"
-#include "ops/op.h"
+#include "ops/rnn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,16 +22,20 @@
 #define SEED 20240611u
 #define GUARD 16
 #define GUARD_VALUE 12345.0f
+#define MAX_ROWS 64             // of a recurrent case
 
 typedef struct sizes { int64_t src, dst, weight, bias; } sizes;
 
 typedef struct variant {
-    bool accumulate, no_dsrc, in_place, hand_rows, factors;
+    bool accumulate, no_dsrc, in_place, hand_rows, factors, states;
     const char *name;
 } variant;
 
 typedef struct buffers {        // all of one run; grads by name as in mu_op_args
     float *src, *dst, *ddst, *dsrc, *weight, *bias, *dweight, *dbias, *run_mean, *run_var;
+    float *weight_h, *bias_h, *dweight_h, *dbias_h;     // rnn, as all below
+    float *states[4], *row[4][MAX_ROWS];                // begin, end, dend, dbegin; every third row has none
+    int32_t *words;
     void *keep, *scratch;
     mu_op *op;
     sizes n;
@@ -46,6 +51,8 @@ typedef struct buffers {        // all of one run; grads by name as in mu_op_arg
 #define NORM(...) { .prim = MU_PRIM_NORM, .norm = { .momentum = .1f, __VA_ARGS__ } }
 #define INNER(...) { .prim = MU_PRIM_INNER, .inner = { __VA_ARGS__ } }
 #define ACT(...) { .prim = MU_PRIM_ACTIVATION, .act = { __VA_ARGS__ } }
+#define RNN(c_, n_, t_, i_, h_, ...) \
+    { .prim = MU_PRIM_RNN, .rnn = { .cell = MU_CELL_##c_, .n = n_, .t = t_, .i = i_, .h = h_, __VA_ARGS__ } }
 #define FULL .bias = true, .need_dsrc = true
 #define IMAGE(n_, c_, h_, w_) .n = n_, .c = c_, .h = h_, .w = w_
 #define KERNEL(k, s, p) .kh = k, .kw = k, .stride_h = s, .stride_w = s, .pad_h = p, .pad_w = p
@@ -126,6 +133,25 @@ static const mu_op_desc cases[] = {
     { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 3, .per_sample = 1003, .ratio = .5f } },
     { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 7, .ratio = .3f } },
     { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 64, .ratio = 0 } },
+
+    RNN(RNN, 3, 5, 7, 6, FULL),
+    RNN(RNN, 2, 1, 4, 51, FULL),
+    RNN(RNN, 9, 6, 11, 50, .bias = true, .one_hot = true),
+    RNN(RNN, 1, 9, 3, 1, .need_dsrc = true),
+    RNN(GRU, 5, 7, 9, 33, FULL),
+    RNN(GRU, 11, 4, 20, 64, FULL),
+    RNN(GRU, 50, 3, 10, 40, FULL),
+    RNN(GRU, 4, 1, 10, 17, FULL),
+    RNN(GRU, 1, 8, 5, 3, .need_dsrc = true),
+    RNN(GRU, 9, 6, 11, 48, .bias = true, .one_hot = true),
+    RNN(GRU, 2, 4, 300, 19, .bias = true, .one_hot = true), // more numbers than places
+    RNN(GRU, 3, 2, 13, 21, .one_hot = true),
+    RNN(LSTM, 5, 7, 9, 33, FULL),
+    RNN(LSTM, 13, 5, 6, 32, .bias = true),
+    RNN(LSTM, 4, 1, 10, 17, FULL),
+    RNN(LSTM, 1, 8, 5, 3, .need_dsrc = true),
+    RNN(LSTM, 9, 6, 11, 48, .bias = true, .one_hot = true),
+    RNN(LSTM, 2, 4, 300, 19, .one_hot = true),
 };
 
 static void finish_desc(mu_op_desc *d) {
@@ -165,7 +191,7 @@ static sizes sizes_of(const mu_op_desc *d) {
         return (sizes){d->dropout.n * d->dropout.per_sample, d->dropout.n * d->dropout.per_sample, 0, 0};
     case MU_PRIM_RNN: {
         const mu_rnn_desc *r = &d->rnn;
-        const int64_t gates = r->cell == MU_CELL_RNN ? 1 : r->cell == MU_CELL_GRU ? 3 : 4;
+        const int64_t gates = mu_rnn_gates(r->cell);
         return (sizes){r->n * r->t * (r->one_hot ? 1 : r->i), r->n * r->t * r->h, gates * r->h * r->i,
                        r->bias ? gates * r->h : 0};
     }
@@ -201,7 +227,47 @@ static float *random_values(int64_t n, const char *purpose, bool coarse) {
     return p;
 }
 
-static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d) {
+// Weights of a size that keeps the gates where their slopes are.
+static float *scaled_values(int64_t n, const char *purpose, int64_t fan_in) {
+    float *p = random_values(n, purpose, false);
+    for (int64_t i = 0; i < n; i++) p[i] /= sqrtf((float)fan_in);
+    return p;
+}
+
+static void set_up_rnn(buffers *b, const mu_rnn_desc *d, bool states) {
+    const int64_t rows = mu_rnn_gates(d->cell) * d->h, state = mu_rnn_state(d->cell, d->h);
+    static const char *const purpose[] = {"begin", "end", "dend", "dbegin"};
+    for (int64_t i = 0; i < b->n.weight; i++) b->weight[i] /= sqrtf((float)(d->one_hot ? 1 : d->i));
+    b->weight_h = scaled_values(rows * d->h, "weight_h", d->h);
+    b->dweight_h = random_values(rows * d->h, "old_h", false);
+    if (d->bias) {
+        b->bias_h = random_values(rows, "bias_h", false);
+        b->dbias_h = random_values(rows, "old_h", false);
+    }
+    for (int k = 0; states && k < 4; k++) {
+        b->states[k] = k % 2 ? guarded(d->n * state) : random_values(d->n * state, purpose[k], false);
+        for (int64_t r = 0; r < d->n; r++)
+            b->row[k][r] = (r + k) % 3 == 2 ? NULL : b->states[k] + r * state;
+    }
+    if (!d->one_hot) return;
+    b->words = mu_alloc_array((size_t)(d->n * d->t), sizeof *b->words, "test");
+    assert_non_null(b->words);
+    for (int64_t i = 0; i < d->n * d->t; i++) b->words[i] = (int32_t)((i * 7919 + i / 3) % d->i);
+}
+
+static void tear_down_rnn(buffers *b, const mu_rnn_desc *d, const char *who) {
+    const int64_t rows = mu_rnn_gates(d->cell) * d->h, state = d->n * mu_rnn_state(d->cell, d->h);
+    check_guard(b->dweight_h, rows * d->h, "dweight_h", who);
+    check_guard(b->dbias_h, rows, "dbias_h", who);
+    check_guard(b->states[1], state, "end", who);
+    check_guard(b->states[3], state, "dbegin", who);
+    float *all[] = {b->weight_h,  b->bias_h,    b->dweight_h, b->dbias_h,
+                    b->states[0], b->states[1], b->states[2], b->states[3]};
+    for (size_t i = 0; i < MU_COUNT(all); i++) mu_free(all[i]);
+    mu_free(b->words);
+}
+
+static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d, bool states) {
     memset(b, 0, sizeof *b);
     mu_err err;
     mu_err_clear(&err);
@@ -224,6 +290,7 @@ static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d) {
         b->run_var = random_values(d->norm.c, "var", false);
         for (int64_t i = 0; i < d->norm.c; i++) b->run_var[i] = fabsf(b->run_var[i]) + 0.1f;
     }
+    if (d->prim == MU_PRIM_RNN) set_up_rnn(b, &d->rnn, states);
     b->keep = guarded((int64_t)(b->op->keep_bytes + 3) / 4);
     b->scratch = guarded((int64_t)(b->op->scratch_bytes + 3) / 4);
 }
@@ -238,6 +305,7 @@ static void tear_down(buffers *b, const char *who) {
     float *all[] = {b->src,   b->dst,      b->ddst,    b->dsrc, b->weight, b->bias, b->dweight,
                     b->dbias, b->run_mean, b->run_var, b->keep, b->scratch};
     for (size_t i = 0; i < MU_COUNT(all); i++) mu_free(all[i]);
+    if (b->op->desc.prim == MU_PRIM_RNN) tear_down_rnn(b, &b->op->desc.rnn, who);
     mu_op_destroy(b->op);
 }
 
@@ -261,6 +329,14 @@ static void run(buffers *b, const variant *v, const char *who) {
         .key = mu_rng_key_make(SEED, "dropout"), .step = 3, .first_sample = 1000, .skip_dweight = v->factors,
     };
     if (v->hand_rows) a.rows_ready = take_rows, a.rows_ctx = b;
+    if (b->op->desc.prim == MU_PRIM_RNN) {
+        a.words = b->words;
+        a.weight_h = b->weight_h, a.bias_h = b->bias_h, a.dweight_h = b->dweight_h, a.dbias_h = b->dbias_h;
+        if (v->states) {
+            a.begin = (const float *const *)b->row[0], a.end = b->row[1];
+            a.dend = (const float *const *)b->row[2], a.dbegin = b->row[3];
+        }
+    }
     mu_err err;
     mu_err_clear(&err);
     uint64_t calls = mu_alloc_get_stats().n_calls;
@@ -285,6 +361,16 @@ static void compare(const char *who, const char *what, const float *got, const f
     }
 }
 
+static void compare_rnn(const char *who, const mu_rnn_desc *d, const buffers *x, const buffers *y) {
+    const int64_t rows = mu_rnn_gates(d->cell) * d->h, state = mu_rnn_state(d->cell, d->h);
+    compare(who, "dweight_h", x->dweight_h, y->dweight_h, rows * d->h);
+    compare(who, "dbias_h", x->dbias_h, y->dbias_h, d->bias ? rows : 0);
+    for (int64_t r = 0; y->states[1] && r < d->n; r++) {
+        compare(who, "end", x->row[1][r], y->row[1][r], state);
+        compare(who, "dbegin", x->row[3][r], y->row[3][r], state);
+    }
+}
+
 static const mu_op_class *reference_of(mu_prim prim) {
     for (size_t i = 0; i < mu_ops.n; i++) {
         const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
@@ -299,8 +385,8 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
     char who[160];
     snprintf(who, sizeof who, "case %d (primitive %d), %s, %s", index, (int)d->prim, c->name, v->name);
     buffers x, y;
-    set_up(&x, c, d);
-    set_up(&y, ref, d);
+    set_up(&x, c, d, v->states);
+    set_up(&y, ref, d, v->states);
     run(&x, v, who);
     variant plain = *v; // the reference runs out of place and takes its rows itself
     plain.in_place = plain.hand_rows = false;
@@ -312,17 +398,21 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
     compare(who, "run_mean", x.run_mean, y.run_mean, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
     compare(who, "run_var", x.run_var, y.run_var, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
     if (v->hand_rows) assert_int_equal(x.rows_seen, d->inner.o);
+    if (d->prim == MU_PRIM_RNN) compare_rnn(who, &d->rnn, &x, &y);
     tear_down(&x, who);
     tear_down(&y, who);
 }
 
 static bool wants_dsrc(const mu_op_desc *d) {
     if (d->prim == MU_PRIM_CONV) return d->conv.need_dsrc;
+    if (d->prim == MU_PRIM_RNN) return d->rnn.need_dsrc;
     return d->prim != MU_PRIM_INNER || d->inner.need_dsrc;
 }
 
 static bool applies(const mu_op_desc *d, const variant *v) {
-    bool has_params = d->prim == MU_PRIM_CONV || d->prim == MU_PRIM_INNER || d->prim == MU_PRIM_NORM;
+    bool has_params = d->prim == MU_PRIM_CONV || d->prim == MU_PRIM_INNER || d->prim == MU_PRIM_NORM ||
+                      d->prim == MU_PRIM_RNN;
+    if (v->states && d->prim != MU_PRIM_RNN) return false;
     if (v->in_place) return d->prim == MU_PRIM_ACTIVATION || d->prim == MU_PRIM_DROPOUT;
     if (v->hand_rows || v->factors) return d->prim == MU_PRIM_INNER && v->no_dsrc == !wants_dsrc(d);
     if (v->accumulate && !has_params) return false;
@@ -338,6 +428,8 @@ static const variant variants[] = {
     { .name = "rows handed over", .hand_rows = true },
     { .name = "rows handed over, no dsrc", .hand_rows = true, .no_dsrc = true },
     { .name = "factors", .factors = true },
+    { .name = "states", .states = true },
+    { .name = "states, accumulate, no dsrc", .states = true, .accumulate = true, .no_dsrc = true },
 };
 
 // ---- tests ----
