@@ -3,6 +3,7 @@
 #include "run/json.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -71,30 +72,7 @@ mu_status mu_json_parse(const char *text, size_t size, const mu_json_limits *lim
     return MU_FAIL(err, MU_EMODEL, "%s: not valid JSON at byte %d: %s", what, at.position, at.text);
 }
 
-// Length of the well-formed UTF-8 sequence at s, 0 if there is none (RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF).
-static size_t utf8_sequence(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80) return 1;
-    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-    size_t len = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    if (len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    if (s[0] == 0xE0 && s[1] < 0xA0) return 0;
-    if (s[0] == 0xED && s[1] > 0x9F) return 0;
-    if (s[0] == 0xF0 && s[1] < 0x90) return 0;
-    if (s[0] == 0xF4 && s[1] > 0x8F) return 0;
-    return len;
-}
-
-bool mu_json_utf8_valid(const char *s, size_t n) {
-    for (size_t i = 0; i < n;) {
-        size_t len = utf8_sequence((const unsigned char *)s + i, n - i);
-        if (!len) return false;
-        i += len;
-    }
-    return true;
-}
+bool mu_json_utf8_valid(const char *s, size_t n) { return mu_utf8_valid(s, n); }
 
 static bool reserve(mu_text *t, size_t more) {
     if (t->failed) return false;
