@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_predict.c - `muster predict`: a line of CSV per sample: number, class, probability, or all values.
+// c_predict.c - `muster predict`: a line of CSV per sample: number, class, probability and, where the data
+// knows it, the class's name; or all values.
 //
 // Takes `data.predict` (labels are not needed there), else `data.test`. Losses are not part of the
 // predict phase; the values shown are those of the last layer with an output, or of --layer.
@@ -27,13 +28,32 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct writer { FILE *out; const mu_layer *layer; bool raw, softmax_done; } writer;
+typedef struct writer {
+    FILE              *out;
+    const mu_layer    *layer;
+    bool               raw, softmax_done;
+    const char *const *names;   // of the classes; NULL = they have none
+} writer;
 
 // Value k of a sample in logical order; images are stored channels-last.
 static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
     int64_t n = mu_shape_inner(&t->shape, 1), hw = t->shape.n == 4 ? t->shape.d[2] * t->shape.d[3] : 1;
     int64_t at = t->shape.n == 4 ? k % hw * t->shape.d[1] + k / hw : k;
     return (double)t->f[row * n + at];
+}
+
+static void write_name(FILE *out, const char *name) {
+    fputc(',', out);
+    if (!strpbrk(name, ",\"")) {
+        fputs(name, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *name; name++) {
+        if (*name == '"') fputc('"', out);
+        fputc(*name, out);
+    }
+    fputc('"', out);
 }
 
 static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
@@ -46,6 +66,7 @@ static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64
         top = value_at(t, row, best);
         for (int64_t k = 0; k < n; k++) sum += exp(value_at(t, row, k) - top);
         fprintf(w->out, ",%" PRId64 ",%.6f", best, w->softmax_done ? top : 1 / sum);
+        if (w->names) write_name(w->out, w->names[best]);
     }
     fputc('\n', w->out);
 }
@@ -90,7 +111,9 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");
     if (v->out && !(w.out = fopen(v->out, "w")))
         return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
-    if (!v->raw) fputs("sample,class,probability\n", w.out);
+    const mu_reader *r = mu_source_reader(p->source);
+    if (mu_shape_inner(&w.layer->out[0].value.shape, 1) == r->n_labels) w.names = r->label_names;
+    if (!v->raw) fprintf(w.out, "sample,class,probability%s\n", w.names ? ",label" : "");
     mu_scores sc;
     mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
     if (v->out && fclose(w.out) && st == MU_OK)

@@ -55,6 +55,11 @@ mu_status mu_labels_add(mu_labels *w, const char *text, size_t size, int32_t *id
     return MU_OK;
 }
 
+int32_t mu_labels_find(const mu_labels *w, const char *text, size_t size) {
+    if (!w->n) return -1;
+    return (int32_t)w->table[find_slot(w, text, strnlen(text, size))] - 1;
+}
+
 static bool as_class(const char *text, int32_t *out) {
     char *end;
     long v = strtol(text, &end, 10);

@@ -23,6 +23,7 @@ typedef struct mu_labels {
 void mu_labels_init(mu_labels *w, mu_arena *arena);
 void mu_labels_fini(mu_labels *w);        // frees the tables, not the texts
 MU_MUST_CHECK mu_status mu_labels_add(mu_labels *w, const char *text, size_t size, int32_t *id, mu_err *err);
+int32_t mu_labels_find(const mu_labels *w, const char *text, size_t size);      // its id, -1 = never added
 
 // class_of[id] for all ids; returns the number of classes through n_classes.
 MU_MUST_CHECK mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes,

@@ -26,6 +26,7 @@ typedef struct mu_data_field {
     mu_store    store;          // how read() delivers it
     bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
     int64_t     n_classes;      // labels and words: classes seen or declared, 0 = unknown
+    const char *const *names;   // [n_classes] what they are called, as long as the reader lives; or NULL
     int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept
 } mu_data_field;
 
@@ -41,6 +42,8 @@ typedef struct mu_reader {
     int64_t        n_records;           // set by open
     int            n_fields;            // set by open
     mu_data_field  field[MU_MAX_FIELDS];
+    const char *const *label_names;     // [n_labels] also when no record has a label; NULL = unknown
+    int64_t        n_labels;
 } mu_reader;
 
 typedef struct mu_reader_class {

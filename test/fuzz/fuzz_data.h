@@ -36,8 +36,9 @@ static inline void fuzz_check_record(const mu_reader *r, const mu_record *rec) {
         for (size_t i = 0, n = mu_data_field_bytes(d); i < n; i++) sum += p[i];
         sink = sink + sum;
         if (d->store != MU_STORE_I32 || !d->n_classes) continue;
-        int32_t label = *(const int32_t *)rec->field[f];
-        if (label < 0 || label >= d->n_classes) abort();
+        const int32_t *v = rec->field[f];
+        for (int64_t i = 0, n = mu_shape_count(&d->shape); i < n; i++)
+            if (v[i] < 0 || v[i] >= d->n_classes) abort();
     }
 }
 

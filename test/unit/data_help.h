@@ -190,6 +190,20 @@ static inline const char *sample_csv(void) {
     return yaml_of("{reader: csv, file: %s, label: kind}", write_file("t.csv", text, strlen(text)));
 }
 
+static inline const char *sample_sentences(void) {
+    char text[2048] = "";
+    for (int i = 0; i < SAMPLES; i++)
+        snprintf(text + strlen(text), 80, "%s\tSentence %d, isn't it?%s\n", i % 3 ? "ask" : "tell", i,
+                 i % 2 ? " \xc3\xa9t\xc3\xa9" : "");
+    return yaml_of("{reader: sentences, file: %s, pad: 2}", write_file("s.tsv", text, strlen(text)));
+}
+
+// SAMPLES records: 3 streams of 4 records of 5 characters.
+static inline const char *sample_chars(void) {
+    const char *text = "the quick brown fox jumps over the lazy dog, and then it sleeps";
+    return yaml_of("{reader: chars, file: %s, length: 5, streams: 3}", write_file("c.txt", text, 61));
+}
+
 #ifdef MU_HAVE_PNG
 static inline const char *write_png(const char *name, int w, int h, int channels, const uint8_t *px) {
     const char *p = test_path(name);
@@ -218,6 +232,8 @@ static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "idx")) return sample_idx();
     if (!strcmp(reader, "cifar")) return sample_cifar();
     if (!strcmp(reader, "csv")) return sample_csv();
+    if (!strcmp(reader, "sentences")) return sample_sentences();
+    if (!strcmp(reader, "chars")) return sample_chars();
     if (!strcmp(reader, "synthetic"))
         return yaml_of("{reader: synthetic, shape: [2, 5, 4], records: %d}", SAMPLES);
 #ifdef MU_HAVE_PNG

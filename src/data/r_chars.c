@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// r_chars.c - a text as parallel streams of characters, for models that predict the next one.
+//
+// The part from..to of the file is cut into `streams` pieces of the same length, read side by side:
+//
+//     stream 0  |record 0      |record S      |record 2S     | ...      S = streams
+//     stream 1  |record 1      |record S + 1  | ...
+//       ...
+//
+// A record is `length` characters, and the same moved on by one: what comes next. So a batch of S records in
+// order holds one piece of every stream, and record i continues record i - S.
+// Characters are bytes: in UTF-8 a model learns the few bytes of a letter as it learns spelling. Their
+// numbers count the different bytes of the whole file in order, so that all parts of one file agree.
+#include "data/infile.h"
+#include "data/reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 16 };
+
+struct chars {
+    const char *file;
+    int64_t     length, streams;
+    double      from, to;
+    // private
+    mu_infile   in;
+    int32_t     number[256];            // of each byte; -1 = does not occur
+    const char **names;                 // [n_classes] the bytes, as texts
+    int64_t     n_classes;
+    int64_t     first, stride;          // byte of the file where stream 0 begins; from stream to stream
+    uint8_t    *raw;                    // length + 1 bytes
+    int32_t    *chars;                  // length + 1 numbers: both fields overlap
+    int32_t     begin;
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct chars, file, MU_PATH, NULL, NULL, "the text, plain or gzip; characters are its bytes"),
+    MU_FIELD(struct chars, length, MU_INT, "50", "[1,65536]", "characters of a record"),
+    MU_FIELD(struct chars, streams, MU_INT, "50", "[1,1000000]",
+             "parts of the text read side by side; as many as the batch has rows"),
+    MU_FIELD(struct chars, from, MU_DOUBLE, "0", "[0,1]", "where the part begins, as a share of the file"),
+    MU_FIELD(struct chars, to, MU_DOUBLE, "1", "[0,1]", "where it ends"),
+    {0},
+};
+
+// Which bytes occur. A NUL is in no text.
+static mu_status find_bytes(struct chars *s, bool seen[256], mu_err *err) {
+    uint8_t *buf = mu_realloc(NULL, CHUNK, "data/chars");
+    if (!buf) return MU_FAIL_NOMEM(err, s->file);
+    mu_status st = MU_OK;
+    for (uint64_t at = 0; st == MU_OK && at < s->in.size; at += CHUNK) {
+        size_t n = s->in.size - at < CHUNK ? (size_t)(s->in.size - at) : CHUNK;
+        const void *p = NULL;
+        st = mu_infile_read(&s->in, at, n, buf, &p, err);
+        for (size_t i = 0; st == MU_OK && i < n; i++) {
+            uint8_t c = ((const uint8_t *)p)[i];
+            seen[c] = true;
+            if (!c)
+                st = MU_FAIL(err, MU_EDATA, "`%s` is no text: byte %" PRIu64 " is a NUL", s->file, at + i);
+        }
+    }
+    mu_free(buf);
+    return st;
+}
+
+static mu_status number_bytes(mu_reader *r, struct chars *s, mu_err *err) {
+    bool seen[256] = {false};
+    MU_TRY(find_bytes(s, seen, err));
+    s->names = mu_arena_array(r->arena, 256, sizeof *s->names);
+    if (!s->names) return MU_FAIL_NOMEM(err, s->file);
+    for (int c = 0; c < 256; c++) {
+        s->number[c] = seen[c] ? (int32_t)s->n_classes : -1;
+        if (!seen[c]) continue;
+        const char *name = mu_arena_printf(r->arena, "%c", c);
+        if (!name) return MU_FAIL_NOMEM(err, s->file);
+        s->names[s->n_classes++] = name;
+    }
+    return MU_OK;
+}
+
+// The streams of the part from..to; the last character only follows, nothing follows it.
+static mu_status lay_out(mu_reader *r, struct chars *s, mu_err *err) {
+    if (s->to <= s->from)
+        return MU_FAIL_AT(err, MU_EJOB, r->pos, "`from` %g is not before `to` %g", s->from, s->to);
+    int64_t last = (int64_t)(s->to * (double)s->in.size);
+    s->first = (int64_t)(s->from * (double)s->in.size);
+    s->stride = last > s->first ? (last - s->first - 1) / s->streams : 0;
+    int64_t per_stream = s->stride / s->length;
+    r->n_records = per_stream * s->streams;
+    if (r->n_records) return MU_OK;
+    MU_FAIL(err, MU_EDATA, "`%s` is too short: %" PRId64 " characters from %g to %g, and %" PRId64
+            " streams of %" PRId64 " need %" PRId64, s->file, last - s->first, s->from, s->to, s->streams,
+            s->length, s->streams * s->length + 1);
+    mu_err_hint(err, "Use fewer `streams` (and a smaller batch) or a smaller `length`.");
+    return MU_EDATA;
+}
+
+static mu_status open_chars(mu_reader *r, mu_err *err) {
+    struct chars *s = r->state;
+    MU_TRY(mu_infile_open(&s->in, s->file, err));
+    MU_TRY(lay_out(r, s, err));
+    MU_TRY(number_bytes(r, s, err));
+    s->raw = mu_arena_array(r->arena, (size_t)s->length + 1, sizeof *s->raw);
+    s->chars = mu_arena_array(r->arena, (size_t)s->length + 1, sizeof *s->chars);
+    if (!s->raw || !s->chars) return MU_FAIL_NOMEM(err, "one record");
+    mu_data_field text = {.name = "chars", .shape = MU_SHAPE(s->length), .store = MU_STORE_I32,
+                          .n_classes = s->n_classes, .names = s->names, .streams = s->streams};
+    r->field[r->n_fields++] = text;
+    text.name = "next";
+    r->field[r->n_fields++] = text;
+    r->field[r->n_fields++] =
+        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+    return MU_OK;
+}
+
+static int64_t place_of(const struct chars *s, int64_t index) {
+    return s->first + index % s->streams * s->stride + index / s->streams * s->length;
+}
+
+static mu_status read_chars(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
+    struct chars *s = r->state;
+    const void *p;
+    size_t n = (size_t)s->length + 1;
+    MU_TRY(mu_infile_read(&s->in, (uint64_t)place_of(s, index), n, s->raw, &p, err));
+    for (size_t i = 0; i < n; i++) {
+        s->chars[i] = s->number[((const uint8_t *)p)[i]];
+        if (s->chars[i] < 0) return MU_FAIL(err, MU_EDATA, "`%s` has changed while in use", s->file);
+    }
+    s->begin = index < s->streams;
+    out->field[0] = s->chars;
+    out->field[1] = s->chars + 1;
+    out->field[2] = &s->begin;
+    return MU_OK;
+}
+
+static void describe(const mu_reader *r, int64_t index, char *out, size_t size) {
+    const struct chars *s = r->state;
+    snprintf(out, size, "`%s` byte %" PRId64, s->file, place_of(s, index));
+}
+
+static void close_chars(mu_reader *r) { mu_infile_close(&((struct chars *)r->state)->in); }
+
+const mu_reader_class mu_reader_chars = {
+    .name = "chars", .help = "a text as streams of characters (bytes); fields: chars, next, begin",
+    .fields = fields, .state_size = sizeof(struct chars),
+    .open = open_chars, .read = read_chars, .describe = describe, .close = close_chars,
+};
