@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_run_sample.c - text from models whose right answers are known: a table of which character follows
+// which.
+#include "run_help.h"
+
+#include "net/params.h"
+#include "run/sample.h"
+
+#include <math.h>
+
+static char dir[64];
+
+typedef struct rig { mu_job *job; mu_session *session; mu_sampler *sampler; float *table; } rig;
+
+static const char bigram[] = "  - {name: table, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+                             "  - {name: scores, type: flatten}\n"
+                             "  - {name: loss, type: softmax_loss, src: [scores, data.next]}\n";
+
+// Characters: new line 0, a 1, b 2, c 3.
+static mu_status rig_open(rig *r, const char *reader, const char *net, mu_err *err) {
+    char yaml[1024], path[96];
+    snprintf(path, sizeof path, "%s/text", dir);
+    write_file(path, "abcabcabca\nbacbcac\nbca", 22);
+    snprintf(yaml, sizeof yaml,
+             "name: letters\ndata:\n  train: {%s, file: %s}\nnet:\n%strain: {batch: 2, steps: 1}\n"
+             "updater: {type: sgd, rate: 0.1}\n",
+             reader, "text", net);
+    memset(r, 0, sizeof *r);
+    snprintf(path, sizeof path, "%s/job.yaml", dir);
+    mu_status st = mu_job_parse(path, yaml, strlen(yaml), NULL, 0, &r->job, err);
+    if (st == MU_OK) st = mu_session_open(r->job, &(mu_session_opts){0}, &r->session, err);
+    if (st == MU_OK) st = mu_sampler_create(r->session, &r->sampler, err);
+    if (st == MU_OK && r->session->params->n) r->table = r->session->params->list[0]->value;
+    return st;
+}
+
+static void rig_close(rig *r) {
+    mu_sampler_destroy(r->sampler);
+    mu_session_close(r->session);
+    mu_job_destroy(r->job);
+}
+
+static const char chars[] = "reader: chars, streams: 2, length: 1";
+
+typedef struct text { char s[8000]; size_t n; } text;
+
+static mu_status take(void *ctx, char c, mu_err *err) {
+    text *t = ctx;
+    (void)err;
+    t->s[t->n++] = c;
+    t->s[t->n] = '\0';
+    return MU_OK;
+}
+
+static void test_greedy_follows_the_table(void **ctx) {
+    (void)ctx;
+    rig r;
+    assert_ok(rig_open(&r, chars, bigram, err));
+    static const int next[4] = {2, 2, 3, 1};    // after a new line b, after a b, after b c, after c a
+    memset(r.table, 0, 16 * sizeof *r.table);
+    for (int i = 0; i < 4; i++) r.table[i * 4 + next[i]] = 9;
+    static const struct {
+        const char *prime, *want;
+    } rows[] = {{"", "bcabca"}, {"a", "bcabca"}, {"bac", "abcabc"}};
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        text t = {.n = 0};
+        double nats;
+        mu_sample_opts o = {.prime = rows[i].prime, .length = 6};
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &t, &nats, err));
+        assert_string_equal(t.s, rows[i].want);
+        assert_true(fabs(nats - log(1 + 3 * exp(-9))) < 1e-6);
+    }
+    rig_close(&r);
+}
+
+// Whatever stands before, a new line, a, b and c have scores 0, 1, 2, 3: at temperature T, p ~ exp(score /
+// T).
+static void test_temperature_and_seed(void **ctx) {
+    (void)ctx;
+    enum { N = 6000 };
+    rig r;
+    assert_ok(rig_open(&r, chars, bigram, err));
+    for (int i = 0; i < 16; i++) r.table[i] = (float)(i % 4);
+    static text first;
+    for (double temperature = 0.5; temperature < 3; temperature *= 2) {
+        static text t;
+        t.n = 0;
+        double count[4] = {0}, p[4], sum = 0;
+        mu_sample_opts o = {.length = N, .temperature = temperature, .seed = 7};
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err));
+        for (size_t i = 0; i < t.n; i++) count[t.s[i] == '\n' ? 0 : t.s[i] - 'a' + 1]++;
+        for (int i = 0; i < 4; i++) sum += p[i] = exp(i / temperature);
+        for (int i = 0; i < 4; i++) { // five standard deviations
+            double want = N * p[i] / sum, room = 5 * sqrt(want * (1 - p[i] / sum));
+            if (fabs(count[i] - want) > room)
+                fail_msg("T %g: character %d came %g times, expected %g +- %g", temperature, i, count[i],
+                         want, room);
+        }
+        first.n = 0;
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &first, NULL, err));
+        assert_string_equal(first.s, t.s);
+        o.seed = 8;
+        t.n = 0;
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err));
+        assert_true(strcmp(first.s, t.s) != 0);
+    }
+    rig_close(&r);
+}
+
+static void test_bad_options(void **ctx) {
+    (void)ctx;
+    rig r;
+    text t = {.n = 0};
+    assert_ok(rig_open(&r, chars, bigram, err));
+    mu_sample_opts o = {.prime = "abz", .length = 2};
+    assert_fails(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err), MU_EUSAGE, "byte 0x7a at place 2");
+    o = (mu_sample_opts){.length = 1 << 25};
+    assert_fails(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err), MU_EUSAGE, "33554432 characters");
+    o = (mu_sample_opts){.length = 2, .temperature = -1};
+    assert_fails(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err), MU_EUSAGE, "temperature -1");
+    for (int i = 0; i < 16; i++) r.table[i] = NAN;
+    o = (mu_sample_opts){.length = 2};
+    assert_fails(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err), MU_EMODEL, "not finite");
+    assert_int_equal(t.n, 0);
+    rig_close(&r);
+}
+
+static void test_no_character_model(void **ctx) {
+    (void)ctx;
+    static const char *const nets[][3] = {
+        {"reader: csv", "  - {name: loss, type: softmax_loss, src: [data.features, data.label]}\n",
+         "no text of characters"},
+        {"reader: chars, streams: 2, length: 1",
+         "  - {name: table, type: embedding, src: data.chars, vocab: 4, dim: 4}\n", "no softmax_loss"},
+        {"reader: chars, streams: 2, length: 1",
+         "  - {name: table, type: embedding, src: data.chars, vocab: 4, dim: 5}\n"
+         "  - {name: scores, type: flatten}\n  - {name: loss, type: softmax_loss, src: [scores, "
+         "data.next]}\n",
+         "5 scores for 4 different characters"},
+        {"reader: chars, streams: 90, length: 1", "  - {name: a, type: relu}\n", "is too short"},
+    };
+    for (size_t i = 0; i < MU_COUNT(nets); i++) {
+        rig r;
+        mu_err err = {0};
+        mu_status st = rig_open(&r, nets[i][0], nets[i][1], &err);
+        if (st == MU_OK || !strstr(err.msg, nets[i][2]))
+            fail_msg("net %zu: %s: `%s` lacks `%s`", i, mu_status_name(st), err.msg, nets[i][2]);
+        rig_close(&r);
+    }
+}
+
+int main(void) {
+    temp_dir(dir);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
+        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_no_character_model),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    remove_tree(dir);
+    return failed;
+}
