@@ -3,6 +3,7 @@
 #include "layer/infer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static const char *type_word(const mu_layer *l) { return l->class->name; }
 
@@ -47,14 +48,30 @@ mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_e
     return MU_OK;
 }
 
+mu_status mu_infer_scores(const mu_layer *l, int i, int64_t *n, int64_t *t, int64_t *c, mu_err *err) {
+    const mu_shape *s = mu_layer_src_shape(l, i);
+    *t = 1;
+    if (s->n != 3) return mu_infer_matrix(l, i, n, c, err);
+    *n = s->d[0];
+    *t = s->d[1];
+    *c = s->d[2];
+    return mu_infer_float(l, i, err);
+}
+
 mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes, mu_err *err) {
+    return mu_infer_labels(l, i, n, 1, n_classes, err);
+}
+
+mu_status mu_infer_labels(const mu_layer *l, int i, int64_t n, int64_t t, int64_t n_classes, mu_err *err) {
     char text[96];
     const mu_blob *b = l->src[i];
     const mu_shape *s = &b->value.shape;
     mu_status st;
-    if (b->value.dtype != MU_I32 || s->n < 1 || mu_shape_inner(s, 1) != 1) {
-        st = mu_layer_fail(l, err, "%s needs one integer label for each sample, `%s` gives %s%s",
-                           type_word(l), mu_infer_src_name(l, i), b->value.dtype == MU_I32 ? "" : "numbers ",
+    if (b->value.dtype != MU_I32 || s->n < 1 || mu_shape_inner(s, 1) != t) {
+        char each[48] = "sample";
+        if (t > 1) snprintf(each, sizeof each, "of %" PRId64 " time steps", t);
+        st = mu_layer_fail(l, err, "%s needs one integer label for each %s, `%s` gives %s%s", type_word(l),
+                           each, mu_infer_src_name(l, i), b->value.dtype == MU_I32 ? "" : "numbers ",
                            mu_shape_text(s, text));
         mu_err_hint(err, "The sources are the scores, then the label: src: [%s, data.label].",
                     b->value.dtype == MU_I32 || i == 0 ? "ip2" : mu_infer_src_name(l, 0));
@@ -68,6 +85,25 @@ mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes,
                            mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes);
         mu_err_hint(err, "The layer `%s` needs at least %" PRId64 " outputs.", mu_infer_src_name(l, 0),
                     b->n_classes);
+        return st;
+    }
+    return MU_OK;
+}
+
+mu_status mu_infer_vocab(const mu_layer *l, int i, int64_t given, int64_t *vocab, mu_err *err) {
+    const mu_blob *b = l->src[i];
+    mu_status st;
+    *vocab = given ? given : b->n_classes;
+    if (!*vocab) {
+        st = mu_layer_fail(l, err, "the data does not say how many different integers `%s` has",
+                           mu_infer_src_name(l, i));
+        mu_err_hint(err, "Say it: `vocab: 1000` if all are below 1000.");
+        return st;
+    }
+    if (b->n_classes > *vocab) {
+        st = mu_layer_fail(l, err, "`vocab` is %" PRId64 ", `%s` has %" PRId64 " different integers", given,
+                           mu_infer_src_name(l, i), b->n_classes);
+        mu_err_hint(err, "Leave `vocab` out to take it from the data.");
         return st;
     }
     return MU_OK;

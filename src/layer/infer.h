@@ -14,8 +14,16 @@ mu_status mu_infer_4d(const mu_layer *l, int i, mu_err *err);    // float and (n
 // Source i as a matrix: (n, c), or (n, c, 1, 1), which lies the same in memory.
 mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_err *err);
 
+// Source i as scores of n samples at t places each: (n, t, c), or with t = 1 as mu_infer_matrix.
+mu_status mu_infer_scores(const mu_layer *l, int i, int64_t *n, int64_t *t, int64_t *c, mu_err *err);
+
 // Source i is an integer label for each of n rows; its classes, where known, are at most n_classes.
 mu_status mu_infer_label(const mu_layer *l, int i, int64_t n, int64_t n_classes, mu_err *err);
+// One for each of t places of the n samples: (n, t).
+mu_status mu_infer_labels(const mu_layer *l, int i, int64_t n, int64_t t, int64_t n_classes, mu_err *err);
+
+// How many different integers source i has: `given`, or what the data says where that is 0.
+mu_status mu_infer_vocab(const mu_layer *l, int i, int64_t given, int64_t *vocab, mu_err *err);
 
 // Reports that a window of this kernel and pad (height, width) does not fit into source 0, which is 4-D;
 // `cure` ends "Make the kernel smaller or ...". Never MU_OK.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// l_accuracy.c - share of samples whose label is among the k best scores.
+// l_accuracy.c - share of samples (of time steps, if scores are (n, t, c)) whose label is among the k best.
 #include "layer/infer.h"
 #include "layer/score.h"
 
 struct accuracy {
     mu_ints top;
     int64_t ignore_label;
-    int64_t n, c; // derived
+    int64_t n, t, c; // derived
     mu_top hits;
 };
 
@@ -19,8 +19,8 @@ static const mu_field fields[] = {
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct accuracy *s = l->state;
-    MU_TRY(mu_infer_matrix(l, 0, &s->n, &s->c, err));
-    MU_TRY(mu_infer_label(l, 1, s->n, s->c, err));
+    MU_TRY(mu_infer_scores(l, 0, &s->n, &s->t, &s->c, err));
+    MU_TRY(mu_infer_labels(l, 1, s->n, s->t, s->c, err));
     return mu_top_infer(&s->hits, l, &s->top, s->c, err);
 }
 
@@ -30,9 +30,9 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     const int32_t *label = l->src[1]->value.i;
     int64_t counted = 0;
     mu_top_begin(&s->hits);
-    for (int64_t b = 0; b < step->rows; b++) {
+    for (int64_t b = 0; b < step->rows * s->t; b++) {
         if (label[b] == s->ignore_label) continue;
-        MU_TRY(mu_label_check(l, label[b], s->c, step->first_sample + b, err));
+        MU_TRY(mu_label_check(l, label[b], s->c, step->first_sample + b / s->t, err));
         mu_top_count(&s->hits, x + b * s->c, s->c, label[b]);
         counted++;
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// l_softmax_loss.c - softmax and cross entropy of scores (n, c) against integer labels (n).
+// l_softmax_loss.c - softmax and cross entropy of scores (n, c) against integer labels (n), or of sequences
+// (n, t, c) against (n, t): then every time step is a row.
 //
 //   p = softmax(x);   loss = loss_weight * sum over rows of -log p[label] / batch
 //   dx = loss_weight * (p - onehot(label)) / batch,  zero for ignored and invalid rows
-// "batch" is the whole batch over all learners, also with `ignore_label`, so that the gradient does
-// not depend on how samples are spread; the reported loss is the mean over the rows that count.
+// "batch" is the rows of the whole batch over all learners, also with `ignore_label`, so that the gradient
+// does not depend on how samples are spread; the reported loss is the mean over the rows that count.
 //
 // -log p[label] is taken as x[m] - x[label] - log p[m] with m the largest score: p[m] >= 1/c never
 // underflows. Forward leaves p - onehot in `keep`; backward needs nothing else.
@@ -19,7 +20,7 @@ struct softmax_loss {
     float loss_weight;
     int64_t ignore_label;
     // derived
-    int64_t n, c;
+    int64_t n, t, c;
     mu_top hits;
     mu_metric *loss;
     size_t op_keep; // bytes of the op in front of our p - onehot
@@ -37,18 +38,18 @@ static const mu_field fields[] = {
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct softmax_loss *s = l->state;
-    MU_TRY(mu_infer_matrix(l, 0, &s->n, &s->c, err));
-    MU_TRY(mu_infer_label(l, 1, s->n, s->c, err));
+    MU_TRY(mu_infer_scores(l, 0, &s->n, &s->t, &s->c, err));
+    MU_TRY(mu_infer_labels(l, 1, s->n, s->t, s->c, err));
     s->loss = mu_layer_add_metric(l, "loss", true);
     return mu_top_infer(&s->hits, l, &s->top, s->c, err);
 }
 
 static mu_status setup(mu_layer *l, mu_err *err) {
     struct softmax_loss *s = l->state;
-    mu_softmax_desc d = {.n = s->n, .c = s->c};
+    mu_softmax_desc d = {.n = s->n * s->t, .c = s->c};
     MU_TRY(mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_SOFTMAX, .softmax = d}, err));
     s->op_keep = l->keep_bytes;
-    l->keep_bytes += (size_t)(s->n * s->c) * sizeof(float);
+    l->keep_bytes += (size_t)(s->n * s->t * s->c) * sizeof(float);
     return MU_OK;
 }
 
@@ -67,21 +68,22 @@ static int64_t largest(const float *x, int64_t c) {
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     struct softmax_loss *s = l->state;
     float *prob = probabilities(l);
+    const int64_t rows = step->rows * s->t;
     mu_op_args a = {
-        .src = l->src[0]->value.f, .dst = prob, .keep = l->keep, .scratch = l->scratch, .rows = step->rows};
+        .src = l->src[0]->value.f, .dst = prob, .keep = l->keep, .scratch = l->scratch, .rows = rows};
     MU_TRY(mu_op_forward(l->op, &a, err));
     const int32_t *label = l->src[1]->value.i;
     int64_t counted = 0;
     double sum = 0;
     mu_top_begin(&s->hits);
-    for (int64_t b = 0; b < step->rows; b++) {
+    for (int64_t b = 0; b < rows; b++) {
         const float *x = a.src + b * s->c;
         float *p = prob + b * s->c;
         if (label[b] == s->ignore_label) {
             memset(p, 0, (size_t)s->c * sizeof *p);
             continue;
         }
-        MU_TRY(mu_label_check(l, label[b], s->c, step->first_sample + b, err));
+        MU_TRY(mu_label_check(l, label[b], s->c, step->first_sample + b / s->t, err));
         int64_t m = largest(x, s->c);
         sum += (double)x[m] - (double)x[label[b]] - log((double)p[m]);
         mu_top_count(&s->hits, x, s->c, label[b]);
@@ -100,8 +102,8 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;
     const float *p = probabilities(l);
-    float scale = s->loss_weight / (float)step->global_rows;
-    int64_t valid = step->rows * s->c, all = s->n * s->c;
+    float scale = s->loss_weight / (float)(step->global_rows * s->t);
+    int64_t valid = step->rows * s->t * s->c, all = s->n * s->t * s->c;
     for (int64_t i = 0; i < valid; i++) dx[i] = scale * p[i];
     memset(dx + valid, 0, (size_t)(all - valid) * sizeof *dx);
     return MU_OK;

@@ -56,3 +56,12 @@ mu_status mu_label_check(const mu_layer *l, int32_t label, int64_t n_classes, in
                 n_classes);
     return st;
 }
+
+mu_status mu_word_check(const mu_layer *l, int32_t word, int64_t vocab, int64_t sample, mu_err *err) {
+    if (MU_LIKELY(word >= 0 && word < vocab)) return MU_OK;
+    mu_status st = MU_FAIL_AT(err, MU_EDATA, l->pos,
+                              "layer `%s`: number %" PRId32 " in sample %" PRId64 " is not in 0..%" PRId64,
+                              l->name, word, sample, vocab - 1);
+    mu_err_hint(err, "`vocab` is %" PRId64 "; make it larger than every number in the data.", vocab);
+    return st;
+}

@@ -25,5 +25,7 @@ int64_t mu_score_rank(const float *score, int64_t c, int64_t label);
 
 // MU_EDATA at the layer's place, naming the sample, unless 0 <= label < n_classes.
 mu_status mu_label_check(const mu_layer *l, int32_t label, int64_t n_classes, int64_t sample, mu_err *err);
+// Likewise of a number in a source of words.
+mu_status mu_word_check(const mu_layer *l, int32_t word, int64_t vocab, int64_t sample, mu_err *err);
 
 #endif
