@@ -70,7 +70,7 @@ static inline void rig_poison(void *p, size_t words) {
     for (size_t i = 0; p && i < words; i++) ((uint32_t *)p)[i] = 0x7fc00000u; // NaN
 }
 
-// Sources by a text such as "f4,3,6,6 i4<5": floats (4,3,6,6), then integers (4) below 5.
+// Sources by a text such as "f4,3,6,6 i4<5@8": floats (4,3,6,6), then integers (4) below 5, of 8 streams.
 static inline void rig_add_sources(rig *r, const char *spec) {
     mu_layer *l = &r->layer;
     for (const char *p = spec; *p;) {
@@ -80,6 +80,7 @@ static inline void rig_add_sources(rig *r, const char *spec) {
         do b->value.shape.d[b->value.shape.n++] = strtoll(end + 1, &end, 10);
         while (*end == ',');
         if (*end == '<') r->bound[l->n_src] = strtoll(end + 1, &end, 10);
+        if (*end == '@') b->streams = strtoll(end + 1, &end, 10);
         b->grad.shape = b->value.shape;
         b->name = mu_arena_printf(&r->net.arena, "src%d", l->n_src);
         b->producer = &r->below;
@@ -211,13 +212,20 @@ static inline void rig_backward(rig *r, const mu_step *s) {
         fail_msg("layer %s: %s", r->layer.class->name, err.msg);
 }
 
+// Rows that a loss counts for each sample: the time steps of labels (n, t).
+static inline int64_t rig_steps_of_loss(const rig *r) {
+    const mu_layer *l = &r->layer;
+    bool labels = l->n_src > 1 && l->src[1]->value.dtype == MU_I32 && l->src[1]->value.shape.n == 2;
+    return labels ? l->src[1]->value.shape.d[1] : 1;
+}
+
 // What the gradients are of: the losses, or the outputs weighted by their (random) gradients.
 static inline double rig_objective(rig *r, const mu_step *s) {
     rig_forward(r, s);
     double sum = 0;
     const mu_layer *l = &r->layer;
     for (int k = 0; k < l->n_metric; k++)
-        if (l->metric[k].is_loss) sum += l->metric[k].sum / (double)s->global_rows;
+        if (l->metric[k].is_loss) sum += l->metric[k].sum / (double)(s->global_rows * rig_steps_of_loss(r));
     for (int k = 0; k < l->n_out; k++)
         if (l->out[k].value.dtype == MU_F32)
             for (size_t i = 0; i < mu_tensor_count(&l->out[k].value); i++)

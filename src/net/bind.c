@@ -24,7 +24,7 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL,
              "only in these phases: train, validation, test, predict"),
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
-    MU_FIELD_CLASS(layer_opts, init, "", "init", "initial values of `weight`"),
+    MU_FIELD_CLASS(layer_opts, init, "", "init", "initial values of `weight`, of recurrent layers of both weights"),
     {0},
 };
 
@@ -413,7 +413,7 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
         again.diags = &quiet;
         mu_bind(&again, block, block->pos, what, &part, 1, NULL, 0);
     }
-    const mu_node *short_init = l->node && !strcmp(what, "weight") ? mu_node_find(l->node, "init") : NULL;
+    const mu_node *short_init = l->node && !strncmp(what, "weight", 6) ? mu_node_find(l->node, "init") : NULL;
     if (!opts.init.plugin && short_init) {
         mu_diags quiet = *nb->b->diags;
         mu_binder again = *nb->b;

@@ -56,6 +56,24 @@ def cifar10_full():
     ]
 
 
+class Outputs(nn.Module):
+    """A recurrent module that gives its outputs of all steps and nothing else."""
+
+    def __init__(self, kind, inputs, hidden):
+        super().__init__()
+        self.kind = kind(inputs, hidden, batch_first=True)
+
+    def forward(self, x):
+        return self.kind(x)[0]
+
+
+def recurrent(kind):
+    return [
+        ("rows", nn.Flatten(1, 2)), ("rec1", Outputs(kind, 9, 11)), ("rec2", Outputs(kind, 11, 10)),
+        ("flat", nn.Flatten()), ("ip1", nn.Linear(120, 10)),
+    ]
+
+
 def mlp(act):
     sizes = [784, 1000, 500, 250, 10]
     layers = [("flat", nn.Flatten())]
@@ -73,13 +91,21 @@ NETS = {
     "lenet": Net(lenet, (1, 28, 28), 1.0, 1.0, 0.001),
     "cifar10_full": Net(cifar10_full, (3, 32, 32), 60.0, 0.02, 1e-5),
     "mlp_sigmoid": Net(lambda: mlp(nn.Sigmoid), (1, 28, 28), 1.0, 1.0, 0.05),
+    "rnn": Net(lambda: recurrent(nn.RNN), (1, 12, 9), 1.0, 1.0, 0.05),
+    "gru": Net(lambda: recurrent(nn.GRU), (1, 12, 9), 1.0, 1.0, 0.05),
+    "lstm": Net(lambda: recurrent(nn.LSTM), (1, 12, 9), 1.0, 1.0, 0.05),
     "mlp_relu": Net(lambda: mlp(nn.ReLU), (1, 28, 28), 1.0, 1.0, 0.05),
 }
 
 
+def named_parameters(model):
+    """As Muster names them: rec1.kind.weight_ih_l0 is rec1.weight_ih."""
+    return [(name.replace(".kind.", ".").replace("_l0", ""), p) for name, p in model.named_parameters()]
+
+
 def parameters(net, model):
     """(name, tensor, size): weights spread as 1 / sqrt(fan-in), biases in +-0.1."""
-    named = list(model.named_parameters())
+    named = named_parameters(model)
     last = named[-2][0]
     for name, p in named:
         if p.dim() == 1:
@@ -115,10 +141,10 @@ def run(name):
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            for pname, p in model.named_parameters():
+            for pname, p in named_parameters(model):
                 values[pname]["grad"] = p.grad.detach().clone()
         optimiser.step()
-    for pname, p in model.named_parameters():
+    for pname, p in named_parameters(model):
         values[pname]["change"] = p.detach() - values[pname]["start"]
     result["losses"] = losses
     return result, values

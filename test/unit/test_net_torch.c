@@ -279,6 +279,9 @@ static void test_lenet(void **unused) { (void)unused, run_all("lenet"); }
 static void test_cifar10_full(void **unused) { (void)unused, run_all("cifar10_full"); }
 static void test_mlp_sigmoid(void **unused) { (void)unused, run_all("mlp_sigmoid"); }
 static void test_mlp_relu(void **unused) { (void)unused, run_all("mlp_relu"); }
+static void test_rnn(void **unused) { (void)unused, run_all("rnn"); }
+static void test_gru(void **unused) { (void)unused, run_all("gru"); }
+static void test_lstm(void **unused) { (void)unused, run_all("lstm"); }
 
 static int dump(const char *name, const char *folder) {
     fixture f;
@@ -306,6 +309,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_cifar10_full),
         cmocka_unit_test(test_mlp_sigmoid),
         cmocka_unit_test(test_mlp_relu),
+        cmocka_unit_test(test_rnn),
+        cmocka_unit_test(test_gru),
+        cmocka_unit_test(test_lstm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// recurrent.c - see recurrent.h.
+#include "layer/recurrent.h"
+
+#include "layer/grad.h"
+#include "layer/infer.h"
+#include "layer/score.h"
+#include "ops/rnn.h"
+
+#include <string.h>
+
+const char *const mu_recurrent_params[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "state", NULL};
+
+// ---- shapes ----
+
+static mu_status infer_source(mu_layer *l, mu_recurrent *s, mu_err *err) {
+    char text[96];
+    const mu_blob *b = l->src[0];
+    const mu_shape *in = &b->value.shape;
+    s->d.one_hot = b->value.dtype == MU_I32;
+    if (in->n != (s->d.one_hot ? 2 : 3)) {
+        mu_status st = mu_layer_fail(l, err,
+                                     "%s needs sequences (batch, time, values), or integers (batch, time), "
+                                     "`%s` gives %s%s",
+                                     l->class->name, mu_infer_src_name(l, 0), s->d.one_hot ? "integers " : "",
+                                     mu_shape_text(in, text));
+        mu_err_hint(err, "A reshape layer can make one: `shape: [0, time, -1]`.");
+        return st;
+    }
+    s->d.n = in->d[0];
+    s->d.t = in->d[1];
+    s->d.i = in->d[2];
+    return s->d.one_hot ? mu_infer_vocab(l, 0, s->vocab, &s->d.i, err) : MU_OK;
+}
+
+static mu_status infer_memory(mu_layer *l, mu_recurrent *s, mu_err *err) {
+    char text[96];
+    const mu_blob *b = l->src[1];
+    const mu_shape *in = &b->value.shape;
+    if (b->value.dtype != MU_I32 || mu_shape_count(in) != s->d.n) {
+        mu_status st =
+            mu_layer_fail(l, err,
+                          "the second source of %s says of each sample whether a sequence begins, "
+                          "`%s` gives %s%s",
+                          l->class->name, mu_infer_src_name(l, 1),
+                          b->value.dtype == MU_I32 ? "integers " : "numbers ", mu_shape_text(in, text));
+        mu_err_hint(err, "It is the integer field `begin` of data whose records continue each other.");
+        return st;
+    }
+    if (!b->streams) {
+        mu_status st =
+            mu_layer_fail(l, err,
+                          "the records of `%s` do not continue each other, so that no state can be "
+                          "carried",
+                          mu_infer_src_name(l, 1));
+        mu_err_hint(err, "Leave the second source out: every record is then a sequence of its own.");
+        return st;
+    }
+    s->carries = true;
+    s->begin = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->begin);
+    s->end = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->end);
+    if (!s->begin || !s->end) return MU_FAIL_NOMEM(err, "the states of a layer");
+    return mu_rowstate_infer(&s->memory, l, "state", b->streams, mu_rnn_state(s->d.cell, s->hidden), err);
+}
+
+mu_status mu_recurrent_infer(mu_layer *l, mu_cell cell, mu_err *err) {
+    mu_recurrent *s = l->state;
+    s->d = (mu_rnn_desc){.cell = cell, .h = s->hidden, .bias = s->bias_term};
+    MU_TRY(infer_source(l, s, err));
+    const int64_t h = s->hidden, rows = mu_rnn_gates(cell) * h;
+    MU_TRY(mu_layer_add_param(l, "weight_ih", MU_SHAPE(rows, s->d.i), h, h, "pytorch", err));
+    MU_TRY(mu_layer_add_param(l, "weight_hh", MU_SHAPE(rows, h), h, h, "pytorch", err));
+    if (s->bias_term) {
+        MU_TRY(mu_layer_add_param(l, "bias_ih", MU_SHAPE(rows), h, h, "pytorch", err));
+        MU_TRY(mu_layer_add_param(l, "bias_hh", MU_SHAPE(rows), h, h, "pytorch", err));
+    }
+    if (l->n_src > 1) MU_TRY(infer_memory(l, s, err));
+    const mu_shape all = MU_SHAPE(s->d.n, s->d.t, h), last = MU_SHAPE(s->d.n, h);
+    return mu_layer_add_out(l, NULL, s->outputs == MU_OUTPUTS_LAST ? last : all, MU_F32, err);
+}
+
+// With `last`, the outputs of all steps are kept, and their gradients are made in scratch.
+mu_status mu_recurrent_setup(mu_layer *l, mu_err *err) {
+    mu_recurrent *s = l->state;
+    s->d.need_dsrc = l->src[0]->needs_grad && !s->d.one_hot;
+    MU_TRY(mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_RNN, .rnn = s->d}, err));
+    s->op_keep = l->keep_bytes;
+    s->op_scratch = l->scratch_bytes;
+    if (s->outputs == MU_OUTPUTS_LAST) {
+        const size_t all = (size_t)(s->d.n * s->d.t * s->d.h) * sizeof(float);
+        l->keep_bytes += all;
+        l->scratch_bytes += all;
+    }
+    return MU_OK;
+}
+
+// ---- a step ----
+
+static float *behind(void *block, size_t bytes) { return (float *)(void *)((char *)block + bytes); }
+
+static mu_op_args args(const mu_layer *l, const mu_step *step) {
+    const mu_recurrent *s = l->state;
+    const bool bias = s->bias_term;
+    return (mu_op_args){
+        .src = s->d.one_hot ? NULL : l->src[0]->value.f,
+        .words = s->d.one_hot ? l->src[0]->value.i : NULL,
+        .dst = s->outputs == MU_OUTPUTS_LAST ? behind(l->keep, s->op_keep) : l->out[0].value.f,
+        .weight = l->param[0]->value,
+        .weight_h = l->param[1]->value,
+        .bias = bias ? l->param[2]->value : NULL,
+        .bias_h = bias ? l->param[3]->value : NULL,
+        .keep = l->keep,
+        .scratch = l->scratch,
+        .rows = step->rows,
+    };
+}
+
+static mu_status check_words(const mu_layer *l, const mu_step *step, mu_err *err) {
+    const mu_rnn_desc *d = &((const mu_recurrent *)l->state)->d;
+    const int32_t *word = l->src[0]->value.i;
+    for (int64_t k = 0; k < step->rows * d->t; k++)
+        MU_TRY(mu_word_check(l, word[k], d->i, step->first_sample + k / d->t, err));
+    return MU_OK;
+}
+
+// Where each sample's state comes from and goes to; rows beyond the valid ones have none.
+static void find_states(mu_layer *l, const mu_step *step) {
+    mu_recurrent *s = l->state;
+    const int32_t *begins = l->src[1]->value.i;
+    for (int64_t b = 0; b < s->d.n; b++) {
+        const int64_t g = step->first_sample + b;
+        const bool valid = b < step->rows;
+        s->begin[b] = valid && !begins[b] ? mu_rowstate_before(&s->memory, g) : NULL;
+        s->end[b] = valid ? mu_rowstate_after(&s->memory, g) : NULL;
+    }
+}
+
+mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    mu_recurrent *s = l->state;
+    mu_op_args a = args(l, step);
+    if (s->d.one_hot) MU_TRY(check_words(l, step, err));
+    if (s->carries) {
+        find_states(l, step);
+        a.begin = s->begin;
+        a.end = s->end;
+    }
+    MU_TRY(mu_op_forward(l->op, &a, err));
+    for (int64_t b = 0; s->outputs == MU_OUTPUTS_LAST && b < s->d.n; b++)
+        memcpy(l->out[0].value.f + b * s->d.h, a.dst + ((b + 1) * s->d.t - 1) * s->d.h,
+               (size_t)s->d.h * sizeof(float));
+    return MU_OK;
+}
+
+// The op has one accumulate flag for all parameters, see grad.h.
+static void begin_gradients(mu_layer *l, mu_op_args *a) {
+    const mu_recurrent *s = l->state;
+    float **const target[] = {&a->dweight, &a->dweight_h, &a->dbias, &a->dbias_h};
+    const int n = s->bias_term ? 4 : 2;
+    for (int k = 0; k < n; k++) a->accumulate |= mu_param_accumulates(l->param[k]);
+    for (int k = 0; k < n; k++) {
+        mu_param *p = l->param[k];
+        if (a->accumulate) (void)mu_grad_add_to(p);
+        p->grad.form = MU_GRAD_DENSE;
+        *target[k] = p->grad.dense;
+    }
+}
+
+mu_status mu_recurrent_backward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const mu_recurrent *s = l->state;
+    mu_op_args a = args(l, step);
+    a.ddst = l->out[0].grad.f;
+    a.dsrc = s->d.one_hot ? NULL : l->src[0]->grad.f;
+    if (s->outputs == MU_OUTPUTS_LAST) {
+        const size_t row = (size_t)s->d.h * sizeof(float);
+        float *all = behind(l->scratch, s->op_scratch);
+        memset(all, 0, (size_t)(s->d.n * s->d.t) * row);
+        for (int64_t b = 0; b < s->d.n; b++)
+            memcpy(all + ((b + 1) * s->d.t - 1) * s->d.h, a.ddst + b * s->d.h, row);
+        a.ddst = all;
+    }
+    begin_gradients(l, &a);
+    return mu_op_backward(l->op, &a, err);
+}
+
+void mu_recurrent_cost(const mu_layer *l, mu_cost *out) {
+    const mu_rnn_desc *d = &((const mu_recurrent *)l->state)->d;
+    const double rows = (double)(mu_rnn_gates(d->cell) * d->h), steps = (double)(d->n * d->t);
+    const double state = 2 * steps * rows * (double)d->h,
+                 input = d->one_hot ? 0 : 2 * steps * rows * (double)d->i;
+    out->flops_forward = state + input;
+    out->flops_backward = 2 * state + input * (l->src[0]->needs_grad ? 2 : 1);
+    out->bytes = (double)sizeof(float) * steps * (double)((d->one_hot ? 1 : d->i) + d->h);
+}
