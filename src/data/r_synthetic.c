@@ -4,15 +4,19 @@
 // The task can be learned: a class is a coarse pattern (GRID x GRID cells per channel, or one level
 // per feature) and a record is its class's pattern plus noise of its own. Record i is a pure function
 // of (seed, i), so order, sharding and resuming can be checked against it.
+//
+// With `vocab` records are pieces of texts: PERIOD words that repeat for ever, from another place on in
+// every text, in which a share `noise` of the words is replaced at random; the label of a place is the next
+// word without noise. With `streams` record i continues record i - streams, else every record is a text.
 #include "base/rng.h"
 #include "data/reader.h"
 
 
-enum { GRID = 8, MAX_CHANNELS = 64 };
+enum { GRID = 8, MAX_CHANNELS = 64, PERIOD = 1024 };
 
 struct synthetic {
     mu_ints  shape;
-    int64_t  classes, records, seed;
+    int64_t  classes, records, seed, vocab, streams;
     float    noise;
     // private
     mu_rng_key pattern_key, label_key, noise_key;
@@ -22,6 +26,8 @@ struct synthetic {
     uint32_t  *random;          // its noise words, four elements each
     uint8_t   *pattern;         // the class's cells (GRID, GRID, c), or its feature levels (n)
     int32_t    label;
+    int32_t   *words, *next, begin;     // of a piece of text
+    int32_t    text[PERIOD];
 };
 
 static const mu_field fields[] = {
@@ -31,7 +37,11 @@ static const mu_field fields[] = {
     MU_FIELD(struct synthetic, records, MU_INT, "10000", "[1,)", "number of records"),
     MU_FIELD(struct synthetic, seed, MU_INT, "0", NULL, "another seed is another task"),
     MU_FIELD(struct synthetic, noise, MU_FLOAT, "0.5", "[0,1]",
-             "share of noise in a pixel; 0 shows the bare pattern"),
+             "share of noise in a pixel, or of replaced words; 0 shows the bare pattern"),
+    MU_FIELD(struct synthetic, vocab, MU_INT, "0", "[0,1M]",
+             "records are texts of words below it, `shape` is [words of a record]; 0 = images or features"),
+    MU_FIELD(struct synthetic, streams, MU_INT, "0", "[0,1M]",
+             "texts read side by side, each record continues one; 0 = every record is a text of its own"),
     {0},
 };
 
@@ -53,12 +63,59 @@ static mu_status set_shape(mu_reader *r, struct synthetic *s, mu_err *err) {
     return MU_OK;
 }
 
+// ---- texts ----
+
+// A number below n from 32 random bits.
+static int32_t below(uint32_t random, int64_t n) { return (int32_t)(((uint64_t)random * (uint64_t)n) >> 32); }
+
+static mu_status open_text(mu_reader *r, struct synthetic *s, mu_err *err) {
+    if (s->shape.n != 1 || s->shape.v[0] < 1)
+        return MU_FAIL_AT(err, MU_EJOB, r->pos, "with `vocab`, `shape` is one number: the words of a record");
+    const mu_shape shape = MU_SHAPE(s->shape.v[0]);
+    s->n = (size_t)s->shape.v[0];
+    s->words = mu_arena_array(r->arena, s->n, sizeof *s->words);
+    s->next = mu_arena_array(r->arena, s->n, sizeof *s->next);
+    s->random = mu_arena_array(r->arena, 2 * s->n, sizeof *s->random);
+    if (!s->words || !s->next || !s->random) return MU_FAIL_NOMEM(err, "one made-up record");
+    uint32_t random[PERIOD];
+    mu_rng_fill_u32(s->pattern_key, 0, 0, random, PERIOD);
+    for (int k = 0; k < PERIOD; k++) s->text[k] = below(random[k], s->vocab);
+    r->n_records = s->records;
+    r->field[r->n_fields++] = (mu_data_field){
+        .name = "words", .store = MU_STORE_I32, .shape = shape, .n_classes = s->vocab, .streams = s->streams};
+    r->field[r->n_fields++] =
+        (mu_data_field){.name = "label", .store = MU_STORE_I32, .shape = shape, .n_classes = s->vocab};
+    r->field[r->n_fields++] =
+        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+    return MU_OK;
+}
+
+static void read_text(struct synthetic *s, int64_t index, mu_record *out) {
+    const int64_t text = s->streams ? index % s->streams : index, piece = s->streams ? index / s->streams : 0;
+    uint32_t start[4];
+    mu_rng_block(s->label_key, 0, (uint64_t)text, start);
+    const int64_t at = below(start[0], PERIOD) + piece * (int64_t)s->n;
+    mu_rng_fill_u32(s->noise_key, (uint64_t)index, 0, s->random, 2 * s->n);
+    for (size_t k = 0; k < s->n; k++) {
+        const bool spoilt = mu_rng_to_uniform(s->random[2 * k]) < s->noise;
+        s->words[k] = spoilt ? below(s->random[2 * k + 1], s->vocab) : s->text[(at + (int64_t)k) % PERIOD];
+        s->next[k] = s->text[(at + (int64_t)k + 1) % PERIOD];
+    }
+    s->begin = piece == 0;
+    out->field[0] = s->words;
+    out->field[1] = s->next;
+    out->field[2] = &s->begin;
+}
+
+// ---- images and features ----
+
 static mu_status open_synthetic(mu_reader *r, mu_err *err) {
     struct synthetic *s = r->state;
-    MU_TRY(set_shape(r, s, err));
     s->pattern_key = mu_rng_key_make((uint64_t)s->seed, "synthetic/pattern");
     s->label_key = mu_rng_key_make((uint64_t)s->seed, "synthetic/label");
     s->noise_key = mu_rng_key_make((uint64_t)s->seed, "synthetic/noise");
+    if (s->vocab) return open_text(r, s, err);
+    MU_TRY(set_shape(r, s, err));
     size_t n_words = (s->n + 3) / 4, cells = s->c ? (size_t)(GRID * GRID * s->c) : s->n;
     s->pixels = mu_arena_alloc(r->arena, n_words * 4);
     s->random = mu_arena_array(r->arena, n_words, sizeof *s->random);
@@ -84,6 +141,10 @@ static void draw_image(struct synthetic *s) {
 static mu_status read_synthetic(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct synthetic *s = r->state;
     (void)err;
+    if (s->vocab) {
+        read_text(s, index, out);
+        return MU_OK;
+    }
     uint32_t u[4];
     mu_rng_block(s->label_key, 0, (uint64_t)index, u);
     s->label = (int32_t)(((uint64_t)u[0] * (uint64_t)s->classes) >> 32);
@@ -105,7 +166,8 @@ static mu_status read_synthetic(mu_reader *r, int64_t index, mu_record *out, mu_
 static void close_synthetic(mu_reader *r) { (void)r; }  // everything is in the arena
 
 const mu_reader_class mu_reader_synthetic = {
-    .name = "synthetic", .help = "made-up records that can be learned; fields: image (or features), label",
+    .name = "synthetic",
+    .help = "made-up records that can be learned; fields: image (or features, or words, begin), label",
     .fields = fields, .state_size = sizeof(struct synthetic),
     .open = open_synthetic, .read = read_synthetic, .close = close_synthetic,
 };
