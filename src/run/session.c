@@ -93,6 +93,7 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         .batch = batch_of(s, p),
         .seed = (uint64_t)s->job->seed,
         .share = s->params,
+        .keep_all = so->keep_all,
         .shapes_only = so->check_only,
         .keep_factors =
             s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),

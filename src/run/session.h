@@ -30,6 +30,7 @@ typedef struct mu_session_opts {
                                 // except that a missing `data.train` is a problem when training is wanted,
                                 // and prediction alone falls back to `data.test`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
+    bool     keep_all;          // every layer's output stays readable after a forward pass (run/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
 } mu_session_opts;
 
