@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // l_inner_product.c - fully connected layer: dst (n,o) = src (n,i) * weight(o,i)^T + bias(o).
 //
-// A source of more than two dimensions is flattened in its logical order (C, H, W), so that weights
-// mean the same as in PyTorch and Caffe. Images lie channels-last in memory, so they are transposed
+// Everything from `axis` on is flattened; the axes before it are rows, so with axis 2 every step of a
+// sequence (n,t,d) goes through the same weights. An image is flattened in its logical order (C, H, W), so
+// that weights mean the same as in PyTorch and Caffe; it lies channels-last in memory, so it is transposed
 // once forward (the flat copy is kept for backward) and once backward.
+//
+// `transpose` uses a weight that lies as (i,o). A decoder that names its encoder's weight thereby has the
+// encoder's matrix transposed: tied weights. Shared gradients add up in the dense form.
 //
 // The weight gradient takes one of three ways, the first that applies:
 //   sink     the step's receiver updates the weights block by block while they are in the cache; the
 //            parameter's gradient form stays NONE
-//   factors  (x, dy) is left as it is, when that is much smaller than dW: batch*(i+o) < i*o/2
+//   factors  (x, dy) is left as it is, when that is much smaller than dW: rows*(i+o) < i*o/2
 //   dense    dW in the gradient block
 // The bias gradient is always dense.
 #include "layer/grad.h"
 #include "layer/infer.h"
 
 struct inner_product {
-    int64_t outputs;
-    bool bias_term;
+    int64_t outputs, axis;
+    bool bias_term, transpose;
     // derived
-    mu_inner_desc d;
+    mu_inner_desc d;            // d.n counts rows: samples times the axes between them and `axis`
+    int64_t per_sample;         // rows of a sample
     bool reorder;               // the source is stored in another order than its logical one
     int64_t c, hw;              // of a reordered source
     size_t op_keep, op_scratch; // bytes of the op at the start of keep and scratch; ours follow
@@ -27,29 +32,64 @@ struct inner_product {
 static const mu_field fields[] = {
     MU_FIELD(struct inner_product, outputs, MU_INT, NULL, "[1,1000000000]", "number of output values"),
     MU_FIELD(struct inner_product, bias_term, MU_BOOL, "true", NULL, "add a learned constant to each output"),
+    MU_FIELD(struct inner_product, axis, MU_INT, "1", "[-5,5]",
+             "first axis that is flattened; 2 = each step of a sequence by itself, -1 = the last"),
+    MU_FIELD(struct inner_product, transpose, MU_BOOL, "false", NULL,
+             "the weight lies as (inputs, outputs): shares that of an encoder by name"),
     {0},
 };
 static const char *const params[] = {"weight", "bias", NULL};
 
-static mu_status infer(mu_layer *l, mu_err *err) {
-    struct inner_product *s = l->state;
-    char text[96];
-    MU_TRY(mu_infer_float(l, 0, err));
+// The axis from 0, and the output's shape.
+static mu_status find_axis(mu_layer *l, int *axis, mu_shape *out, mu_err *err) {
+    const struct inner_product *s = l->state;
     const mu_shape *in = mu_layer_src_shape(l, 0);
+    char text[96];
     if (in->n < 2)
         return mu_layer_fail(l, err, "inner_product needs a source (batch, values), `%s` gives %s",
                              mu_infer_src_name(l, 0), mu_shape_text(in, text));
-    s->d = (mu_inner_desc){.n = in->d[0], .i = mu_shape_inner(in, 1), .o = s->outputs, .bias = s->bias_term};
+    *axis = (int)(s->axis < 0 ? s->axis + in->n : s->axis);
+    if (*axis < 1 || *axis >= in->n) {
+        mu_status st = mu_layer_fail(l, err, "there is no axis %d behind the batch in `%s` %s", (int)s->axis,
+                                     mu_infer_src_name(l, 0), mu_shape_text(in, text));
+        mu_err_hint(err, "Axes count from 0, the batch; -1 is the last.");
+        return st;
+    }
+    *out = *in;
+    out->n = *axis + 1;
+    out->d[*axis] = s->outputs;
+    if (*axis > 1 && (mu_shape_is_reordered(in) || mu_shape_is_reordered(out))) {
+        mu_status st = mu_layer_fail(l, err, "axis %d is for sequences, `%s` gives images %s", (int)s->axis,
+                                     mu_infer_src_name(l, 0), mu_shape_text(in, text));
+        mu_err_hint(err, "Use axis 1, or a convolution with kernel 1 for each place by itself.");
+        return st;
+    }
+    return MU_OK;
+}
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    struct inner_product *s = l->state;
+    mu_shape out;
+    int axis;
+    MU_TRY(mu_infer_float(l, 0, err));
+    MU_TRY(find_axis(l, &axis, &out, err));
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    s->d = (mu_inner_desc){.i = mu_shape_inner(in, axis), .o = s->outputs, .bias = s->bias_term,
+                           .transposed = s->transpose};
+    s->per_sample = 1;
+    for (int k = 1; k < axis; k++) s->per_sample *= in->d[k];
+    s->d.n = in->d[0] * s->per_sample;
     s->reorder = mu_shape_is_reordered(in);
     if (s->reorder) {
         s->c = in->d[1];
         s->hw = in->d[2] * in->d[3];
     }
-    MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->d.o, s->d.i), s->d.i, s->d.o, "xavier", err));
+    mu_shape weight = s->transpose ? MU_SHAPE(s->d.i, s->d.o) : MU_SHAPE(s->d.o, s->d.i);
+    MU_TRY(mu_layer_add_param(l, "weight", weight, s->d.i, s->d.o, "xavier", err));
     if (!l->param[0]->value) l->param[0]->max_batch = s->d.n; // of the training net
     if (s->bias_term)
         MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(s->d.o), s->d.i, s->d.o, "constant", err));
-    return mu_layer_add_out(l, NULL, MU_SHAPE(s->d.n, s->d.o), MU_F32, err);
+    return mu_layer_add_out(l, NULL, out, MU_F32, err);
 }
 
 static mu_status setup(mu_layer *l, mu_err *err) {
@@ -72,6 +112,7 @@ static float *flat_src(const mu_layer *l) {
 }
 
 static mu_op_args args(const mu_layer *l, const mu_step *step) {
+    const struct inner_product *s = l->state;
     return (mu_op_args){
         .src = flat_src(l),
         .dst = l->out[0].value.f,
@@ -79,7 +120,7 @@ static mu_op_args args(const mu_layer *l, const mu_step *step) {
         .bias = l->n_param > 1 ? l->param[1]->value : NULL,
         .keep = l->keep,
         .scratch = l->scratch,
-        .rows = step->rows,
+        .rows = step->rows * s->per_sample,
     };
 }
 
@@ -147,8 +188,8 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
         a.skip_dweight = true;
         weight->grad.form = MU_GRAD_FACTORS;
         weight->grad.batch = s->d.n;
-        weight->grad.x = a.src;
-        weight->grad.dy = a.ddst;
+        weight->grad.x = s->transpose ? a.ddst : a.src; // along the weight's rows
+        weight->grad.dy = s->transpose ? a.src : a.ddst;
         if (bias) add_bias_grad(bias, a.ddst, s->d.n, s->d.o);
     } else {
         mu_grad_begin(weight, bias, &a);

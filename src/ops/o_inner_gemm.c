@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // o_inner_gemm.c - fully connected layer by matrix products, for batches.
 //
-//     y (n,o) = x (n,i) * w(o,i)^T + b        dx = dy * w        dw = dy^T * x        db = column sums of dy
+//     weight (o,i)                y = x * w^T + b     dx = dy * w       dw = dy^T * x
+//     weight (i,o), transposed    y = x * w + b       dx = dy * w^T     dw = x^T * dy      db = column sums of dy
 //
-// Libraries are poor at the forward form (both operands run along i). Here it is y^T = w * x^T in register
-// tiles: a few rows of w, read where they lie, times a transposed panel of up to 64 samples.
+// Libraries are poor at products with w^T (both operands run along a row of w). Here that is
+// y^T = w * x^T in register tiles: a few rows of w, read where they lie, times a transposed panel of up to
+// 64 samples.
 //
 // Backward goes over the weights once, in blocks of rows that stay in the second-level cache: first their
 // part of dx, then their gradient, which is handed over at once when the caller takes rows (args.rows_ready).
+// Transposed weights are mostly shared with another layer and never handed over, so all of dx comes first.
 #include "ops/gemm.h"
 #include "ops/inner.h"
 #include "ops/tile.h"
@@ -22,10 +25,11 @@
 typedef struct inner {
     int     width;              // of the tiles' vectors, which run along the samples
     int64_t vecs, n_panels;     // all vectors; panels they are spread over
+    int64_t rows, cols;         // of the weights as they lie
     bool    tiled;              // dx block by block; else by one product beforehand
     int64_t block;              // rows of the weights taken together for dx
     int64_t tile;               // rows of dw handed over together, a part of the block
-    int64_t at_dx, at_w, at_tile;       // offsets into scratch, floats; forward has its panel at 0
+    int64_t at_dx, at_w, at_tile;       // offsets into scratch, floats; a panel lies at 0
 } inner;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -36,75 +40,95 @@ static mu_status create(mu_op *op, mu_err *err) {
     (void)err;
     inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    int64_t most = MU_TILE_VECS, row_bytes = max64(d->i, 1) * (int64_t)sizeof(float);
+    v->rows = d->transposed ? d->i : d->o;
+    v->cols = d->transposed ? d->o : d->i;
+    int64_t most = MU_TILE_VECS, row_bytes = max64(v->cols, 1) * (int64_t)sizeof(float);
     while (!mu_tile_max_rows((int)most)) most--;
     v->width = mu_tile_best_width(d->n);
     v->vecs = ceil_div(d->n, v->width);
     v->n_panels = ceil_div(v->vecs, most);
-    v->block = min64(max64(BLOCK_BYTES / row_bytes, 32), d->o);
+    v->block = min64(max64(BLOCK_BYTES / row_bytes, 32), v->rows);
     v->tile = min64(max64(TILE_BYTES / row_bytes, 8), v->block);
-    v->tiled = d->need_dsrc && d->n <= TILED_BATCH;
+    v->tiled = d->need_dsrc && d->n <= TILED_BATCH && !d->transposed;
     int64_t at = 0, padded = v->tiled ? mu_inner_padded(d->i) : 0;
     v->at_dx = at, at += d->n * padded;
     v->at_w = at, at += v->block * padded;
-    v->at_tile = at, at += v->tile * d->i;
-    op->scratch_bytes = (size_t)max64(at, PANEL * d->i) * sizeof(float);
+    v->at_tile = at, at += v->tile * v->cols;
+    op->scratch_bytes = (size_t)max64(at, PANEL * v->cols) * sizeof(float);
     return MU_OK;
 }
 
-// ---- forward ----
+// ---- products with w^T ----
 
-// x^T for samples s0 ... s0+n, padded with zeros to `ld`: panel[k][s]. In squares, so that both sides stay
-// in the first-level cache.
-static void pack_panel(const mu_inner_desc *d, const float *x, int64_t n, int64_t ld, float *panel) {
+// x^T of n samples, padded with zeros to `ld`: panel[k][s]. In squares, so that both sides stay in the
+// first-level cache.
+static void pack_panel(const float *x, int64_t cols, int64_t n, int64_t ld, float *panel) {
     enum { SIDE = 16 };
-    for (int64_t k0 = 0; k0 < d->i; k0 += SIDE) {
-        int64_t k1 = min64(k0 + SIDE, d->i);
+    for (int64_t k0 = 0; k0 < cols; k0 += SIDE) {
+        int64_t k1 = min64(k0 + SIDE, cols);
         for (int64_t s0 = 0; s0 < ld; s0 += SIDE)
             for (int64_t k = k0; k < k1; k++)
                 for (int64_t s = s0; s < min64(s0 + SIDE, ld); s++)
-                    panel[k * ld + s] = s < n ? x[s * d->i + k] : 0.0f;
+                    panel[k * ld + s] = s < n ? x[s * cols + k] : 0.0f;
     }
 }
 
-static void forward_panel(const inner *v, const mu_inner_desc *d, const mu_op_args *a, int64_t s0, int vecs) {
-    int64_t ld = (int64_t)vecs * v->width, n = min64(ld, d->n - s0);
+// x (n, cols) * w(rows, cols)^T + b -> y (n, rows), for n <= vecs * width samples; b may be NULL.
+static void times_panel(const inner *v, const mu_op_args *a, const float *x, const float *b, float *y,
+                        int64_t n, int vecs) {
+    int64_t ld = (int64_t)vecs * v->width;
     int most = mu_tile_max_rows(vecs);
     float out[MU_TILE_ROWS * PANEL];            // [row of w][sample]
-    pack_panel(d, a->src + s0 * d->i, n, ld, a->scratch);
-    mu_tile_dot t = {.n_seg = 1, .seg = d->i, .b = a->scratch, .ldb = ld};
-    for (int64_t o = 0; o < d->o; o += most) {
-        int rows = (int)min64(most, d->o - o);
+    pack_panel(x, v->cols, n, ld, a->scratch);
+    mu_tile_dot t = {.n_seg = 1, .seg = v->cols, .b = a->scratch, .ldb = ld};
+    for (int64_t o = 0; o < v->rows; o += most) {
+        int rows = (int)min64(most, v->rows - o);
         for (int r = 0; r < rows; r++) {
-            t.a[r] = a->weight + (o + r) * d->i;
+            t.a[r] = a->weight + (o + r) * v->cols;
             t.c[r] = out + r * ld;
         }
         mu_tile_run_dot(&t, v->width, rows, vecs);
-        float *y = a->dst + s0 * d->o + o;
-        for (int64_t s = 0; s < n; s++, y += d->o)
-            for (int r = 0; r < rows; r++) y[r] = out[r * ld + s] + (d->bias ? a->bias[o + r] : 0.0f);
+        float *to = y + o;
+        for (int64_t s = 0; s < n; s++, to += v->rows)
+            for (int r = 0; r < rows; r++) to[r] = out[r * ld + s] + (b ? b[o + r] : 0.0f);
     }
 }
+
+static void times_rows(const inner *v, const mu_op_args *a, int64_t n, const float *x, const float *b,
+                       float *y) {
+    for (int64_t p = 0, vec = 0; p < v->n_panels; p++) {
+        int64_t vecs = ceil_div(v->vecs - vec, v->n_panels - p), s0 = vec * v->width;
+        times_panel(v, a, x + s0 * v->cols, b, y + s0 * v->rows, min64(vecs * v->width, n - s0), (int)vecs);
+        vec += vecs;
+    }
+}
+
+// ---- forward ----
 
 static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
-    for (int64_t p = 0, vec = 0; p < v->n_panels; p++) {
-        int64_t vecs = ceil_div(v->vecs - vec, v->n_panels - p);
-        forward_panel(v, d, a, vec * v->width, (int)vecs);
-        vec += vecs;
+    if (!d->transposed) {
+        times_rows(v, a, d->n, a->src, d->bias ? a->bias : NULL, a->dst);
+        return MU_OK;
     }
+    for (int64_t n = 0; d->bias && n < d->n; n++)
+        memcpy(a->dst + n * d->o, a->bias, (size_t)d->o * sizeof(float));
+    mu_gemm(false, false, d->n, d->o, d->i, a->src, d->i, a->weight, d->o, d->bias ? 1.0f : 0.0f, a->dst,
+            d->o);
     return MU_OK;
 }
 
 // ---- backward ----
 
-static void take_dweight(const mu_inner_desc *d, const mu_op_args *a, int64_t o, int64_t rows, float *tile) {
-    float *out = a->rows_ready ? tile : a->dweight + o * d->i,
+static void take_dweight(const inner *v, const mu_inner_desc *d, const mu_op_args *a, int64_t row,
+                         int64_t rows, float *tile) {
+    const float *left = d->transposed ? a->src : a->ddst, *right = d->transposed ? a->ddst : a->src;
+    float *out = a->rows_ready ? tile : a->dweight + row * v->cols,
           beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
-    mu_gemm(true, false, rows, d->i, d->n, a->ddst + o, d->o, a->src, d->i, beta, out, d->i);
-    if (a->rows_ready) a->rows_ready(a->rows_ctx, o, rows, tile);
+    mu_gemm(true, false, rows, v->cols, d->n, left + row, v->rows, right, v->cols, beta, out, v->cols);
+    if (a->rows_ready) a->rows_ready(a->rows_ctx, row, rows, tile);
 }
 
 static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
@@ -114,14 +138,15 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     float *s = a->scratch, *dx = s + v->at_dx;
     bool weight = !a->skip_dweight && (a->rows_ready || a->dweight), tiled = a->dsrc && v->tiled;
     if (d->bias && a->dbias && !a->skip_dweight) mu_inner_dbias(d, a);
-    if (a->dsrc && !tiled)
+    if (a->dsrc && d->transposed) times_rows(v, a, d->n, a->ddst, NULL, a->dsrc);
+    else if (a->dsrc && !tiled)
         mu_gemm(false, false, d->n, d->i, d->o, a->ddst, d->o, a->weight, d->i, 0.0f, a->dsrc, d->i);
     if (tiled) memset(dx, 0, (size_t)(d->n * mu_inner_padded(d->i)) * sizeof(float));
-    for (int64_t o = 0; o < d->o; o += v->block) {
-        int64_t rows = min64(v->block, d->o - o);
-        if (tiled) mu_inner_add_dsrc(d, a, o, rows, dx, s + v->at_w);
+    for (int64_t row = 0; row < v->rows; row += v->block) {
+        int64_t rows = min64(v->block, v->rows - row);
+        if (tiled) mu_inner_add_dsrc(d, a, row, rows, dx, s + v->at_w);
         for (int64_t k = 0; weight && k < rows; k += v->tile)
-            take_dweight(d, a, o + k, min64(v->tile, rows - k), s + v->at_tile);
+            take_dweight(v, d, a, row + k, min64(v->tile, rows - k), s + v->at_tile);
     }
     if (tiled) mu_inner_copy_dsrc(d, dx, a->dsrc);
     return MU_OK;

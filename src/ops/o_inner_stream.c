@@ -32,7 +32,9 @@ typedef struct stream {
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static bool accepts(const mu_op_desc *d) { return d->inner.n >= 1 && d->inner.n <= MAX_BATCH; }
+static bool accepts(const mu_op_desc *d) {
+    return d->inner.n >= 1 && d->inner.n <= MAX_BATCH && !d->inner.transposed;
+}
 
 static mu_status create(mu_op *op, mu_err *err) {
     (void)err;

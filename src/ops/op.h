@@ -59,6 +59,7 @@ typedef struct mu_norm_desc {           // batch normalisation over `rows` = n*h
 typedef struct mu_inner_desc {          // dst (n,o) = src (n,i) * weight(o,i)^T + bias(o)
     int64_t n, i, o;
     bool    bias, need_dsrc;
+    bool    transposed; // the weight lies as (i,o): dst = src * weight + bias; its rows go along i
 } mu_inner_desc;
 
 typedef enum mu_act_kind { MU_ACT_RELU, MU_ACT_SIGMOID, MU_ACT_TANH, MU_ACT_STANH } mu_act_kind;

@@ -117,6 +117,11 @@ static const mu_op_desc cases[] = {
     INNER(.n = 64, .i = 129, .o = 70, FULL),
     INNER(.n = 17, .i = 1, .o = 1, FULL),
     INNER(.n = 5, .i = 64, .o = 500, .bias = true),
+    INNER(.n = 3, .i = 37, .o = 10, .transposed = true, FULL),
+    INNER(.n = 64, .i = 129, .o = 70, .transposed = true, FULL),
+    INNER(.n = 100, .i = 33, .o = 784, .transposed = true, .need_dsrc = true),
+    INNER(.n = 17, .i = 1, .o = 1, .transposed = true, FULL),
+    INNER(.n = 9, .i = 300, .o = 50, .transposed = true, .bias = true),
 
     ACT(.count = 1, .kind = MU_ACT_RELU),
     ACT(.count = 1003, .kind = MU_ACT_RELU),
@@ -312,7 +317,8 @@ static void tear_down(buffers *b, const char *who) {
 // A receiver of gradient rows that, like a fused update, spoils the weights it was given the rows of.
 static void take_rows(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
     buffers *b = ctx;
-    int64_t width = b->op->desc.inner.i;
+    const mu_inner_desc *d = &b->op->desc.inner;
+    int64_t width = d->transposed ? d->o : d->i;
     assert_int_equal(row0, b->rows_seen);
     b->rows_seen += n_rows;
     memcpy(b->dweight + row0 * width, grad, (size_t)(n_rows * width) * sizeof(float));
@@ -397,7 +403,7 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
     compare(who, "dbias", x.dbias, y.dbias, y.n.bias);
     compare(who, "run_mean", x.run_mean, y.run_mean, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
     compare(who, "run_var", x.run_var, y.run_var, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
-    if (v->hand_rows) assert_int_equal(x.rows_seen, d->inner.o);
+    if (v->hand_rows) assert_int_equal(x.rows_seen, d->inner.transposed ? d->inner.i : d->inner.o);
     if (d->prim == MU_PRIM_RNN) compare_rnn(who, &d->rnn, &x, &y);
     tear_down(&x, who);
     tear_down(&y, who);

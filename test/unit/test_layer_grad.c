@@ -41,8 +41,8 @@ static void expect_equal(const char *what, const float *got, const float *want, 
 
 // ---- inner product ----
 
-static void factors_multiply_out(const char *sources) {
-    rig *r = make("inner_product", "outputs: 30", sources);
+static void factors_multiply_out(const char *settings, const char *sources) {
+    rig *r = make("inner_product", settings, sources);
     mu_param *w = r->layer.param[0], *bias = r->layer.param[1];
     run(r, NULL);
     float *dense = dense_copy(r, 0), *dbias = dense_copy(r, 1),
@@ -69,8 +69,11 @@ static void factors_multiply_out(const char *sources) {
 
 static void inner_product_leaves_factors(void **state) {
     (void)state;
-    factors_multiply_out("f3,40");
-    factors_multiply_out("f2,4,3,4"); // transposed source: x is the flat copy
+    factors_multiply_out("outputs: 30", "f3,40");
+    factors_multiply_out("outputs: 30", "f2,4,3,4"); // transposed source: x is the flat copy
+    factors_multiply_out("outputs: 30, transpose: true", "f3,40");
+    factors_multiply_out("outputs: 40, transpose: true", "f2,4,3,3");
+    factors_multiply_out("outputs: 30, axis: 2", "f2,3,40"); // six rows
 }
 
 static void factors_are_for_small_batches(void **state) {
@@ -106,9 +109,9 @@ static void take_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, cons
         p->value[i] = NAN; // the receiver may change these weights
 }
 
-static void sink_gets_every_row(const char *sources, const char *ops) {
+static void sink_gets_every_row(const char *settings, const char *sources, const char *ops) {
     setenv("MUSTER_OPS", ops, 1);
-    rig *r = make("inner_product", "outputs: 30", sources);
+    rig *r = make("inner_product", settings, sources);
     mu_param *w = r->layer.param[0];
     size_t n_src = mu_tensor_count(&r->layer.src[0]->value);
     run(r, NULL);
@@ -116,7 +119,7 @@ static void sink_gets_every_row(const char *sources, const char *ops) {
     memcpy(dsrc, r->layer.src[0]->grad.f, n_src * 4);
     caught c = {mu_alloc(w->count * sizeof(float), "test"), 0, w};
     run(r, &(mu_grad_sink){&c, takes, take_rows});
-    assert_int_equal(c.next, 30);
+    assert_int_equal(c.next, w->shape.d[0]);
     assert_int_equal(w->grad.form, MU_GRAD_NONE);
     expect_equal("weight", c.grad, dense, w->count);
     expect_equal("bias", r->layer.param[1]->grad.dense, dbias, 30);
@@ -133,10 +136,32 @@ static void inner_product_feeds_the_sink(void **state) {
     (void)state;
     static const char *const ops[] = {"ref", "gemm,ref", "vec,ref", "vec,gemm,onednn,ref"};
     for (size_t i = 0; i < MU_COUNT(ops); i++) {
-        sink_gets_every_row("f3,40", ops[i]);
-        sink_gets_every_row("f1,40", ops[i]);
-        sink_gets_every_row("f33,4,3,4", ops[i]);
+        sink_gets_every_row("outputs: 30", "f3,40", ops[i]);
+        sink_gets_every_row("outputs: 30", "f1,40", ops[i]);
+        sink_gets_every_row("outputs: 30", "f33,4,3,4", ops[i]);
+        sink_gets_every_row("outputs: 30, axis: -1", "f5,7,40", ops[i]);
+        sink_gets_every_row("outputs: 30, transpose: true", "f3,40", ops[i]);
+        sink_gets_every_row("outputs: 30, transpose: true", "f33,4,3,4", ops[i]);
     }
+}
+
+// Steps of a sequence are rows: the same bits as the sequence written as one batch of its steps.
+static void steps_of_a_sequence_are_rows(void **state) {
+    (void)state;
+    rig *seq = make("inner_product", "outputs: 6, axis: 2", "f3,4,5"),
+        *flat = make("inner_product", "outputs: 6", "f12,5");
+    char text[96];
+    assert_string_equal(mu_shape_text(&seq->layer.out[0].value.shape, text), "(3, 4, 6)");
+    run(seq, NULL);
+    run(flat, NULL);
+    assert_memory_equal(seq->layer.out[0].value.f, flat->layer.out[0].value.f, 12 * 6 * sizeof(float));
+    assert_memory_equal(seq->layer.src[0]->grad.f, flat->layer.src[0]->grad.f, 12 * 5 * sizeof(float));
+    for (int k = 0; k < 2; k++)
+        assert_memory_equal(seq->layer.param[k]->grad.dense, flat->layer.param[k]->grad.dense,
+                            seq->layer.param[k]->count * sizeof(float));
+    assert_int_equal(seq->layer.param[0]->max_batch, 12);
+    drop(seq);
+    drop(flat);
 }
 
 // ---- embedding ----
@@ -203,6 +228,7 @@ int main(void) {
         cmocka_unit_test(inner_product_leaves_factors),
         cmocka_unit_test(factors_are_for_small_batches),
         cmocka_unit_test(inner_product_feeds_the_sink),
+        cmocka_unit_test(steps_of_a_sequence_are_rows),
         cmocka_unit_test(embedding_leaves_rows),
         cmocka_unit_test(embedding_names_the_bad_word),
         cmocka_unit_test(dropout_keeps_the_mean_and_forgets_batching),

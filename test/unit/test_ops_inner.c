@@ -42,8 +42,8 @@ static float *draw(int64_t n, const char *purpose) {
     return p;
 }
 
-static void problem_init(problem *p, int64_t n, int64_t i, int64_t o) {
-    *p = (problem){.d = {n, i, o, true, true},
+static void problem_init(problem *p, int64_t n, int64_t i, int64_t o, bool transposed) {
+    *p = (problem){.d = {n, i, o, true, true, transposed},
                    .x = draw(n * i, "x"),
                    .w = draw(o * i, "w"),
                    .b = draw(o, "b"),
@@ -57,14 +57,15 @@ static void problem_init(problem *p, int64_t n, int64_t i, int64_t o) {
                    .want_dx = take((size_t)(n * i), sizeof(double)),
                    .want_dw = take((size_t)(o * i), sizeof(double)),
                    .want_db = take((size_t)o, sizeof(double)),
-                   .seen = take((size_t)o, sizeof(int))};
+                   .seen = take((size_t)(transposed ? i : o), sizeof(int))};
     for (int64_t r = 0; r < n; r++)
         for (int64_t k = 0; k < o; k++) {
             double dy = (double)p->dy[r * o + k], sum = (double)p->b[k];
             for (int64_t j = 0; j < i; j++) {
-                sum += (double)p->x[r * i + j] * (double)p->w[k * i + j];
-                p->want_dx[r * i + j] += dy * (double)p->w[k * i + j];
-                p->want_dw[k * i + j] += dy * (double)p->x[r * i + j];
+                int64_t at = transposed ? j * o + k : k * i + j;
+                sum += (double)p->x[r * i + j] * (double)p->w[at];
+                p->want_dx[r * i + j] += dy * (double)p->w[at];
+                p->want_dw[at] += dy * (double)p->x[r * i + j];
             }
             p->want_y[r * o + k] = sum;
             p->want_db[k] += dy;
@@ -88,14 +89,17 @@ static void compare(const problem *p, const char *who, const char *what, const f
     }
 }
 
+static int64_t rows_of(const problem *p) { return p->d.transposed ? p->d.i : p->d.o; }
+
 // Stores the block and destroys those rows of the weights: dx must not need them any more.
 static void receive(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
     problem *p = ctx;
+    int64_t width = p->d.o * p->d.i / rows_of(p);
     assert_int_equal(row0, p->next_row);
-    assert_true(n_rows > 0 && row0 + n_rows <= p->d.o);
+    assert_true(n_rows > 0 && row0 + n_rows <= rows_of(p));
     for (int64_t r = row0; r < row0 + n_rows; r++) p->seen[r]++;
-    memcpy(p->dw + row0 * p->d.i, grad, (size_t)(n_rows * p->d.i) * sizeof(float));
-    for (int64_t k = row0 * p->d.i; k < (row0 + n_rows) * p->d.i; k++) p->w[k] = NAN;
+    memcpy(p->dw + row0 * width, grad, (size_t)(n_rows * width) * sizeof(float));
+    for (int64_t k = row0 * width; k < (row0 + n_rows) * width; k++) p->w[k] = NAN;
     p->next_row = row0 + n_rows;
 }
 
@@ -141,8 +145,8 @@ static void check_backward(mu_op *op, problem *p, mu_op_args a) {
     compare(p, who, "dsrc beside rows", p->dx, p->want_dx, 1, d->n * d->i, d->o);
     compare(p, who, "rows of dweight", p->dw, p->want_dw, 1, d->o * d->i, d->n);
     compare(p, who, "dbias beside rows", p->db, p->want_db, 1, d->o, d->n);
-    assert_int_equal(p->next_row, d->o);
-    for (int64_t r = 0; r < d->o; r++) assert_int_equal(p->seen[r], 1);
+    assert_int_equal(p->next_row, rows_of(p));
+    for (int64_t r = 0; r < rows_of(p); r++) assert_int_equal(p->seen[r], 1);
 }
 
 static void run_class(const mu_op_class *class, problem *p) {
@@ -164,7 +168,7 @@ static void run_class(const mu_op_class *class, problem *p) {
                     .scratch = take(op->scratch_bytes, 1),
                     .keep = take(op->keep_bytes, 1)};
     memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
-    memset(p->seen, 0, (size_t)d->o * sizeof(int));
+    memset(p->seen, 0, (size_t)rows_of(p) * sizeof(int));
     p->next_row = 0;
     fill_nan(p->y, d->n * d->o);
     uint64_t before = mu_alloc_get_stats().n_calls;
@@ -177,12 +181,11 @@ static void run_class(const mu_op_class *class, problem *p) {
     mu_op_destroy(op);
 }
 
-static void agrees_with_sums(void **state) {
-    (void)state;
+static void all_sizes(bool transposed) {
     for (size_t s = 0; s < MU_COUNT(sizes); s++)
         for (size_t b = 0; b < MU_COUNT(batches); b++) {
             problem p;
-            problem_init(&p, batches[b], sizes[s].i, sizes[s].o);
+            problem_init(&p, batches[b], sizes[s].i, sizes[s].o, transposed);
             for (size_t j = 0; j < mu_ops.n; j++) {
                 const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
                 if (class->prim == MU_PRIM_INNER) run_class(class, &p);
@@ -191,7 +194,18 @@ static void agrees_with_sums(void **state) {
         }
 }
 
+static void agrees_with_sums(void **state) {
+    (void)state;
+    all_sizes(false);
+}
+
+static void transposed_agrees_with_sums(void **state) {
+    (void)state;
+    all_sizes(true);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_sums),
+                                       cmocka_unit_test(transposed_agrees_with_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
