@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // l_add.c - element-wise sum of sources of one shape:  y = sum of coefficient[k] * x[k].
 //
+// A copy of an unrolled layer may have one source alone: the first ones lack the step before.
 // May work in place on the first source, so its gradient is written last: it can be y's own.
 #include "layer/infer.h"
 
@@ -17,6 +18,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     const struct add *s = l->state;
     char t0[96], t1[96];
     const mu_shape *first = mu_layer_src_shape(l, 0);
+    if (l->n_src == 1 && !l->n_copies) return mu_layer_fail(l, err, "add needs at least two sources");
     for (int k = 0; k < l->n_src; k++) {
         MU_TRY(mu_infer_float(l, k, err));
         const mu_shape *other = mu_layer_src_shape(l, k);
@@ -40,8 +42,12 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     (void)err;
     float *y = l->out[0].value.f;
     size_t n = mu_tensor_count(&l->out[0].value);
-    float c0 = factor(l, 0), c1 = factor(l, 1);
-    const float *x0 = l->src[0]->value.f, *x1 = l->src[1]->value.f;
+    const float *x0 = l->src[0]->value.f, c0 = factor(l, 0);
+    if (l->n_src == 1) {
+        for (size_t i = 0; i < n; i++) y[i] = c0 * x0[i];
+        return MU_OK;
+    }
+    const float *x1 = l->src[1]->value.f, c1 = factor(l, 1);
     for (size_t i = 0; i < n; i++) y[i] = c0 * x0[i] + c1 * x1[i];
     for (int k = 2; k < l->n_src; k++) {
         const float *x = l->src[k]->value.f;
@@ -69,7 +75,7 @@ const mu_layer_class mu_layer_add = {
     .help = "element-wise sum of sources",
     .fields = fields,
     .state_size = sizeof(struct add),
-    .n_src_min = 2,
+    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_IN_PLACE,
     .infer = infer,

@@ -86,6 +86,8 @@ typedef struct mu_layer {
     const struct mu_layer_class *class;
     void        *state;                 // class->state_size bytes, fields bound
     const char  *name;
+    const char  *origin;                // its name in the job: "gru" of the copy "gru#3"; NULL = the same
+    int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
     mu_arena    *arena;                 // the net's
@@ -101,6 +103,8 @@ typedef struct mu_layer {
     // set and used by the net
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred
+    int          at;                    // place in the net's list
+    struct mu_layer *copy_before;       // the copy of the step before; NULL = none
     struct mu_net_builder *builder;     // only during infer and setup
     const struct mu_node *node;         // its block; NULL for inserted layers
 } mu_layer;

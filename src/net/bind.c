@@ -5,6 +5,7 @@
 // shows all problems; a layer whose shapes are unknown is `broken` and silences its consumers.
 #include "job/suggest.h"
 #include "net/build.h"
+#include "net/unroll.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 typedef struct layer_opts {             // keys every layer block may have
     const char  *name, *type;
     mu_strings   src, include, exclude;
+    int64_t      unroll;
     mu_class_ref init;
 } layer_opts;
 
@@ -20,7 +22,9 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, name, MU_STRING, NULL, NULL, "name of the layer, its output and its parameters"),
     MU_FIELD(layer_opts, type, MU_STRING, NULL, NULL, "layer type, see `muster help layer`"),
     MU_FIELD(layer_opts, src, MU_STRINGS, "[]", NULL,
-             "sources: layers, or data.<field>; the layer above when left out"),
+             "sources: layers, data.<field>, blocks {layer, shift, connect}; the layer above when left out"),
+    MU_FIELD(layer_opts, unroll, MU_INT, "0", "[0,1000]",
+             "number of copies, one for each time step, which share parameters; 0 = no recurrence"),
     MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL,
              "only in these phases: train, validation, test, predict"),
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
@@ -52,29 +56,35 @@ const mu_layer_class mu_input_class = {
     .name = "data", .help = "the fields of the data set", .infer = input_infer, .forward = input_forward,
 };
 
-mu_layer *mu_build_new_layer(mu_net_builder *nb, int at, mu_err *err) {
+mu_status mu_build_append(mu_net_builder *nb, mu_layer *l, mu_err *err) {
     mu_net *net = nb->net;
     if (net->n_layers == nb->cap) {
         int cap = nb->cap ? 2 * nb->cap : 32;
         mu_layer **list = mu_arena_array(&net->arena, (size_t)cap, sizeof *list);
-        if (!list) { MU_FAIL_NOMEM(err, "the layer list"); return NULL; }
+        if (!list) return MU_FAIL_NOMEM(err, "the layer list");
         if (net->n_layers) memcpy(list, net->layer, (size_t)net->n_layers * sizeof *list);
         net->layer = list;
         nb->cap = cap;
     }
-    mu_layer *l = mu_arena_alloc(&net->arena, sizeof *l);
-    if (!l) { MU_FAIL_NOMEM(err, "a layer"); return NULL; }
-    memmove(net->layer + at + 1, net->layer + at, (size_t)(net->n_layers - at) * sizeof *net->layer);
-    net->layer[at] = l;
-    net->n_layers++;
-    l->arena = &net->arena;
-    l->phase = net->phase;
+    l->at = net->n_layers;
+    net->layer[net->n_layers++] = l;
+    return MU_OK;
+}
+
+mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
+    mu_layer *l = mu_arena_alloc(&nb->net->arena, sizeof *l);
+    if (!l) {
+        MU_FAIL_NOMEM(err, "a layer");
+        return NULL;
+    }
+    l->arena = &nb->net->arena;
+    l->phase = nb->net->phase;
     l->builder = nb;
-    return l;
+    return mu_build_append(nb, l, err) == MU_OK ? l : NULL;
 }
 
 static mu_status add_input(mu_net_builder *nb, mu_err *err) {
-    mu_layer *l = mu_build_new_layer(nb, 0, err);
+    mu_layer *l = mu_build_new_layer(nb, err);
     if (!l) return MU_ENOMEM;
     l->class = &mu_input_class;
     l->name = "data";
@@ -94,22 +104,42 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
 
 // ---- names ----
 
-static mu_blob *find_blob(const mu_net *net, const char *name) {
-    for (int i = 0; i < net->n_layers; i++) {
-        mu_layer *l = net->layer[i];
-        if (i && !strcmp(l->name, name)) return &l->out[0];
-        for (int k = 0; k < l->n_out; k++)
-            if (l->out[k].name && !strcmp(l->out[k].name, name)) return &l->out[k];
-        // outputs beyond the first are named in infer; before that `layer.k` is taken on trust
-        size_t n = strlen(l->name);
-        if (i && !strncmp(l->name, name, n) && name[n] == '.') {
-            int k = 0, used = 0;
-            if (sscanf(name + n + 1, "%d%n", &k, &used) == 1 && !name[n + 1 + (size_t)used] && k >= 0 &&
-                k < MU_MAX_OUT)
-                return &l->out[k];
-        }
-    }
+static size_t slot_of(const mu_net_builder *nb, const char *name, size_t n) {
+    uint64_t h = 1469598103934665603u; // FNV-1a
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)name[i]) * 1099511628211u;
+    return (size_t)(h ^ h >> 32) & (nb->by_name_cap - 1);
+}
+
+// The layer of this name above the one that is being bound.
+static mu_layer *find_layer(const mu_net_builder *nb, const char *name, size_t n) {
+    for (size_t i = slot_of(nb, name, n); nb->by_name[i]; i = (i + 1) & (nb->by_name_cap - 1))
+        if (!strncmp(nb->by_name[i]->name, name, n) && !nb->by_name[i]->name[n]) return nb->by_name[i];
     return NULL;
+}
+
+static void remember(mu_net_builder *nb, mu_layer *l) {
+    size_t i = slot_of(nb, l->name, strlen(l->name));
+    while (nb->by_name[i]) i = (i + 1) & (nb->by_name_cap - 1);
+    nb->by_name[i] = l;
+}
+
+static mu_blob *output_of(mu_layer *l, int k) {
+    l->out[k].producer = l;
+    return &l->out[k];
+}
+
+static mu_blob *find_blob(const mu_net_builder *nb, const char *name) {
+    mu_layer *data = nb->net->layer[0], *l = find_layer(nb, name, strlen(name));
+    if (l) return output_of(l, 0);
+    for (int k = 0; k < data->n_out; k++)
+        if (!strcmp(data->out[k].name, name)) return &data->out[k];
+    // outputs beyond the first are named in infer; before that `layer.k` is taken on trust
+    const char *dot = strrchr(name, '.');
+    int k = 0, used = 0;
+    if (!dot || sscanf(dot + 1, "%d%n", &k, &used) != 1 || dot[1 + used] || k < 0 || k >= MU_MAX_OUT)
+        return NULL;
+    l = find_layer(nb, name, (size_t)(dot - name));
+    return l ? output_of(l, k) : NULL;
 }
 
 static const mu_node *find_in_file(const mu_net_builder *nb, const char *name) {
@@ -120,21 +150,21 @@ static const mu_node *find_in_file(const mu_net_builder *nb, const char *name) {
     return NULL;
 }
 
-static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char *name, mu_srcpos pos) {
+void mu_build_report_src(mu_net_builder *nb, const char *layer, const char *name, mu_srcpos pos) {
     mu_diags *d = nb->b->diags;
     const mu_node *later = find_in_file(nb, name);
     for (int i = 0; i < nb->n_absent; i++)
         if (!strcmp(nb->absent[i], name)) {
             mu_diag *g =
                 mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes `%s`, which is not part of phase %s",
-                             l->name, name, mu_phase_name(nb->net->phase));
-            mu_diag_hint(d, g, "Exclude `%s` from that phase too, or give it another source there.", l->name);
+                             layer, name, mu_phase_name(nb->net->phase));
+            mu_diag_hint(d, g, "Exclude `%s` from that phase too, or give it another source there.", layer);
             return;
         }
     if (later) {
-        bool self = !strcmp(name, l->name);
+        bool self = !strcmp(name, layer);
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, self ? "layer `%s` takes itself as source"
-                                  : "layer `%s` takes `%s`, which is defined below it", l->name, name);
+                                  : "layer `%s` takes `%s`, which is defined below it", layer, name);
         mu_diag_hint(d, g,
                      "A net is written in the order of execution: sources stand above their consumers.");
         return;
@@ -143,7 +173,7 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
     size_t n = 0;
     for (int i = 0; i < nb->net->n_layers; i++) {
         mu_layer *s = nb->net->layer[i];
-        if (i && n < MU_COUNT(known)) known[n++] = s->name;
+        if (i && !s->n_copies && n < MU_COUNT(known)) known[n++] = s->name;
         for (int k = 0; k < s->n_out && n < MU_COUNT(known); k++)
             if (s->out[k].name) known[n++] = s->out[k].name;
     }
@@ -151,7 +181,7 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
         const char *t = mu_node_text(mu_node_find(nb->o->net->item[i], "name"));
         if (t) known[n++] = t;
     }
-    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes unknown source `%s`", l->name, name);
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, pos, "layer `%s` takes unknown source `%s`", layer, name);
     const char *near = mu_nearest(name, known, n);
     if (near) mu_diag_label(d, g, "did you mean `%s`?", near);
     else if (nb->net->layer[0]->n_out)
@@ -159,18 +189,16 @@ static void report_unknown_src(mu_net_builder *nb, const mu_layer *l, const char
                      nb->net->layer[0]->out[0].name);
 }
 
+// As messages call it: what is wrong with one copy is wrong with all, and said once.
+static const char *job_name(const mu_layer *l) { return l->origin ? l->origin : l->name; }
+
 static void add_src(mu_net_builder *nb, mu_layer *l, const char *name, mu_srcpos pos) {
-    mu_blob *b = find_blob(nb->net, name);
-    if (b && b->producer == NULL && b != &l->out[0]) { // an output not yet declared: producer is its layer
-        for (int i = 0; i < nb->net->n_layers; i++)
-            if (b >= nb->net->layer[i]->out && b < nb->net->layer[i]->out + MU_MAX_OUT)
-                b->producer = nb->net->layer[i];
-    }
-    if (!b || b->producer == l || b == &l->out[0]) {
-        report_unknown_src(nb, l, name, pos);
+    mu_blob *b = find_blob(nb, name);
+    if (!b) {
+        mu_build_report_src(nb, job_name(l), name, pos);
         l->broken = true;
     } else if (l->n_src == MU_MAX_SRC) {
-        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", l->name,
+        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", job_name(l),
                      MU_MAX_SRC);
         l->broken = true;
     } else {
@@ -178,8 +206,7 @@ static void add_src(mu_net_builder *nb, mu_layer *l, const char *name, mu_srcpos
     }
 }
 
-static mu_status resolve_src(mu_net_builder *nb, mu_layer *l, int index, mu_err *err) {
-    (void)err;
+static void resolve_src(mu_net_builder *nb, mu_layer *l, int index) {
     const mu_node *src = mu_node_find(l->node, "src");
     if (src && src->kind == MU_LIST) {
         for (size_t i = 0; i < src->n; i++)
@@ -188,28 +215,26 @@ static mu_status resolve_src(mu_net_builder *nb, mu_layer *l, int index, mu_err 
         if (mu_node_text(src)) add_src(nb, l, src->text, src->pos);
     } else if (index > 0) { // the layer above, or the first field of the data
         mu_layer *above = nb->net->layer[index - 1];
-        mu_blob *b = &above->out[0];
-        if (!b->producer) b->producer = above;
         if (above->class == &mu_input_class && !above->n_out) l->broken = true;
-        else l->src[l->n_src++] = b;
+        else l->src[l->n_src++] = output_of(above, 0);
     }
-    if (l->broken) return MU_OK;
+    if (l->broken) return;
     if (l->n_src < l->class->n_src_min || l->n_src > l->class->n_src_max) {
         mu_srcpos pos = src ? src->pos : l->pos;
         mu_diag *g =
             l->class->n_src_min == l->class->n_src_max
                 ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
-                               "layer `%s` of type `%s` takes %d source%s, not %d", l->name, l->class->name,
-                               l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s", l->n_src)
+                               "layer `%s` of type `%s` takes %d source%s, not %d", job_name(l),
+                               l->class->name, l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s",
+                               l->n_src)
                 : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
-                               "layer `%s` of type `%s` takes %d to %d sources, not %d", l->name,
+                               "layer `%s` of type `%s` takes %d to %d sources, not %d", job_name(l),
                                l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
         if (l->class->n_src_min == 2 && l->n_src == 1)
             mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
                          l->src[0]->name ? l->src[0]->name : l->src[0]->producer->name);
         l->broken = true;
     }
-    return MU_OK;
 }
 
 // ---- phases ----
@@ -240,8 +265,9 @@ static bool pointless(mu_net_builder *nb, const mu_node *node, const mu_layer_cl
     if (c->flags & MU_LAYER_LOSS) return true;
     const mu_node *src = mu_node_find(node, "src");
     for (size_t i = 0; (c->flags & MU_LAYER_OUTPUT) && src && src->kind == MU_LIST && i < src->n; i++) {
-        const char *name = mu_node_text(src->item[i]);
-        if (name && !strncmp(name, "data.", 5) && !find_blob(nb->net, name)) return true;
+        const mu_node *it = src->item[i];
+        const char *name = mu_node_text(it->kind == MU_MAP ? mu_node_find(it, "layer") : it);
+        if (name && !strncmp(name, "data.", 5) && !find_blob(nb, name)) return true;
     }
     return false;
 }
@@ -257,6 +283,12 @@ static bool in_phase(mu_net_builder *nb, const mu_node *node, const char *layer)
     }
     if (include) return include & (unsigned)nb->net->phase;
     return !(exclude & (unsigned)nb->net->phase);
+}
+
+bool mu_build_is_absent(mu_net_builder *nb, const mu_node *block, const char *name) {
+    const char *type = mu_node_text(mu_node_find(block, "type"));
+    const mu_plugin *c = type ? mu_registry_find(&mu_layers, type) : NULL;
+    return !in_phase(nb, block, name) || pointless(nb, block, (const mu_layer_class *)c);
 }
 
 // ---- one block ----
@@ -292,64 +324,88 @@ static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu
     }
 }
 
-static mu_status bind_block(mu_net_builder *nb, const mu_node *node, mu_err *err) {
+static void check_name(mu_net_builder *nb, const char *name, const mu_node *node) {
+    mu_diags *d = nb->b->diags;
+    const mu_layer *other = find_layer(nb, name, strlen(name));
+    if (other) {
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, node->pos, "two layers are called `%s`", name);
+        mu_diag_hint(d, g, "The first one is at line %d.", other->pos.line);
+    }
+    if (!strcmp(name, "data"))
+        mu_diags_add(d, MU_DIAG_ERROR, node->pos, "`data` is the name of the data set, not free for a layer");
+}
+
+static mu_status new_layer(mu_net_builder *nb, const mu_unrolled *u, mu_layer **out, mu_err *err) {
+    mu_layer *l = mu_build_new_layer(nb, err);
+    if (!l) return MU_ENOMEM;
+    const char *purpose = mu_arena_printf(&nb->net->arena, "layer/%s", u->name);
+    l->name = mu_arena_strdup(&nb->net->arena, u->name);
+    if (u->n_copies) l->origin = mu_arena_strdup(&nb->net->arena, u->origin);
+    if (!l->name || !purpose || (u->n_copies && !l->origin)) return MU_FAIL_NOMEM(err, "a name");
+    l->copy = u->copy;
+    l->n_copies = u->n_copies;
+    l->node = u->node;
+    l->pos = mu_node_find(u->node, "name")->pos;
+    l->key = mu_rng_key_make(nb->net->seed, purpose);
+    if (u->copy) {
+        const char *before = mu_arena_printf(&nb->net->arena, "%s#%d", u->origin, u->copy - 1);
+        if (!before) return MU_FAIL_NOMEM(err, "a name");
+        l->copy_before = find_layer(nb, before, strlen(before));
+    }
+    *out = l;
+    return MU_OK;
+}
+
+static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *err) {
     mu_diags *d = nb->b->diags;
     size_t errors_before = d->n_errors;
-    const mu_node *name_node = mu_node_find(node, "name");
-    const char *name = mu_node_text(name_node);
-    if (!name || !*name) {
+    const mu_node *node = u->node, *name_node = mu_node_find(node, "name");
+    if (!u->name || !*u->name) {
         mu_diag *g =
             mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
         mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
         nb->absent[nb->n_absent++] = "?";
         return MU_OK;
     }
-    const mu_layer_class *c = find_class(nb, node, name);
+    const mu_layer_class *c = find_class(nb, node, u->origin);
     size_t n_params = 0;
     while (c && c->params && c->params[n_params]) n_params++;
     void *state = c ? mu_arena_alloc(&nb->net->arena, c->state_size + 1) : NULL;
     layer_opts common = {0};
     char what[160];
-    snprintf(what, sizeof what, "layer `%.120s`", name);
+    snprintf(what, sizeof what, "layer `%.120s`", u->origin);
     mu_bind_part parts[2] = {{mu_layer_common_fields, &common}, {c ? c->fields : NULL, state}};
     if (c && !state) return MU_FAIL_NOMEM(err, "a layer");
     if (c) mu_bind(nb->b, node, node->pos, what, parts, c->fields ? 2 : 1, c->params, n_params);
-    if (c) check_param_blocks(nb, node, c, name);
-    if (!in_phase(nb, node, name) || pointless(nb, node, c)) {
-        nb->absent[nb->n_absent++] = name;
+    if (c) check_param_blocks(nb, node, c, u->origin);
+    if (u->absent || (!u->inserted && mu_build_is_absent(nb, node, u->origin))) {
+        nb->absent[nb->n_absent++] = u->name;
         return MU_OK;
     }
-    for (int i = 1; i < nb->net->n_layers; i++)
-        if (!strcmp(nb->net->layer[i]->name, name)) {
-            mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, name_node->pos, "two layers are called `%s`", name);
-            mu_diag_hint(d, g, "The first one is at line %d.", nb->net->layer[i]->pos.line);
-        }
-    if (!strcmp(name, "data"))
-        mu_diags_add(d, MU_DIAG_ERROR, name_node->pos,
-                     "`data` is the name of the data set, not free for a layer");
-    mu_layer *l = mu_build_new_layer(nb, nb->net->n_layers, err);
-    if (!l) return MU_ENOMEM;
-    l->name = mu_arena_strdup(&nb->net->arena, name);
-    if (!l->name) return MU_FAIL_NOMEM(err, "a name");
+    check_name(nb, u->name, name_node);
+    mu_layer *l = NULL;
+    MU_TRY(new_layer(nb, u, &l, err));
     l->class = c ? c : &mu_input_class;
-    l->broken = d->n_errors > errors_before; // its shapes would be guesses: consumers are not inferred
+    l->broken = u->broken || d->n_errors > errors_before; // its shapes would be guesses
     l->state = state;
-    l->node = node;
-    l->pos = name_node ? name_node->pos : node->pos;
-    const char *purpose = mu_arena_printf(&nb->net->arena, "layer/%s", name);
-    if (!purpose) return MU_FAIL_NOMEM(err, "a name");
-    l->key = mu_rng_key_make(nb->net->seed, purpose);
-    if (c) MU_TRY(resolve_src(nb, l, nb->net->n_layers - 1, err));
+    if (c && !u->broken) resolve_src(nb, l, nb->net->n_layers - 1);
+    remember(nb, l);
     return MU_OK;
 }
 
 mu_status mu_build_layers(mu_net_builder *nb, mu_err *err) {
     MU_TRY(add_input(nb, err));
-    const mu_node *list = nb->o->net;
-    nb->absent = mu_arena_array(&nb->net->arena, list->n + 1, sizeof *nb->absent);
-    if (!nb->absent) return MU_FAIL_NOMEM(err, "the layer list");
-    for (size_t i = 0; i < list->n; i++)
-        if (list->item[i]->kind == MU_MAP) MU_TRY(bind_block(nb, list->item[i], err));
+    mu_unrolled *list = NULL;
+    size_t n = 0;
+    nb->absent = mu_arena_array(&nb->net->arena, 2 * nb->o->net->n + 1, sizeof *nb->absent);
+    nb->by_name_cap = 16;
+    nb->by_name = mu_arena_array(&nb->net->arena, nb->by_name_cap, sizeof(mu_layer *)); // while unrolling
+    if (!nb->absent || !nb->by_name) return MU_FAIL_NOMEM(err, "the layer list");
+    MU_TRY(mu_unroll(nb, &list, &n, err));
+    while (nb->by_name_cap < 2 * n + 2) nb->by_name_cap *= 2;
+    nb->by_name = mu_arena_array(&nb->net->arena, nb->by_name_cap, sizeof(mu_layer *));
+    if (!nb->by_name) return MU_FAIL_NOMEM(err, "the layer list");
+    for (size_t i = 0; i < n; i++) MU_TRY(bind_block(nb, &list[i], err));
     return MU_OK;
 }
 
@@ -364,7 +420,10 @@ static bool sources_known(const mu_layer *l) {
 mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
     for (int i = 0; i < nb->net->n_layers; i++) {
         mu_layer *l = nb->net->layer[i];
-        if (l->broken || !sources_known(l)) { l->broken = true; continue; }
+        if (l->broken || !sources_known(l) || (l->copy_before && l->copy_before->broken)) {
+            l->broken = true; // what is wrong with one copy need not be said of all
+            continue;
+        }
         for (int k = 0; k < l->n_src; k++)
             if (l->src[k] >= l->src[k]->producer->out + l->src[k]->producer->n_out) {
                 mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos,
@@ -427,7 +486,7 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
     proto->lr_mult = opts.lr;
     proto->decay_mult = opts.decay;
     proto->pos = block ? block->pos : l->pos;
-    proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", l->name, what);
+    proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", job_name(l), what);
     if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
     if (l->n_param == MU_MAX_PARAM)
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);

@@ -10,6 +10,8 @@ typedef struct mu_net_builder {         // lives only during mu_net_create
     const mu_net_opts *o;
     mu_net            *net;
     int                cap;             // of net->layer
+    mu_layer         **by_name;         // hash table of the layers so far; by_name_cap is a power of two
+    size_t             by_name_cap;
     const char       **absent;          // names of layers left out of this phase
     int                n_absent;
 } mu_net_builder;
@@ -19,8 +21,12 @@ mu_status mu_build_splits(mu_net_builder *nb, mu_err *err); // graph.c: who need
 mu_status mu_build_infer(mu_net_builder *nb, mu_err *err);      // bind.c: shapes and parameters
 mu_status mu_build_plan(mu_net_builder *nb, mu_err *err); // graph.c: in place, lifetimes, offsets, pointers
 
-mu_layer *mu_build_new_layer(mu_net_builder *nb, int at,
-                             mu_err *err); // inserted at position `at`; NULL after reporting
+mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err); // the next of the list; NULL after reporting
+mu_status mu_build_append(mu_net_builder *nb, mu_layer *l, mu_err *err);
+// Is the layer of this block left out of the net's phase? Problems with its phases are reported.
+bool      mu_build_is_absent(mu_net_builder *nb, const mu_node *block, const char *name);
+// Layer `layer` names a source that is none: says why and what was probably meant.
+void      mu_build_report_src(mu_net_builder *nb, const char *layer, const char *src, mu_srcpos pos);
 extern const mu_layer_class mu_input_class;                     // the node `data`
 
 #endif

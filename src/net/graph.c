@@ -3,7 +3,8 @@
 //
 // Who needs a gradient: a blob does when something above it leads to a loss and something at or below
 // its producer has parameters. A blob with several such consumers gets a split(x) layer, so every
-// gradient has exactly one writer.
+// gradient has exactly one writer. Unrolled nets have thousands of layers: nothing here compares all
+// with all.
 //
 // Memory: moments are 0..n-1 for forward, n..2n-1 for backward (layer i at 2n-1-i), 2n for "after the
 // step". Each group of blobs that share memory (same_as) becomes one item of the plan.
@@ -40,19 +41,17 @@ static void mark_backward(mu_net *net) {
     }
 }
 
-static int count_gradient_uses(const mu_net *net, const mu_blob *b) {
-    int uses = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; net->layer[i]->in_backward && k < net->layer[i]->n_src; k++)
-            uses += net->layer[i]->src[k] == b;
-    return uses;
+typedef struct use { mu_layer *l; int src; } use; // layer l takes a blob as its source `src`
+
+static size_t id_of(const mu_blob *b) {
+    return (size_t)b->producer->at * MU_MAX_OUT + (size_t)(b - b->producer->out);
 }
 
-static mu_status insert_split(mu_net_builder *nb, int at, mu_blob *b, int uses, mu_err *err) {
-    mu_layer *s = mu_build_new_layer(nb, at, err);
+static mu_status new_split(mu_net_builder *nb, mu_blob *b, const char *name, size_t outputs, mu_layer **out,
+                           mu_err *err) {
+    mu_layer *s = mu_build_new_layer(nb, err);
     if (!s) return MU_ENOMEM;
     const mu_plugin *split = mu_registry_find(&mu_layers, "split");
-    const char *name = b->name ? b->name : b->producer->name;
     s->class = (const mu_layer_class *)split;
     s->name = mu_arena_printf(&nb->net->arena, "split(%s)", name);
     s->state = mu_arena_alloc(&nb->net->arena, split->state_size + 1);
@@ -60,42 +59,87 @@ static mu_status insert_split(mu_net_builder *nb, int at, mu_blob *b, int uses, 
     s->in_backward = true;
     if (!s->name || !s->state) return MU_FAIL_NOMEM(err, "a split layer");
     char text[16];
-    snprintf(text, sizeof text, "%d", uses);
+    snprintf(text, sizeof text, "%zu", outputs);
     mu_node count = {.kind = MU_SCALAR, .pos = s->pos, .text = text, .key = "outputs"};
     mu_node *item = &count;
     mu_node map = {.kind = MU_MAP, .pos = s->pos, .n = 1, .item = &item};
     mu_bind_part part = {split->fields, s->state};
     mu_bind(nb->b, &map, s->pos, "split", &part, 1, NULL, 0);
     s->src[s->n_src++] = b;
-    int next = 0;
-    for (int i = at + 1; i < nb->net->n_layers; i++)
-        for (int k = 0; nb->net->layer[i]->in_backward && k < nb->net->layer[i]->n_src; k++)
-            if (nb->net->layer[i]->src[k] == b) {
-                s->out[next].producer = s;
-                s->out[next].needs_grad = true;
-                nb->net->layer[i]->src[k] = &s->out[next++];
-            }
+    for (size_t k = 0; k < outputs; k++) {
+        s->out[k].producer = s;
+        s->out[k].needs_grad = true;
+    }
+    *out = s;
+    return MU_OK;
+}
+
+// Gives each use of b a name of its own for it; a tree of splits when there are more than one can have.
+static mu_status add_split(mu_net_builder *nb, mu_blob *b, const char *name, const use *uses, size_t n,
+                           mu_err *err) {
+    size_t outputs = n < MU_MAX_OUT ? n : MU_MAX_OUT;
+    mu_layer *s = NULL;
+    MU_TRY(new_split(nb, b, name, outputs, &s, err));
+    for (size_t k = 0; k < outputs; k++) {
+        const use *first = uses + k * n / outputs, *end = uses + (k + 1) * n / outputs;
+        if (end - first == 1) {
+            first->l->src[first->src] = &s->out[k];
+            continue;
+        }
+        const char *part = mu_arena_printf(&nb->net->arena, "%s.%zu", s->name, k);
+        if (!part) return MU_FAIL_NOMEM(err, "a name");
+        MU_TRY(add_split(nb, &s->out[k], part, first, (size_t)(end - first), err));
+    }
+    return MU_OK;
+}
+
+// The uses of all blobs that take part in backward, those of one blob together: uses[start[id]..start[id+1]).
+static mu_status collect_uses(const mu_net *net, use **uses, size_t **start, mu_err *err) {
+    size_t n_ids = (size_t)net->n_layers * MU_MAX_OUT, n = 0;
+    *start = mu_alloc_array(n_ids + 2, sizeof **start, "net");
+    if (!*start) return MU_FAIL_NOMEM(err, "the net");
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; net->layer[i]->in_backward && k < net->layer[i]->n_src; k++, n++)
+            (*start)[id_of(net->layer[i]->src[k]) + 2]++;
+    for (size_t id = 2; id < n_ids + 2; id++) (*start)[id] += (*start)[id - 1];
+    *uses = mu_alloc_array(n + 1, sizeof **uses, "net");
+    if (!*uses) return MU_FAIL_NOMEM(err, "the net");
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; net->layer[i]->in_backward && k < net->layer[i]->n_src; k++)
+            (*uses)[(*start)[id_of(net->layer[i]->src[k]) + 1]++] = (use){net->layer[i], k};
+    return MU_OK;
+}
+
+static mu_status insert_splits(mu_net_builder *nb, const use *uses, const size_t *start, mu_err *err) {
+    mu_net *net = nb->net;
+    mu_layer **old = net->layer;
+    int n_old = net->n_layers;
+    net->layer = NULL;
+    net->n_layers = nb->cap = 0;
+    for (int i = 0; i < n_old; i++) {
+        mu_layer *l = old[i];
+        MU_TRY(mu_build_append(nb, l, err));
+        for (size_t k = 0; k < MU_MAX_OUT; k++) {
+            size_t id = (size_t)i * MU_MAX_OUT + k, n = start[id + 1] - start[id];
+            if (!l->out[k].needs_grad || n < 2) continue;
+            const char *name = l->out[k].name ? l->out[k].name : l->name;
+            if (k && !l->out[k].name) name = mu_arena_printf(&net->arena, "%s.%zu", l->name, k);
+            if (!name) return MU_FAIL_NOMEM(err, "a name");
+            MU_TRY(add_split(nb, &l->out[k], name, uses + start[id], n, err));
+        }
+    }
     return MU_OK;
 }
 
 mu_status mu_build_splits(mu_net_builder *nb, mu_err *err) {
+    use *uses = NULL;
+    size_t *start = NULL;
     mark_backward(nb->net);
-    for (int i = 0; i < nb->net->n_layers; i++) {
-        mu_layer *l = nb->net->layer[i];
-        for (int k = 0; k < MU_MAX_OUT; k++) {
-            if (!l->out[k].needs_grad) continue;
-            int uses = count_gradient_uses(nb->net, &l->out[k]);
-            if (uses > MU_MAX_OUT) {
-                mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, l->pos,
-                                          "`%s` goes to %d layers that learn, at most %d are possible",
-                                          l->name, uses, MU_MAX_OUT);
-                mu_diag_hint(nb->b->diags, g, "Put a `split` layer after it and let some of them take that.");
-            } else if (uses > 1) {
-                MU_TRY(insert_split(nb, i + 1, &l->out[k], uses, err));
-            }
-        }
-    }
-    return MU_OK;
+    mu_status st = collect_uses(nb->net, &uses, &start, err);
+    if (st == MU_OK) st = insert_splits(nb, uses, start, err);
+    mu_free(uses);
+    mu_free(start);
+    return st;
 }
 
 // ---- shared memory between blobs ----
@@ -140,6 +184,9 @@ typedef struct plan {
     size_t        n;
     mu_plan_item *item;
     void       ***target;       // pointers to set to block + offset
+    size_t       *value_item;   // by id_of a root: number + 1 of its item, 0 = none yet
+    size_t       *grad_item;
+    bool         *inner;        // by id: read by more than losses and outputs
 } plan;
 
 static mu_plan_item *add_item(plan *p, size_t bytes, int first, int last, void **target) {
@@ -154,32 +201,37 @@ static void extend(mu_plan_item *it, int t) {
     if (t > it->last) it->last = t;
 }
 
-// Items of values: one per root; index by scanning (nets are small).
-static mu_plan_item *item_of(plan *p, void **target) {
-    for (size_t i = 0; i < p->n; i++)
-        if (p->target[i] == target) return &p->item[i];
-    return NULL;
+static mu_plan_item *item_of(plan *p, const size_t *number, const mu_blob *root) {
+    size_t k = number[id_of(root)];
+    return k ? &p->item[k - 1] : NULL;
 }
 
 static void plan_values(plan *p) {
     mu_net *net = p->net;
     int n = net->n_layers;
     for (int i = 1; i < n; i++)
+        for (int k = 0; k < net->layer[i]->n_src; k++)
+            if (!(net->layer[i]->class->flags & (MU_LAYER_LOSS | MU_LAYER_OUTPUT)))
+                p->inner[id_of(net->layer[i]->src[k])] = true;
+    for (int i = 1; i < n; i++)
         for (int k = 0; k < net->layer[i]->n_out; k++) {
             mu_layer *l = net->layer[i];
             mu_blob *b = &l->out[k], *r = root_of(b);
             if (r->producer->class == &mu_input_class) continue;
-            mu_plan_item *it = item_of(p, &r->value.data);
-            if (!it) it = add_item(p, mu_tensor_count(&r->value) * 4, i, i, &r->value.data);
+            mu_plan_item *it = item_of(p, p->value_item, r);
+            if (!it) {
+                it = add_item(p, mu_tensor_count(&r->value) * 4, i, i, &r->value.data);
+                p->value_item[id_of(r)] = p->n;
+            }
             extend(it, i);
             if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_DST))
                 extend(it, 2 * n - 1 - i);
-            if (mu_net_is_end(net, b)) extend(it, 2 * n); // results stay readable after the step
+            if (!p->inner[id_of(b)]) extend(it, 2 * n); // results stay readable after the step
         }
     for (int i = 1; i < n; i++)
         for (int k = 0; k < net->layer[i]->n_src; k++) {
             mu_layer *l = net->layer[i];
-            mu_plan_item *it = item_of(p, &root_of(l->src[k])->value.data);
+            mu_plan_item *it = item_of(p, p->value_item, root_of(l->src[k]));
             if (!it) continue;
             extend(it, i);
             if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_SRC))
@@ -207,9 +259,12 @@ static void plan_grads(plan *p) {
         for (int k = 0; any && k < l->n_out; k++) {
             mu_blob *b = &l->out[k], *r = grad_root(b);
             if (r->producer->class == &mu_input_class) continue;
-            mu_plan_item *it = item_of(p, &r->grad.data);
+            mu_plan_item *it = item_of(p, p->grad_item, r);
             int read = 2 * n - 1 - i;
-            if (!it) it = add_item(p, mu_tensor_count(&r->value) * 4, read, read, &r->grad.data);
+            if (!it) {
+                it = add_item(p, mu_tensor_count(&r->value) * 4, read, read, &r->grad.data);
+                p->grad_item[id_of(r)] = p->n;
+            }
             extend(it, read);
             if (!b->needs_grad) extend(it, 0), extend(it, 2 * n); // nobody writes it: stays zero for ever
             b->needs_grad = true;
@@ -220,7 +275,7 @@ static void plan_grads(plan *p) {
         mu_layer *l = net->layer[i];
         for (int k = 0; l->in_backward && k < l->n_src; k++) {
             if (!l->src[k]->needs_grad) continue;
-            mu_plan_item *it = item_of(p, &grad_root(l->src[k])->grad.data);
+            mu_plan_item *it = item_of(p, p->grad_item, grad_root(l->src[k]));
             if (it) extend(it, 2 * n - 1 - i);
         }
     }
@@ -255,10 +310,15 @@ mu_status mu_build_plan(mu_net_builder *nb, mu_err *err) {
     share_memory(net, !nb->o->keep_all);
     size_t most = 0;
     for (int i = 0; i < net->n_layers; i++) most += 2 * (size_t)net->layer[i]->n_out + 1;
+    size_t n_ids = (size_t)net->n_layers * MU_MAX_OUT;
     plan p = {.net = net, .keep_factors = nb->o->keep_factors,
               .item = mu_arena_array(&net->arena, most, sizeof *p.item),
-              .target = mu_arena_array(&net->arena, most, sizeof *p.target)};
-    if (!p.item || !p.target) return MU_FAIL_NOMEM(err, "the memory plan");
+              .target = mu_arena_array(&net->arena, most, sizeof *p.target),
+              .value_item = mu_arena_array(&net->arena, n_ids, sizeof *p.value_item),
+              .grad_item = mu_arena_array(&net->arena, n_ids, sizeof *p.grad_item),
+              .inner = mu_arena_array(&net->arena, n_ids, sizeof *p.inner)};
+    if (!p.item || !p.target || !p.value_item || !p.grad_item || !p.inner)
+        return MU_FAIL_NOMEM(err, "the memory plan");
     plan_values(&p);
     if (net->backward) plan_grads(&p);
     plan_keeps(&p);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TOTALS_MAX 64
+#define TOTALS_MAX 4096 // an unrolled loss has some for each time step
 
 typedef struct total { const mu_metric *of; double sum, weight; } total;
 

@@ -11,15 +11,18 @@
 
 // What the forward pass that has just ended reported.
 static void read_metrics(mu_worker *w) {
+    double hits = 0, counted = 0; // over all layers that measure it: an unrolled one is many
     w->loss = 0;
-    w->accuracy = NAN;
     for (int i = 1; i < w->net->n_layers; i++)
         for (int k = 0; k < w->net->layer[i]->n_metric; k++) {
             const mu_metric *m = &w->net->layer[i]->metric[k];
             if (m->weight <= 0) continue;
             if (m->is_loss) w->loss += m->sum / m->weight;
-            if (!strcmp(m->name, "accuracy")) w->accuracy = m->sum / m->weight;
+            if (strcmp(m->name, "accuracy")) continue;
+            hits += m->sum;
+            counted += m->weight;
         }
+    w->accuracy = counted > 0 ? hits / counted : NAN;
     w->loss_known = true;
 }
 

@@ -98,9 +98,15 @@ static const variant table[] = {
     {"softmax_loss", "top: [1, 2], ignore_label: 2", "f4,3,5 i4,3<5"},
     {"split", "", "f3,5"},
     {"split", "outputs: 3", "f2,3,4,4"},
+    {"stack_time", "", "f3,4 f3,4 f3,4"},
+    {"stack_time", "", "i3<4 i3<4"},
     {"stanh", "", "f4,9"},
     {"tanh", "", "f2,3,4,5"},
     {"tanh", "", "f2,3,4"},
+    {"time_step", "", "f3,4,2"},
+    {"time_step", "step: 1, outputs: 2", "f3,4,2"},
+    {"time_step", "step: 0, outputs: 2, length: 3, total: 5", "f2,5,3"},
+    {"time_step", "step: 2", "i3,5<4"},
 };
 static const char *const fallback[] = {"f4,6", "f2,4,6,6", "f4,6 f4,6", "f4,6 i4<6"};
 

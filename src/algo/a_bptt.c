@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// a_bptt.c - back-propagation through time, for recurrent nets.
+//
+// Unrolled in time a recurrent net is a feed-forward one whose layers share parameters: all time steps
+// forward, all backward, and the gradient of a parameter is the sum over the steps, which the copies of a
+// layer (or the time loop inside a fused one) add up. So one batch gives one update. Time is cut at the ends
+// of the batch: states go on into the next one where the layers carry them, gradients do not go back.
+//
+// That is what `bp` does with such a net, too. This algorithm adds a promise: it refuses a net in which
+// nothing is recurrent, a mistake in the job (a forgotten `shift`) that would train silently.
+#include "algo/algo.h"
+
+// A layer with a time loop inside, or a copy that takes something of an earlier time step.
+static bool is_recurrent(const mu_layer *l) {
+    if (l->op && l->op->desc.prim == MU_PRIM_RNN && l->op->desc.rnn.t > 1) return true;
+    for (int k = 0; l->n_copies && k < l->n_src; k++) {
+        const mu_layer *from = l->src[k]->producer;
+        while (!from->node && from->n_src) from = from->src[0]->producer; // behind an inserted split
+        if (from->n_copies == l->n_copies && from->copy < l->copy) return true;
+    }
+    return false;
+}
+
+static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
+    (void)state;
+    bool any = false;
+    for (int i = 1; i < net->n_layers && !any; i++) any = is_recurrent(net->layer[i]);
+    if (!any) {
+        mu_status st =
+            MU_FAIL(err, MU_EJOB, "algorithm `bptt` is for recurrent nets, and nothing in this net is");
+        mu_err_hint(err, "Use a layer `rnn`, `gru` or `lstm`, or unroll one and let it take itself with "
+                         "`{layer: NAME, shift: 1}`; for other nets write `algorithm: bp`.");
+        return st;
+    }
+    MU_TRY(mu_net_forward(net, s, err));
+    return mu_net_backward(net, s, err);
+}
+
+const mu_algo_class mu_algo_bptt = {
+    .name = "bptt", .help = "back-propagation through time for recurrent nets", .step = step};
