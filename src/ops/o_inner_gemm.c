@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // o_inner_gemm.c - fully connected layer by matrix products, for batches.
 //
-//     weight (o,i)                y = x * w^T + b     dx = dy * w       dw = dy^T * x
-//     weight (i,o), transposed    y = x * w + b       dx = dy * w^T     dw = x^T * dy      db = column sums of dy
+//     weight (o,i)                y = x * w^T + b     dx = dy * w       dw = dy^T * x     db = column sums
+//     weight (i,o), transposed    y = x * w + b       dx = dy * w^T     dw = x^T * dy     of dy
 //
 // Libraries are poor at products with w^T (both operands run along a row of w). Here that is
 // y^T = w * x^T in register tiles: a few rows of w, read where they lie, times a transposed panel of up to

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors.c - the validating loader; the writer is in safetensors_write.c.
+// safetensors.c - the validating loader; the writer is run/safetensors_write.c.
 //
 // The order of checks matters only for the message: nothing is handed out before the last one passed.
 // Descriptions live in the file's arena; array data stays where it is, in the mapping.
-#include "run/safetensors.h"
+#include "data/safetensors.h"
 
 #include "base/alloc.h"
-#include "run/json.h"
+#include "data/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
