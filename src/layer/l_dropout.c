@@ -5,8 +5,7 @@
 // The mask is a function of (seed, layer, sample number, element): the same for every batch size and
 // number of learners. It is kept for backward, which therefore needs neither source nor output.
 #include "layer/infer.h"
-
-#include <string.h>
+#include "layer/pass.h"
 
 struct dropout {
     float ratio;
@@ -43,16 +42,12 @@ static mu_op_args args(const mu_layer *l, const mu_step *step) {
                         .first_sample = step->first_sample};
 }
 
-static void pass(float *to, const float *from, const mu_tensor *like) {
-    if (to && to != from) memcpy(to, from, mu_tensor_count(like) * sizeof(float));
-}
-
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     mu_op_args a = args(l, step);
     a.src = l->src[0]->value.f;
     a.dst = l->out[0].value.f;
     if (active(l)) return mu_op_forward(l->op, &a, err);
-    pass(a.dst, a.src, &l->out[0].value);
+    mu_pass_on(a.dst, a.src, &l->out[0].value);
     return MU_OK;
 }
 
@@ -61,7 +56,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     a.ddst = l->out[0].grad.f;
     a.dsrc = l->src[0]->grad.f;
     if (active(l)) return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
-    pass(a.dsrc, a.ddst, &l->out[0].value);
+    mu_pass_on(a.dsrc, a.ddst, &l->out[0].value);
     return MU_OK;
 }
 

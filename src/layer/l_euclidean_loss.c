@@ -10,12 +10,15 @@
 
 struct euclidean_loss {
     float loss_weight;
-    mu_metric *loss;
+    bool squared_error;
+    mu_metric *loss, *error; // error NULL = not reported
 };
 
 static const mu_field fields[] = {
     MU_FIELD(struct euclidean_loss, loss_weight, MU_FLOAT, "1", NULL,
              "factor of this loss in the training objective"),
+    MU_FIELD(struct euclidean_loss, squared_error, MU_BOOL, "false", NULL,
+             "also report the squared distance of a sample"),
     {0},
 };
 
@@ -23,6 +26,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     struct euclidean_loss *s = l->state;
     MU_TRY(mu_infer_paired(l, err));
     s->loss = mu_layer_add_metric(l, "loss", true);
+    if (s->squared_error) s->error = mu_layer_add_metric(l, "squared_error", false);
     return MU_OK;
 }
 
@@ -38,6 +42,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     }
     s->loss->sum = (double)s->loss_weight * sum / 2;
     s->loss->weight = (double)step->rows;
+    if (s->error) s->error->sum = sum, s->error->weight = (double)step->rows;
     return MU_OK;
 }
 

@@ -13,13 +13,16 @@
 
 struct sigmoid_loss {
     float loss_weight;
-    mu_metric *loss;
+    bool squared_error;
+    mu_metric *loss, *error; // error NULL = not reported
     bool labels; // targets are integers
 };
 
 static const mu_field fields[] = {
     MU_FIELD(struct sigmoid_loss, loss_weight, MU_FLOAT, "1", NULL,
              "factor of this loss in the training objective"),
+    MU_FIELD(struct sigmoid_loss, squared_error, MU_BOOL, "false", NULL,
+             "also report the squared distance of sigmoid(scores) and targets of a sample"),
     {0},
 };
 
@@ -41,12 +44,29 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         MU_TRY(mu_infer_paired(l, err));
     }
     s->loss = mu_layer_add_metric(l, "loss", true);
+    if (s->squared_error) s->error = mu_layer_add_metric(l, "squared_error", false);
     return MU_OK;
 }
 
 static float target(const mu_layer *l, int64_t i) {
     const struct sigmoid_loss *s = l->state;
     return s->labels ? (float)l->src[1]->value.i[i] : l->src[1]->value.f[i];
+}
+
+static float sigmoid(float x) {
+    float e = expf(-fabsf(x));
+    return (x >= 0 ? 1 : e) / (1 + e);
+}
+
+static void measure_error(const mu_layer *l, const float *x, int64_t rows, int64_t n) {
+    const struct sigmoid_loss *s = l->state;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float d = sigmoid(x[i]) - target(l, i);
+        sum += (double)(d * d);
+    }
+    s->error->sum = sum;
+    s->error->weight = (double)rows;
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
@@ -61,6 +81,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     }
     s->loss->sum = (double)s->loss_weight * sum;
     s->loss->weight = (double)step->rows;
+    if (s->error) measure_error(l, x, step->rows, n);
     return MU_OK;
 }
 
@@ -71,10 +92,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     float *dx = l->src[0]->grad.f, *dt = l->src[1]->grad.f, scale = s->loss_weight / (float)step->global_rows;
     const mu_shape *in = mu_layer_src_shape(l, 0);
     int64_t valid = step->rows * mu_shape_inner(in, 1), all = mu_shape_count(in);
-    for (int64_t i = 0; dx && i < valid; i++) {
-        float e = expf(-fabsf(x[i])), p = (x[i] >= 0 ? 1 : e) / (1 + e);
-        dx[i] = scale * (p - target(l, i));
-    }
+    for (int64_t i = 0; dx && i < valid; i++) dx[i] = scale * (sigmoid(x[i]) - target(l, i));
     for (int64_t i = 0; dt && i < valid; i++) dt[i] = -scale * x[i];
     if (dx) memset(dx + valid, 0, (size_t)(all - valid) * sizeof *dx);
     if (dt) memset(dt + valid, 0, (size_t)(all - valid) * sizeof *dt);
