@@ -51,9 +51,12 @@ static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form
 // Initialisers: i_<name>.c
 typedef struct mu_init_class {
     MU_PLUGIN_HEAD;
-    // Element i is a function of (key, i) only.
+    // Element i is a function of (key, i) only. (NULL with `load`)
     void (*fill)(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
                  float *out);
+    // (optional, instead of fill) Values from outside the job for parameter `name`. out NULL: only checks
+    // that they are there and fit. That is part of checking a job; only training nets load.
+    mu_status (*load)(const void *state, const char *name, const mu_shape *shape, float *out, mu_err *err);
 } mu_init_class;
 
 extern const mu_registry mu_inits;

@@ -459,6 +459,16 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
     return mu_bind_class(nb->b, &map, pos, "initial values", &mu_inits, "type", NULL, 0);
 }
 
+// Initial values from outside are looked for at once, so that a check of the job finds what is missing.
+static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
+    const mu_init_class *init = (const mu_init_class *)p->init.plugin;
+    if (!init || !init->load || nb->net->phase != MU_TRAIN || nb->net->params->value || p->n_users > 1)
+        return MU_OK;
+    mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
+    if (s != MU_OK && err && !err->pos.line) err->pos = pos;
+    return s;
+}
+
 static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
                            mu_err *err) {
     mu_net_builder *nb = l->builder;
@@ -490,7 +500,9 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
     if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
     if (l->n_param == MU_MAX_PARAM)
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
-    return mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err);
+    MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));
+    const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
+    return check_init(nb, l->param[l->n_param - 1], init ? init->pos : proto->pos, err);
 }
 
 mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,

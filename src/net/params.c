@@ -110,7 +110,10 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
         const char *purpose = mu_arena_printf(&ps->arena, "init/%s", p->name);
         if (!purpose) return MU_FAIL_NOMEM(err, "a name");
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-        if (init)
+        // Without gradients the values are about to be read from a model, or given by somebody.
+        if (init && init->load && with_grad)
+            MU_TRY(init->load(p->init.state, p->name, &p->shape, p->value, err));
+        else if (init && init->fill)
             init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
                        p->value);
     }

@@ -47,6 +47,9 @@ static void every_initialiser_is_a_function_of_its_key(void **state) {
     for (size_t i = 0; i < mu_inits.n; i++)
         for (size_t k = 0; k < MU_COUNT(shapes); k++) {
             const char *name = mu_inits.list[i]->name;
+            const mu_init_class *c = (const mu_init_class *)mu_inits.list[i];
+            if (!c->fill == !c->load) fail_msg("initialiser %s needs either fill or load", name);
+            if (c->load) continue; // from outside: tests of their own
             int64_t n = mu_shape_count(&shapes[k]);
             if (!mu_inits.list[i]->help) fail_msg("initialiser %s has no help", name);
             for (int64_t j = 0; j < n + 16; j++) a[j] = b[j] = 12345;
