@@ -70,7 +70,7 @@ static mu_status find_axis(mu_layer *l, int *axis, mu_shape *out, mu_err *err) {
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct inner_product *s = l->state;
     mu_shape out;
-    int axis;
+    int axis = 1;
     MU_TRY(mu_infer_float(l, 0, err));
     MU_TRY(find_axis(l, &axis, &out, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
