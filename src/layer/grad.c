@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// grad.c - dense gradient targets; see grad.h.
+// grad.c - see grad.h.
 #include "layer/grad.h"
 
 #include <string.h>
@@ -21,4 +21,70 @@ void mu_grad_begin(mu_param *weight, mu_param *bias, mu_op_args *a) {
         p->grad.form = MU_GRAD_DENSE;
         *target[i] = p->grad.dense;
     }
+}
+
+// ---- fully connected ----
+
+struct receiver {
+    const mu_grad_sink *sink;
+    mu_param *weight;
+};
+
+static void hand_over(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
+    const struct receiver *r = ctx;
+    r->sink->rows(r->sink->ctx, r->weight, row0, n_rows, grad);
+}
+
+// Less than half of the product: what a message has room for (ps/message.h) follows the same rule.
+static bool factors_pay(const mu_inner_desc *d, const mu_param *weight) {
+    return weight->allow_factors && weight->n_users <= 1 && weight->grad.form == MU_GRAD_NONE &&
+           (double)d->n * (double)(d->i + d->o) < 0.5 * (double)d->i * (double)d->o;
+}
+
+// dbias += column sums of dy; in the factor form the op computes no parameter gradient at all.
+static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o) {
+    float *restrict db = mu_grad_add_to(bias);
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
+}
+
+// Rows handed to the sink are applied at once and cannot be taken back, so their factors are looked at
+// first: |x|, |dy| < 1e15 keep every product and sum finite. Costs batch*(i+o) against batch*i*o.
+static bool tame(const float *v, int64_t n) {
+    int wild = 0;
+    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
+    return !wild;
+}
+
+static mu_status check_factors(const mu_layer *l, const mu_inner_desc *d, const mu_op_args *a,
+                               const mu_step *step, mu_err *err) {
+    const char *what = NULL;
+    if (!tame(a->src, d->n * d->i)) what = "input";
+    else if (!tame(a->ddst, d->n * d->o)) what = "output gradient";
+    if (!what) return MU_OK;
+    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
+                      l->name, (long long)step->step);
+}
+
+mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_param *weight, mu_param *bias,
+                        const mu_op_args *args, mu_err *err) {
+    const mu_inner_desc *d = &op->desc.inner;
+    struct receiver to = {step->sink, weight};
+    mu_op_args a = *args;
+    if (step->sink && step->sink->takes(step->sink->ctx, weight)) {
+        MU_TRY(check_factors(l, d, &a, step, err));
+        mu_grad_begin(NULL, bias, &a);
+        a.rows_ready = hand_over;
+        a.rows_ctx = &to;
+    } else if (factors_pay(d, weight)) {
+        a.skip_dweight = true;
+        weight->grad.form = MU_GRAD_FACTORS;
+        weight->grad.batch = d->n;
+        weight->grad.x = d->transposed ? a.ddst : a.src; // along the weight's rows
+        weight->grad.dy = d->transposed ? a.src : a.ddst;
+        if (bias) add_bias_grad(bias, a.ddst, d->n, d->o);
+    } else {
+        mu_grad_begin(weight, bias, &a);
+    }
+    return !a.skip_dweight || a.dsrc ? mu_op_backward(op, &a, err) : MU_OK;
 }

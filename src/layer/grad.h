@@ -13,4 +13,16 @@ void mu_grad_begin(mu_param *weight, mu_param *bias, mu_op_args *a);
 // The dense gradient of p, to be added to: cleared if this is its first producer in this step.
 float *mu_grad_add_to(mu_param *p);
 
+// Gradients of a fully connected product, dst = src * weight^T + bias, from a->src and a->ddst as the op's
+// description has them; a->dsrc too, unless NULL. The weight's takes the first way that applies:
+//   sink     the step's receiver updates the weights block by block while they are in the cache; the
+//            parameter's gradient form stays NONE
+//   factors  (src, ddst) is left as it is, when that is much smaller than the product; both stay valid
+//            until the step ends
+//   dense    in the gradient block
+// The bias gradient (bias may be NULL, as in the description) is always dense. MU_EDIVERGED names the layer
+// when rows for the sink would not be finite.
+mu_status mu_grad_inner(const mu_layer *l, const mu_step *s, mu_op *op, mu_param *weight, mu_param *bias,
+                        const mu_op_args *a, mu_err *err);
+
 #endif

@@ -9,12 +9,7 @@
 // `transpose` uses a weight that lies as (i,o). A decoder that names its encoder's weight thereby has the
 // encoder's matrix transposed: tied weights. Shared gradients add up in the dense form.
 //
-// The weight gradient takes one of three ways, the first that applies:
-//   sink     the step's receiver updates the weights block by block while they are in the cache; the
-//            parameter's gradient form stays NONE
-//   factors  (x, dy) is left as it is, when that is much smaller than dW: rows*(i+o) < i*o/2
-//   dense    dW in the gradient block
-// The bias gradient is always dense.
+// The ways of the weight gradient are those of mu_grad_inner.
 #include "layer/grad.h"
 #include "layer/infer.h"
 
@@ -131,70 +126,13 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return mu_op_forward(l->op, &a, err);
 }
 
-struct receiver {
-    const mu_grad_sink *sink;
-    mu_param *weight;
-};
-
-static void hand_over(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
-    const struct receiver *r = ctx;
-    r->sink->rows(r->sink->ctx, r->weight, row0, n_rows, grad);
-}
-
-static bool factors_pay(const mu_inner_desc *d, const mu_param *weight) {
-    return weight->allow_factors && weight->n_users <= 1 && weight->grad.form == MU_GRAD_NONE &&
-           (double)d->n * (double)(d->i + d->o) < 0.5 * (double)d->i * (double)d->o;
-}
-
-// dbias += column sums of dy; in the factor form the op computes no parameter gradient at all.
-static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o) {
-    float *restrict db = mu_grad_add_to(bias);
-    for (int64_t b = 0; b < n; b++)
-        for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
-}
-
-// Rows handed to the sink are applied at once and cannot be taken back, so their factors are looked at
-// first: |x|, |dy| < 1e15 keep every product and sum finite. Costs batch*(i+o) against batch*i*o.
-static bool tame(const float *v, int64_t n) {
-    int wild = 0;
-    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
-    return !wild;
-}
-
-static mu_status check_factors(const mu_layer *l, const mu_op_args *a, const mu_step *step, mu_err *err) {
-    const mu_inner_desc *d = &((const struct inner_product *)l->state)->d;
-    const char *what = NULL;
-    if (!tame(a->src, d->n * d->i)) what = "input";
-    else if (!tame(a->ddst, d->n * d->o)) what = "output gradient";
-    if (!what) return MU_OK;
-    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
-                      l->name, (long long)step->step);
-}
-
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const struct inner_product *s = l->state;
-    mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
     mu_op_args a = args(l, step);
-    struct receiver to = {step->sink, weight};
     a.ddst = l->out[0].grad.f;
     float *dsrc = l->src[0]->grad.f;
     a.dsrc = dsrc && s->reorder ? (float *)(void *)((char *)l->scratch + s->op_scratch) : dsrc;
-    if (step->sink && step->sink->takes(step->sink->ctx, weight)) {
-        MU_TRY(check_factors(l, &a, step, err));
-        mu_grad_begin(NULL, bias, &a);
-        a.rows_ready = hand_over;
-        a.rows_ctx = &to;
-    } else if (factors_pay(&s->d, weight)) {
-        a.skip_dweight = true;
-        weight->grad.form = MU_GRAD_FACTORS;
-        weight->grad.batch = s->d.n;
-        weight->grad.x = s->transpose ? a.ddst : a.src; // along the weight's rows
-        weight->grad.dy = s->transpose ? a.src : a.ddst;
-        if (bias) add_bias_grad(bias, a.ddst, s->d.n, s->d.o);
-    } else {
-        mu_grad_begin(weight, bias, &a);
-    }
-    if (!a.skip_dweight || a.dsrc) MU_TRY(mu_op_backward(l->op, &a, err));
+    MU_TRY(mu_grad_inner(l, step, l->op, l->param[0], l->n_param > 1 ? l->param[1] : NULL, &a, err));
     if (dsrc && s->reorder) mu_nchw_to_nhwc(dsrc, a.dsrc, s->d.n, s->c, s->hw);
     return MU_OK;
 }
