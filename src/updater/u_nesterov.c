@@ -5,28 +5,32 @@
 //
 // The weights kept are the look-ahead ones, at which the next gradient is taken. With a constant rate
 // it is PyTorch's SGD(nesterov=True).
-#include "updater/updater.h"
+#include "updater/momentum.h"
 
 struct nesterov {
-    float momentum;
+    mu_momentum m;
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct nesterov, momentum, MU_FLOAT, "0.9", "[0,1)", "share of the last step that is kept"),
+    MU_MOMENTUM_FIELDS(struct nesterov, "0.9"),
     {0},
 };
 
 static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
-    const float m = ((const struct nesterov *)state)->momentum;
+    const float m = mu_momentum_at(&((const struct nesterov *)state)->m, step);
     float *restrict w = s->value, *restrict v = s->slot[0];
     const float *restrict g = s->grad;
     const size_t n = s->n;
-    (void)step;
     for (size_t i = 0; i < n; i++) {
         float u = m * v[i] + lr * g[i];
         w[i] -= u + m * (u - v[i]);
         v[i] = u;
     }
+}
+
+static const char *check(const void *state) { return mu_momentum_check(&((const struct nesterov *)state)->m); }
+static void set_epoch(void *state, double updates) {
+    mu_momentum_set_epoch(&((struct nesterov *)state)->m, updates);
 }
 
 const mu_updater_class mu_updater_nesterov = {
@@ -37,4 +41,6 @@ const mu_updater_class mu_updater_nesterov = {
     .n_slots = 1,
     .slot_name = {"momentum"},
     .apply = apply,
+    .check = check,
+    .set_epoch = set_epoch,
 };

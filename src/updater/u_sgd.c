@@ -6,23 +6,22 @@
 // The rate is inside v, so a drop of the rate reaches the weights over the next 1 / (1 - momentum)
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
 // Without momentum the history is neither read nor written.
-#include "updater/updater.h"
+#include "updater/momentum.h"
 
 struct sgd {
-    float momentum;
+    mu_momentum m;
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct sgd, momentum, MU_FLOAT, "0", "[0,1)", "share of the last step that is kept"),
+    MU_MOMENTUM_FIELDS(struct sgd, "0"),
     {0},
 };
 
 static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
-    const float m = ((const struct sgd *)state)->momentum;
+    const float m = mu_momentum_at(&((const struct sgd *)state)->m, step);
     float *restrict w = s->value, *restrict v = s->slot[0];
     const float *restrict g = s->grad;
     const size_t n = s->n;
-    (void)step;
     if (m <= 0) {
         for (size_t i = 0; i < n; i++) w[i] -= lr * g[i];
         return;
@@ -33,7 +32,15 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     }
 }
 
-static int n_changed(const void *state) { return ((const struct sgd *)state)->momentum > 0; }
+static int n_changed(const void *state) {
+    const mu_momentum *m = &((const struct sgd *)state)->m;
+    return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && m->early_momentum > 0);
+}
+
+static const char *check(const void *state) { return mu_momentum_check(&((const struct sgd *)state)->m); }
+static void set_epoch(void *state, double updates) {
+    mu_momentum_set_epoch(&((struct sgd *)state)->m, updates);
+}
 
 const mu_updater_class mu_updater_sgd = {
     .name = "sgd",
@@ -44,4 +51,6 @@ const mu_updater_class mu_updater_sgd = {
     .slot_name = {"momentum"},
     .apply = apply,
     .n_changed = n_changed,
+    .check = check,
+    .set_epoch = set_epoch,
 };

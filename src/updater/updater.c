@@ -120,6 +120,10 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     mu_class_ref rule = bind_block(b, node, where, "`updater`", &mu_updaters, mu_updater_fields + 1, u);
     u->class = (const mu_updater_class *)rule.plugin;
     u->state = rule.state;
+    const char *problem = u->class && u->class->check && b->diags->n_errors == n_errors
+                              ? u->class->check(u->state) : NULL;
+    if (problem) mu_diags_add(b->diags, MU_DIAG_ERROR, where, "%s", problem);
+    mu_updater_set_epoch(u, 1);
     const mu_node *rate = mu_node_find(node, "rate");
     if (!mu_node_is_null(rate)) bind_rate(b, rate, u);
     else if (rate || !is_rate_misspelt(node)) {
@@ -129,6 +133,10 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
                      "Write a number such as `rate: 0.01`, or a schedule with `type` and `base`.");
     }
     return b->diags->n_errors == n_errors && u->class && u->schedule ? u : NULL;
+}
+
+void mu_updater_set_epoch(mu_updater *u, double updates) {
+    if (u->class && u->class->set_epoch) u->class->set_epoch(u->state, updates);
 }
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs) {

@@ -28,6 +28,9 @@ typedef struct mu_updater_class {
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
     void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);  // step counts from 0
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
+    // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
+    const char *(*check)(const void *state);
+    void      (*set_epoch)(void *state, double updates);        // (optional) see mu_updater_set_epoch
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c
@@ -56,6 +59,9 @@ typedef struct mu_updater {
 // Binds `updater:` ({type: sgd, momentum: .9, decay: ..., rate: 0.01 | {type: step, base: ...}}).
 // Problems go to the diags; NULL when there were any.
 mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node);
+
+// Says how many updates make an epoch. Called after binding, before the first update.
+void mu_updater_set_epoch(mu_updater *u, double updates);
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
 
