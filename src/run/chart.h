@@ -7,7 +7,11 @@
 // show it, and the same chart is the same text every time.
 //
 // Points that cannot be drawn (not finite; not positive on a logarithmic axis) are left out, and a line is
-// broken there. Any text may be given: it is escaped, and bytes that are no UTF-8 become U+FFFD.
+// broken there. Any text may be given (run/markup.h). A line of more points than pixels is drawn by first,
+// lowest, highest and last point of each pixel's column: the picture is the same, the text stays short.
+//
+// Elements have classes (chart, bg, grid, axis, soft, mark, f<k>, s<k>), so that a page with a dark style can
+// give them other colours (mu_chart_dark_css).
 #ifndef MU_RUN_CHART_H
 #define MU_RUN_CHART_H
 
@@ -16,7 +20,7 @@
 
 typedef struct mu_chart_point {
     double x, y;
-    const char *label; // beside the mark; NULL = none
+    const char *label; // beside the mark, or on the spot in a series that draws nothing else; NULL = none
     const char *tip;   // shown when the mouse is on the mark; NULL = none
 } mu_chart_point;
 
@@ -27,6 +31,8 @@ typedef struct mu_chart_series {
     int look;           // colour and shape, from 0; series of one look belong together
     mu_chart_line line; // through the points in their order
     bool marks;
+    bool dots;          // instead of marks: small and cheap, for thousands of points; no tips
+    bool pale;          // line or dots in the background
     const mu_chart_point *point;
     size_t n;
 } mu_chart_series;
@@ -42,6 +48,9 @@ typedef struct mu_chart {
 
 // Appends the SVG document. MU_ENOMEM; MU_EUSAGE for a size that leaves no room for the plot.
 MU_MUST_CHECK mu_status mu_chart_write(const mu_chart *c, mu_text *out, mu_err *err);
+
+extern const char mu_chart_dark_css[];  // rules for inside `@media (prefers-color-scheme: dark) {}`
+const char *mu_chart_colour(int look);  // of the looks, repeated
 
 enum { MU_CHART_TICKS = 16 };
 // Round numbers in [lo, hi], lo < hi, ascending, 2 at least and about `wanted`; logarithmic: 0 < lo.

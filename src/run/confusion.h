@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// confusion.h - how often samples of one class were taken for another.
+#ifndef MU_RUN_CONFUSION_H
+#define MU_RUN_CONFUSION_H
+
+#include "run/inspect.h"
+
+typedef struct mu_confusion { // zeroed = empty; mu_confusion_fini
+    int64_t classes;
+    int32_t *count; // (classes, classes): true class, predicted class
+    int64_t samples, right;
+} mu_confusion;
+
+typedef struct mu_mistake {
+    int64_t truth, answer, count;
+} mu_mistake;
+
+MU_MUST_CHECK mu_status mu_confusion_init(mu_confusion *c, int64_t classes, mu_err *err);
+void mu_confusion_fini(mu_confusion *c);
+// The answer is the largest of the scores; of equal ones the first, and what is not a number beats all, as
+// accuracy counts. truth in [0, classes).
+void mu_confusion_count(mu_confusion *c, const float *score, int64_t truth);
+int64_t mu_confusion_truths(const mu_confusion *c, int64_t truth); // samples of a class
+// The most frequent mistakes, most frequent first; returns how many of `most`.
+int mu_confusion_mistakes(const mu_confusion *c, mu_mistake *out, int most);
+
+// Runs the net over its data. *found = false: no layer compares scores (n, classes) with labels.
+MU_MUST_CHECK mu_status mu_confusion_measure(mu_confusion *c, mu_inspect *in, bool *found, mu_err *err);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// plot_report.c - see plot.h: a page of everything that applies to one run.
+//
+// A report must come out of whatever is left of a run: curves need metrics.jsonl alone; what needs the net
+// (its job, a checkpoint, the data) is left out with a sentence when that is gone.
+#include "run/plot.h"
+
+#include "base/alloc.h"
+#include "run/markup.h"
+#include "run/rundir.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG "plot"
+enum { TEXTS_MOST = 5, TYPES_MOST = 12 };
+
+// ---- the table ----
+
+static void put_row(mu_text *t, const char *name, const char *value) {
+    mu_markup_put(t, "<tr><th>");
+    mu_markup_escape(t, name);
+    mu_markup_put(t, "</th><td>");
+    mu_markup_escape(t, value);
+    mu_markup_put(t, "</td></tr>\n");
+}
+
+static void put_note(mu_text *t, const char *words, const mu_err *err) {
+    mu_markup_put(t, "<p class=\"soft\">");
+    mu_markup_escape(t, words);
+    mu_markup_put(t, ": ");
+    mu_markup_escape(t, err->msg[0] ? err->msg : mu_status_text(err->status));
+    mu_markup_put(t, ".</p>\n");
+}
+
+// 431080 as "431,080".
+static const char *with_commas(int64_t v, char out[32]) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, v), k = 0;
+    for (int i = 0; i < n; i++) {
+        out[k++] = digits[i];
+        if (digits[i] != '-' && i + 1 < n && (n - 1 - i) % 3 == 0) out[k++] = ',';
+    }
+    out[k] = '\0';
+    return out;
+}
+
+static const char *duration(double s, char out[32]) {
+    if (s < 120) snprintf(out, 32, "%.3g s", s);
+    else if (s < 2 * 3600) snprintf(out, 32, "%.0f min %02.0f s", floor(s / 60), fmod(floor(s), 60));
+    else snprintf(out, 32, "%.0f h %02.0f min", floor(s / 3600), fmod(floor(s / 60), 60));
+    return out;
+}
+
+// At most two digits after the point, and no zeros there: batches run over the end of an epoch by a little.
+static const char *rounded(double v, char out[32]) {
+    int n = snprintf(out, 32, "%.2f", v);
+    while (n > 1 && out[n - 1] == '0') out[--n] = '\0';
+    if (n > 1 && out[n - 1] == '.') out[n - 1] = '\0';
+    return out;
+}
+
+// Types in their order, each once.
+static void put_net(mu_text *t, const mu_inspect *in) {
+    char text[400];
+    const mu_net *net = in->at->net;
+    const char *seen[TYPES_MOST];
+    int layers = 0, types = 0;
+    size_t n = 0;
+    for (int i = 1; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        bool known = !l->node;
+        layers += l->node != NULL;
+        for (int k = 0; k < types; k++) known |= !strcmp(seen[k], l->class->name);
+        if (!known && types < TYPES_MOST) seen[types++] = l->class->name;
+    }
+    n = (size_t)snprintf(text, sizeof text, "%d layers:", layers);
+    for (int k = 0; k < types && n < sizeof text - 40; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %.30s", k ? "," : "", seen[k]);
+    put_row(t, "net", text);
+    put_row(t, "parameters", with_commas(mu_params_n_trained(in->session->params), text));
+}
+
+static void put_training(mu_text *t, const mu_curves *c) {
+    char text[160], room[3][32];
+    double steps = 0, epochs = 0, time_s = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const mu_curve_point *p = c->v[i].n ? &c->v[i].v[c->v[i].n - 1] : NULL;
+        if (!p) continue;
+        steps = fmax(steps, p->step);
+        epochs = fmax(epochs, p->epoch);
+        time_s = fmax(time_s, p->time_s);
+    }
+    snprintf(text, sizeof text, "%s epochs, %s steps in %s", rounded(epochs, room[0]),
+             with_commas((int64_t)steps, room[1]), duration(time_s, room[2]));
+    put_row(t, "training", text);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static mu_status put_speed(mu_text *t, const mu_curves *c, mu_err *err) {
+    const mu_curve *s = mu_curves_find(c, "samples_per_s");
+    char text[64], room[32];
+    size_t n = 0;
+    if (!s || !s->n) return MU_OK;
+    double *v = mu_alloc_array(s->n, sizeof *v, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the report");
+    for (size_t i = 0; i < s->n; i++)
+        if (isfinite(s->v[i].value)) v[n++] = s->v[i].value;
+    qsort(v, n, sizeof *v, by_value);
+    if (n) {
+        snprintf(text, sizeof text, "%s samples/s (median)", with_commas(llround(v[n / 2]), room));
+        put_row(t, "speed", text);
+    }
+    mu_free(v);
+    return MU_OK;
+}
+
+// "test accuracy: 90.77 % at the end, best 90.91 % in epoch 4".
+static void put_scores(mu_text *t, const mu_curves *c) {
+    static const struct {
+        const char *key, *name;
+        bool percent;
+    } scores[] = {{"train_loss", "training loss", false},
+                  {"val_loss", "validation loss", false},
+                  {"val_accuracy", "validation accuracy", true},
+                  {"test_loss", "test loss", false},
+                  {"test_accuracy", "test accuracy", true}};
+    for (size_t i = 0; i < MU_COUNT(scores); i++) {
+        const mu_curve *k = mu_curves_find(c, scores[i].key);
+        double last = mu_curve_last(k), factor = scores[i].percent ? 100 : 1;
+        char text[120], room[32];
+        if (isnan(last)) continue;
+        const mu_curve_point *best = NULL;
+        for (size_t j = 0; j < k->n; j++)
+            if (isfinite(k->v[j].value) &&
+                (!best || (scores[i].percent ? k->v[j].value > best->value : k->v[j].value < best->value)))
+                best = &k->v[j];
+        int n = snprintf(text, sizeof text, scores[i].percent ? "%.2f %%" : "%.5g", factor * last);
+        if (best->value != last && i > 0)
+            snprintf(text + n, sizeof text - (size_t)n,
+                     scores[i].percent ? ", best %.2f %% in epoch %s" : ", best %.5g in epoch %s",
+                     factor * best->value, rounded(best->epoch, room));
+        put_row(t, scores[i].name, text);
+    }
+}
+
+static mu_status put_summary(mu_page *p, const mu_plot_run *run, const mu_inspect *in, mu_err *err) {
+    mu_text *t = &p->head;
+    mu_markup_put(t, "<table>\n");
+    if (in->job && in->job->name) put_row(t, "job", in->job->name);
+    put_row(t, "run", run->path);
+    if (in->at && in->at->net) put_net(t, in);
+    if (run->curves.n) put_training(t, &run->curves);
+    put_scores(t, &run->curves);
+    mu_status st = put_speed(t, &run->curves, err);
+    mu_markup_put(t, "</table>\n");
+    return st == MU_OK && t->failed ? MU_FAIL_NOMEM(err, "the report") : st;
+}
+
+// ---- what looks inside the net ----
+
+// What cannot be drawn is said on the page; only memory ends the report.
+static mu_status tolerate(mu_page *p, const char *words, mu_status st, const mu_err *own, mu_err *err) {
+    if (st == MU_ENOMEM) {
+        *err = *own;
+        return st;
+    }
+    if (st != MU_OK) put_note(&p->head, words, own);
+    return MU_OK;
+}
+
+static mu_status add_inner(mu_page *p, mu_inspect *in, const mu_plot_opts *o, mu_err *err) {
+    bool found;
+    mu_err own = {0};
+    MU_TRY(tolerate(p, "No filters", mu_plot_filters(p, in, NULL, o, &found, &own), &own, err));
+    mu_err_clear(&own);
+    MU_TRY(tolerate(p, "No images", mu_plot_images(p, in, NULL, o, &found, &own), &own, err));
+    mu_err_clear(&own);
+    MU_TRY(tolerate(p, "No scatter", mu_plot_scatter(p, in, NULL, o, &found, &own), &own, err));
+    mu_err_clear(&own);
+    return tolerate(p, "No confusion matrix", mu_plot_confusion(p, in, true, &found, &own), &own, err);
+}
+
+// ---- texts ----
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bool is_sample(const char *name) {
+    size_t n = strlen(name);
+    return n > 4 && !strcmp(name + n - 4, ".txt") && strcmp(name, MU_RUN_LOG);
+}
+
+// Samples of text lie in the run's folder as .txt files.
+static mu_status add_texts(mu_page *p, const char *run, mu_err *err) {
+    char *name[TEXTS_MOST], path[MU_FS_PATH];
+    size_t n = 0;
+    DIR *dir = opendir(run);
+    for (struct dirent *e; dir && n < TEXTS_MOST && (e = readdir(dir));)
+        if (is_sample(e->d_name) && (name[n] = mu_arena_strdup(&p->arena, e->d_name))) n++;
+    if (dir) closedir(dir);
+    if (n) qsort(name, n, sizeof *name, by_name);
+    for (size_t i = 0; i < n; i++) {
+        mu_err own = {0};
+        MU_TRY(mu_fs_join(path, run, name[i], err));
+        MU_TRY(tolerate(p, name[i], mu_page_add_text(p, path, &own), &own, err));
+    }
+    return MU_OK;
+}
+
+mu_status mu_plot_report(mu_page *p, const mu_plot_run *run, const mu_inspect_opts *io, const mu_plot_opts *o,
+                         mu_err *err) {
+    mu_inspect in = {0};
+    mu_err own = {0};
+    mu_plot_opts pictures = *o;
+    pictures.count = 0;
+    mu_status opened = mu_inspect_open(&in, run->path, io, &own);
+    mu_status st = put_summary(p, run, &in, err);
+    if (st == MU_OK) st = tolerate(p, "The net is not shown", opened, &own, err);
+    if (st == MU_OK && run->curves.n) st = mu_plot_curves(p, run, 1, o, err);
+    if (st == MU_OK && opened == MU_OK) st = add_inner(p, &in, &pictures, err);
+    if (st == MU_OK) st = add_texts(p, run->path, err);
+    mu_inspect_close(&in);
+    return st;
+}
