@@ -11,6 +11,8 @@
 typedef struct mu_algo_class {
     MU_PLUGIN_HEAD;
     mu_status (*step)(void *state, mu_net *net, const mu_step *s, mu_err *err);
+    // (optional, it needs losses) Says how it trains energy layers: sets k and persistent.
+    void (*contrast)(const void *state, mu_contrast *out);
 } mu_algo_class;
 
 extern const mu_registry mu_algos;

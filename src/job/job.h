@@ -17,7 +17,7 @@ const char *mu_phase_name(mu_phase p);
 typedef enum mu_nonfinite { MU_NONFINITE_STOP, MU_NONFINITE_SKIP, MU_NONFINITE_ROLLBACK } mu_nonfinite;
 
 typedef struct mu_train_opts {          // `train:`
-    const char *algorithm;              // word in the algorithm registry, "bp"
+    mu_class_ref algorithm;             // bound by run/session.c, whose folders know the plug-ins
     int64_t     batch;                  // global batch, mu * lambda
     int64_t     accumulate;             // gradients of this many batches are summed before an update
     double      epochs;                 // 0 = not limited by epochs

@@ -13,8 +13,8 @@ static const mu_field top_fields[] = {
     MU_FIELD(mu_job, seed, MU_INT, "1", "[0,)", "start of all random numbers; same seed, same result"),
     {0},
 };
-static const mu_field train_fields[] = {
-    MU_FIELD(mu_train_opts, algorithm, MU_STRING, "bp", NULL, "how one batch is trained"),
+static const mu_field train_fields[] = { // `algorithm` stands first: binding skips it
+    MU_FIELD_CLASS(mu_train_opts, algorithm, "bp", "algorithm", "how one batch is trained"),
     MU_FIELD(mu_train_opts, batch, MU_INT, "64", "[1,1M]", "records per gradient, over all learners"),
     MU_FIELD(mu_train_opts, accumulate, MU_INT, "1", "[1,1M]",
              "batches whose mean gradient makes one update"),
@@ -185,10 +185,12 @@ static void check_net(mu_job *job) {
 // ---- options --------------------------------------------------------------------------------------
 
 static void bind_section(mu_binder *b, const mu_node *n, const char *key, const mu_field *fields, void *out) {
+    static const char *const later[] = {"algorithm"}; // a plug-in's block: left to those who know it
+    const bool train = fields == train_fields;
     char what[40];
     snprintf(what, sizeof what, "`%s`", key);
-    mu_bind_part part = {fields, out};
-    mu_bind(b, n, n ? n->key_pos : MU_NOPOS, what, &part, 1, NULL, 0);
+    mu_bind_part part = {fields + train, out};
+    mu_bind(b, n, n ? n->key_pos : MU_NOPOS, what, &part, 1, later, train);
 }
 
 static void check_train(mu_job *job, const mu_node *train) {

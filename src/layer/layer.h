@@ -73,6 +73,12 @@ typedef struct mu_cost {
     double flops_forward, flops_backward, bytes;
 } mu_cost; // per batch; bytes of activations moved forward
 
+typedef struct mu_contrast {            // how the energy layers of a net learn when it is not by backward
+    int64_t k;                          // steps of the Gibbs chains
+    bool    persistent;                 // chains go on from batch to batch; else they begin at the data
+    int64_t chains;                     // rows of the batch of all learners: as many persistent chains
+} mu_contrast;
+
 enum {                                  // mu_layer_class.flags
     MU_LAYER_LOSS     = 1,              // root of backward: starts the gradient
     MU_LAYER_OUTPUT   = 2,              // end of the line without gradient (accuracy, csv, ...)
@@ -100,6 +106,9 @@ typedef struct mu_layer {
     size_t       keep_bytes, scratch_bytes;     // wanted by infer or setup
     void        *keep, *scratch;        // given by the plan
     mu_rng_key   key;                   // (seed, "layer/<name>")
+    const mu_contrast *contrast;        // of this net; NULL: nothing in it learns by contrast
+    bool         in_contrast;           // it does itself: an energy layer, not all of its parameters are frozen;
+                                        // known when infer has declared them
     // set and used by the net
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred

@@ -80,6 +80,7 @@ mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
     l->arena = &nb->net->arena;
     l->phase = nb->net->phase;
     l->builder = nb;
+    l->contrast = nb->o->contrast;
     return mu_build_append(nb, l, err) == MU_OK ? l : NULL;
 }
 
@@ -494,6 +495,7 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
                   : common.init.plugin ? common.init
                                        : default_init(nb, init_text, l->pos);
     proto->lr_mult = opts.lr;
+    l->in_contrast |= l->contrast && l->class->contrast && !proto->is_stat && opts.lr > 0;
     proto->decay_mult = opts.decay;
     proto->pos = block ? block->pos : l->pos;
     proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", job_name(l), what);

@@ -21,6 +21,9 @@ static mu_blob *root_of(mu_blob *b) {
 
 static bool has_params(const mu_layer *l) { return l->class->params != NULL; }
 
+// Does it have a turn after the forward pass? Contrast comes in the order of backward.
+static bool comes_back(const mu_layer *l) { return l->in_backward || l->in_contrast; }
+
 // ---- who needs gradients ----
 
 static void mark_backward(mu_net *net) {
@@ -29,7 +32,7 @@ static void mark_backward(mu_net *net) {
         mu_layer *l = net->layer[i];
         bool leads = l->class->flags & MU_LAYER_LOSS;
         for (int k = 0; k < MU_MAX_OUT; k++) leads |= l->out[k].needs_grad; // n_out is not known before infer
-        l->in_backward = net->backward && leads && l->class->backward;
+        l->in_backward = net->backward && !l->contrast && leads && l->class->backward;
         for (int k = 0; l->in_backward && k < l->n_src; k++) l->src[k]->needs_grad = true;
     }
     for (int i = 0; i < n; i++) { // something below has parameters
@@ -159,7 +162,7 @@ static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     for (;; s = s->same_as) { // every layer that wrote this memory
         const mu_layer *p = s->producer;
         if (p->class == &mu_input_class || p->n_out > 1) return false;
-        if (net->backward && p->in_backward && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
+        if (net->backward && comes_back(p) && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
         if (!s->same_as) return true;
         if (s->same_as->n_uses != 1) return false;
     }
@@ -224,7 +227,7 @@ static void plan_values(plan *p) {
                 p->value_item[id_of(r)] = p->n;
             }
             extend(it, i);
-            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_DST))
+            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_DST))
                 extend(it, 2 * n - 1 - i);
             if (!p->inner[id_of(b)]) extend(it, 2 * n); // results stay readable after the step
         }
@@ -234,7 +237,7 @@ static void plan_values(plan *p) {
             mu_plan_item *it = item_of(p, p->value_item, root_of(l->src[k]));
             if (!it) continue;
             extend(it, i);
-            if (net->backward && l->in_backward && (l->class->flags & MU_BACK_NEEDS_SRC))
+            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
                 extend(it, 2 * n - 1 - i);
             bool names_rows =
                 l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward

@@ -20,14 +20,52 @@ static mu_status setup_layers(mu_net *net, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status check_has_loss(mu_net_builder *nb) {
-    if (nb->net->phase != MU_TRAIN) return MU_OK;
+static const mu_layer *find_energy(const mu_net *net) {
+    for (int i = 1; i < net->n_layers; i++)
+        if (net->layer[i]->class->contrast) return net->layer[i];
+    return NULL;
+}
+
+static void check_has_loss(mu_net_builder *nb) {
+    const mu_layer *energy = find_energy(nb->net);
     for (int i = 1; i < nb->net->n_layers; i++)
-        if (nb->net->layer[i]->broken || (nb->net->layer[i]->class->flags & MU_LAYER_LOSS)) return MU_OK;
+        if (nb->net->layer[i]->broken || (nb->net->layer[i]->class->flags & MU_LAYER_LOSS)) return;
     mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, nb->o->net->pos, "the net has no loss layer");
-    mu_diag_hint(nb->b->diags, g,
-                 "Add one at the end, such as `{name: loss, type: softmax_loss, src: [ip2, data.label]}`.");
-    return MU_EJOB;
+    if (energy)
+        mu_diag_hint(nb->b->diags, g, "An energy layer such as `%s` learns without one by "
+                                      "`train: {algorithm: cd}`.", energy->name);
+    else
+        mu_diag_hint(nb->b->diags, g, "Add one at the end, such as "
+                                      "`{name: loss, type: softmax_loss, src: [ip2, data.label]}`.");
+}
+
+static bool wants_to_learn(const mu_layer *l) {
+    for (int i = 0; i < l->n_param; i++)
+        if (!l->param[i]->is_stat && l->param[i]->lr_mult > 0) return true;
+    return false;
+}
+
+// Contrast trains energy layers only; others are worth a warning unless their rate says the same.
+static void check_has_energy(mu_net_builder *nb) {
+    mu_diags *d = nb->b->diags;
+    const mu_layer *energy = find_energy(nb->net);
+    bool learns = false;
+    for (int i = 1; i < nb->net->n_layers; i++) {
+        const mu_layer *l = nb->net->layer[i];
+        learns |= l->broken || l->in_contrast;
+        if (l->broken || l->in_contrast || !wants_to_learn(l)) continue;
+        mu_diag *g = mu_diags_add(d, MU_DIAG_WARNING, l->pos,
+                                  "layer `%s` learns nothing: contrastive divergence trains energy layers only",
+                                  l->name);
+        mu_diag_hint(d, g, "Train it afterwards by `algorithm: bp`, with this job's model in `init_from`.");
+    }
+    if (learns) return;
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, nb->o->net->pos,
+                              energy ? "every energy layer of the net is frozen"
+                                     : "the net has no energy layer for contrastive divergence to train");
+    if (energy) mu_diag_hint(d, g, "Give a parameter of `%s` an `lr` above 0.", energy->name);
+    else
+        mu_diag_hint(d, g, "Add one such as `{name: rbm1, type: rbm, hidden: 500}`, or write `algorithm: bp`.");
 }
 
 static mu_status build(mu_net_builder *nb, mu_err *err) {
@@ -41,7 +79,10 @@ static mu_status build(mu_net_builder *nb, mu_err *err) {
     MU_TRY(mu_build_layers(nb, err));
     MU_TRY(mu_build_splits(nb, err));
     MU_TRY(mu_build_infer(nb, err));
-    (void)check_has_loss(nb);
+    if (net->phase == MU_TRAIN) {
+        if (nb->o->contrast) check_has_energy(nb);
+        else check_has_loss(nb);
+    }
     if (nb->b->diags->n_errors > errors_before)
         return MU_FAIL(err, MU_EJOB, "the net has problems");
     if (nb->o->shapes_only) return MU_OK;
@@ -123,8 +164,12 @@ mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
+void mu_net_begin_grads(mu_net *net, const mu_step *s) {
     for (int i = 0; i < net->params->n && !s->accumulate; i++) net->params->list[i]->grad.form = MU_GRAD_NONE;
+}
+
+mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
+    mu_net_begin_grads(net, s);
     for (int i = net->n_layers - 1; i > 0; i--) {
         mu_layer *l = net->layer[i];
         if (!l->in_backward) continue;

@@ -42,6 +42,7 @@ typedef struct mu_net_opts {
     bool                 keep_all;      // no reuse of activation memory (tests, inspection)
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     bool                 shapes_only;   // for `check`: no memory, no setup
+    const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
 } mu_net_opts;
 
 // Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.
@@ -56,6 +57,7 @@ void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);
 mu_status mu_net_backward(mu_net *net, const mu_step *s,
                           mu_err *err); // starts gradients anew unless s->accumulate
+void      mu_net_begin_grads(mu_net *net, const mu_step *s); // does just that, for other algorithms
 
 // Keys of every layer block, for help and the reference.
 extern const mu_field mu_layer_common_fields[], mu_param_fields[];

@@ -78,6 +78,24 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     return MU_OK;
 }
 
+// In every phase: what an energy layer reports depends on it, too.
+static void bind_algorithm(mu_session *s) {
+    const mu_node *train = mu_node_find(s->job->root, "train"), *node = mu_node_find(train, "algorithm");
+    const mu_node usual = {.kind = MU_SCALAR, .text = "bp", .pos = MU_NOPOS};
+    if (mu_node_is_null(node)) node = &usual;
+    const mu_class_ref ref =
+        mu_bind_class(&s->binder, node, node->pos, "`train.algorithm`", &mu_algos, "type", NULL, 0);
+    s->job->train.algorithm = ref;
+    s->algo = (const mu_algo_class *)ref.plugin;
+    s->algo_state = ref.state;
+    if (s->algo && s->algo->contrast) s->algo->contrast(ref.state, &s->contrast);
+}
+
+static const mu_contrast *contrast_of(mu_session *s) {
+    s->contrast.chains = s->plan.rows ? s->plan.global_batch : s->job->train.batch;
+    return s->contrast.k ? &s->contrast : NULL;
+}
+
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
 static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     mu_session_phase *ph = phase_of(s, p);
@@ -95,6 +113,7 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         .share = s->params,
         .keep_all = so->keep_all,
         .shapes_only = so->check_only,
+        .contrast = contrast_of(s),
         .keep_factors =
             s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
@@ -118,8 +137,8 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
 static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     if (!s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
     mu_net *net = NULL;
-    mu_net_opts o = {
-        .net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch, .shapes_only = true};
+    mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch,
+                     .shapes_only = true, .contrast = contrast_of(s)};
     mu_err own;
     mu_err_clear(&own);
     mu_diags seen = s->job->diags, *d = &s->job->diags;
@@ -137,18 +156,6 @@ static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     }
     d->n = keep;
     return MU_OK;
-}
-
-static void bind_algorithm(mu_session *s) {
-    const char *word = s->job->train.algorithm;
-    const mu_node *train = mu_node_find(s->job->root, "train"), *node = mu_node_find(train, "algorithm");
-    s->algo = (const mu_algo_class *)mu_registry_find(&mu_algos, word);
-    if (s->algo) return;
-    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, node ? node->pos : MU_NOPOS,
-                              "unknown algorithm `%s`", word);
-    const char *near = mu_registry_nearest(&mu_algos, word);
-    if (near) mu_diag_label(&s->job->diags, g, "did you mean `%s`?", near);
-    else mu_diag_hint(&s->job->diags, g, "`muster help algorithm` lists them.");
 }
 
 // What several learners cannot do, or do differently.
@@ -220,10 +227,18 @@ static void check_memory(mu_session *s) {
                  largest->count);
 }
 
+// Asynchronous protocols make several updates of a batch.
+static void set_epoch(mu_session *s) {
+    if (!s->updater || !s->train.source || !s->plan.rows) return;
+    const double batch = (double)(s->plan.global_batch * s->job->train.accumulate);
+    mu_updater_set_epoch(s->updater,
+                         (double)mu_source_n_records(s->train.source) / batch * (double)s->plan.splits);
+}
+
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
+    bind_algorithm(s);
     if (o->phases & MU_TRAIN) {
-        bind_algorithm(s);
         if (job->updater) s->updater = mu_updater_bind(&s->binder, job->updater);
         else {
             mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, (mu_srcpos){.path = job->path},
@@ -247,6 +262,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (!(o->phases & (unsigned)phases[i])) continue;
         MU_TRY(build_net_apart(s, phases[i], o, err));
     }
+    set_epoch(s);
     check_memory(s);
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);
@@ -314,6 +330,7 @@ static mu_status add_array_net(mu_session *s, mu_err *err) {
         .seed = (uint64_t)s->job->seed,
         .share = s->params,
         .keep_all = true,
+        .contrast = contrast_of(s),
     };
     MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
     if (!s->params) s->params = s->predict.net->params;

@@ -19,6 +19,7 @@ typedef struct mu_session {
     mu_updater          *updater;       // NULL when training was not wanted
     const mu_algo_class *algo;
     void                *algo_state;
+    mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
     mu_cluster_plan      plan;          // training net and source have plan.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it

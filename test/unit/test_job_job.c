@@ -72,7 +72,6 @@ static void test_options(void **unused) {
     assert_int_equal(job->train.batch, 32);
     assert_true(job->train.epochs == 10);
     assert_int_equal(job->train.accumulate, 1);
-    assert_string_equal(job->train.algorithm, "bp");
     assert_int_equal(job->train.nonfinite, MU_NONFINITE_STOP);
     assert_true(job->train.shuffle);
     assert_int_equal(job->train.init_from.n, 2);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// energy.c - see energy.h.
+#include "layer/energy.h"
+
+#include "layer/grad.h"
+#include "layer/infer.h"
+#include "ops/vec.h"
+
+#include <string.h>
+
+// ---- units ----
+
+// s(x) and ln(1 + e^x) from e^-|x|, which never overflows.
+MU_INLINE mu_vec logistic(mu_vec x, mu_vec *log_z) {
+    const mu_vec e = mu_vec_exp(-mu_vec_abs(x)), sum = 1.0f + e, big = 1.0f / sum;
+    const mu_vmask positive = mu_vec_gt(x, mu_vec_set(0));
+    *log_z = mu_vec_log(sum) + mu_vec_select(positive, x, mu_vec_set(0));
+    return mu_vec_select(positive, big, e * big);
+}
+
+enum { SUM_BLOCK = 4096 }; // floats added up in single precision, by lanes, before they go to the double
+
+static void logistic_sum(int64_t n, float *x, double *log_z) {
+    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
+        const int64_t end = n - at < SUM_BLOCK ? n : at + SUM_BLOCK;
+        mu_vec sum = mu_vec_set(0), z;
+        int64_t i = at;
+        for (; i + MU_LANES <= end; i += MU_LANES) {
+            mu_vec_store(x + i, logistic(mu_vec_load(x + i, MU_LANES), &z), MU_LANES);
+            sum += z;
+        }
+        if (i < end) {
+            mu_vec_store(x + i, logistic(mu_vec_load(x + i, end - i), &z), end - i);
+            for (int64_t k = 0; k < end - i; k++) *log_z += (double)z[k];
+        }
+        *log_z += (double)mu_vec_sum(sum);
+    }
+}
+
+void mu_unit_mean(mu_unit kind, int64_t n, float *x, double *log_z) {
+    if (kind == MU_UNIT_GAUSSIAN) {
+        if (log_z) *log_z += 0.5 * mu_unit_dot(x, x, n);
+        return;
+    }
+    if (log_z) {
+        logistic_sum(n, x, log_z);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += MU_LANES)
+        mu_vec_store(x + i, 1.0f / (1.0f + mu_vec_exp(-mu_vec_load(x + i, n - i))), n - i);
+}
+
+enum { DRAWS = 512 }; // made at once; a multiple of 4, as the generator asks
+
+void mu_unit_draw(mu_unit kind, mu_rng_key key, int64_t sample, int64_t draw, int64_t n, const float *mean,
+                  float *out) {
+    const uint64_t hi = (uint64_t)sample, first = (uint64_t)draw << 32;
+    MU_ALIGNED(64) uint32_t word[DRAWS];
+    MU_ALIGNED(64) float noise[DRAWS];
+    for (int64_t at = 0; at < n; at += DRAWS) {
+        const int64_t m = n - at < DRAWS ? n - at : DRAWS;
+        const float *p = mean + at;
+        float *to = out + at;
+        if (kind == MU_UNIT_GAUSSIAN) {
+            mu_rng_fill_gaussian(key, hi, first + (uint64_t)at, noise, (size_t)m);
+            for (int64_t i = 0; i < m; i++) to[i] = p[i] + noise[i];
+            continue;
+        }
+        mu_rng_fill_u32(key, hi, first + (uint64_t)at, word, (size_t)m);
+        for (int64_t i = 0; i < m; i++) to[i] = mu_rng_to_uniform(word[i]) < p[i] ? 1.0f : 0.0f;
+    }
+}
+
+void mu_unit_draw_rows(mu_unit kind, mu_rng_key key, int64_t first_sample, int64_t draw, int64_t rows,
+                       int64_t n, const float *mean, float *out) {
+    for (int64_t b = 0; b < rows; b++)
+        mu_unit_draw(kind, key, first_sample + b, draw, n, mean + b * n, out + b * n);
+}
+
+// ---- loops ----
+
+void mu_unit_add_bias(int64_t rows, int64_t n, const float *bias, bool own, float *x) {
+    for (int64_t b = 0; b < rows; b++, bias += own ? n : 0)
+        for (int64_t i = 0; i < n; i++) x[b * n + i] += bias[i];
+}
+
+void mu_unit_scale(int64_t n, float scale, const float *b, float *a) {
+    for (int64_t i = 0; i < n; i++) a[i] = scale * b[i];
+}
+
+void mu_unit_add_columns(int64_t rows, int64_t n, float scale, const float *x, float *restrict dst) {
+    for (int64_t b = 0; b < rows; b++)
+        for (int64_t i = 0; i < n; i++) dst[i] += scale * x[b * n + i];
+}
+
+double mu_unit_dot(const float *a, const float *b, int64_t n) {
+    double total = 0;
+    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
+        const int64_t end = n - at < SUM_BLOCK ? n : at + SUM_BLOCK;
+        mu_vec sum = mu_vec_set(0);
+        for (int64_t i = at; i < end; i += MU_LANES)
+            sum += mu_vec_load(a + i, end - i) * mu_vec_load(b + i, end - i);
+        total += (double)mu_vec_sum(sum);
+    }
+    return total;
+}
+
+double mu_unit_distance(const float *a, const float *b, int64_t n) {
+    double total = 0;
+    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
+        const int64_t end = n - at < SUM_BLOCK ? n : at + SUM_BLOCK;
+        mu_vec sum = mu_vec_set(0);
+        for (int64_t i = at; i < end; i += MU_LANES) {
+            const mu_vec d = mu_vec_load(a + i, end - i) - mu_vec_load(b + i, end - i);
+            sum += d * d;
+        }
+        total += (double)mu_vec_sum(sum);
+    }
+    return total;
+}
+
+// ---- source and memory ----
+
+mu_status mu_visible_infer(mu_visible *s, const mu_layer *l, mu_err *err) {
+    char text[96];
+    MU_TRY(mu_infer_float(l, 0, err));
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    if (in->n < 2)
+        return mu_layer_fail(l, err, "%s needs a source (batch, values), `%s` gives %s", l->class->name,
+                             mu_infer_src_name(l, 0), mu_shape_text(in, text));
+    *s = (mu_visible){.n = in->d[0], .v = mu_shape_inner(in, 1), .reorder = mu_shape_is_reordered(in)};
+    if (s->reorder) {
+        s->channels = in->d[1];
+        s->hw = in->d[2] * in->d[3];
+    }
+    return MU_OK;
+}
+
+const float *mu_visible_value(const mu_visible *s, const mu_layer *l, const float *flat) {
+    return s->reorder ? flat : l->src[0]->value.f;
+}
+
+void mu_visible_flatten(const mu_visible *s, const mu_layer *l, float *flat) {
+    if (s->reorder) mu_nhwc_to_nchw(flat, l->src[0]->value.f, s->n, s->channels, s->hw);
+}
+
+int64_t mu_energy_room(size_t *bytes, int64_t floats) {
+    const size_t at = (*bytes + MU_CACHE_LINE - 1) / MU_CACHE_LINE * MU_CACHE_LINE;
+    *bytes = at + (size_t)floats * sizeof(float);
+    return (int64_t)(at / sizeof(float));
+}
+
+// ---- bonds ----
+
+void mu_bond_infer(mu_bond *b, const mu_layer *l, mu_param *weight, int64_t n, int64_t i, int64_t o) {
+    *b = (mu_bond){.n = n, .i = i, .o = o, .weight = weight};
+    if (!weight->value) weight->max_batch = l->contrast ? 2 * n : n; // of the training net
+}
+
+static mu_status add_op(const mu_bond *b, mu_layer *l, int64_t rows, bool down, mu_op **out, mu_err *err) {
+    const mu_inner_desc d = {.n = rows, .i = b->i, .o = b->o, .bias = true, .need_dsrc = down};
+    MU_TRY(mu_op_create(&(mu_op_desc){.prim = MU_PRIM_INNER, .inner = d}, l->name, out, err));
+    if ((*out)->scratch_bytes > l->scratch_bytes) l->scratch_bytes = (*out)->scratch_bytes;
+    return MU_OK;
+}
+
+mu_status mu_bond_setup(mu_bond *b, mu_layer *l, mu_err *err) {
+    MU_TRY(add_op(b, l, b->n, true, &b->op, err));
+    return l->in_contrast && mu_layer_trains(l) ? add_op(b, l, 2 * b->n, false, &b->learn, err) : MU_OK;
+}
+
+void mu_bond_teardown(mu_bond *b) {
+    mu_op_destroy(b->op);
+    mu_op_destroy(b->learn);
+    b->op = b->learn = NULL;
+}
+
+mu_status mu_bond_up(const mu_bond *b, const mu_layer *l, int64_t rows, const float *lower, const float *bias,
+                     float *dst, mu_err *err) {
+    const mu_op_args a = {.src = lower, .weight = b->weight->value, .bias = bias, .dst = dst,
+                          .scratch = l->scratch, .rows = rows};
+    return mu_op_forward(b->op, &a, err);
+}
+
+mu_status mu_bond_down(const mu_bond *b, const mu_layer *l, const float *upper, float *dst, mu_err *err) {
+    const mu_op_args a = {.ddst = upper, .weight = b->weight->value, .dsrc = dst, .scratch = l->scratch,
+                          .skip_dweight = true};
+    return mu_op_backward(b->op, &a, err);
+}
+
+mu_status mu_bond_learn(const mu_bond *b, const mu_layer *l, const mu_step *s, mu_param *bias, const float *x,
+                        const float *dy, mu_err *err) {
+    const mu_op_args a = {.src = x, .ddst = dy, .weight = b->weight->value, .scratch = l->scratch};
+    return mu_grad_inner(l, s, b->learn, b->weight, bias, &a, err);
+}
