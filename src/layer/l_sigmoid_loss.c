@@ -7,8 +7,8 @@
 // or the input of an auto-encoder), or one integer label 0 or 1 for a single score.
 #include "layer/infer.h"
 #include "layer/score.h"
+#include "ops/vec.h"
 
-#include <math.h>
 #include <string.h>
 
 struct sigmoid_loss {
@@ -48,40 +48,44 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static float target(const mu_layer *l, int64_t i) {
+// Up to MU_LANES targets from element i on.
+static mu_vec targets(const mu_layer *l, int64_t i, int64_t left) {
     const struct sigmoid_loss *s = l->state;
-    return s->labels ? (float)l->src[1]->value.i[i] : l->src[1]->value.f[i];
+    if (!s->labels) return mu_vec_load(l->src[1]->value.f + i, left);
+    mu_vec t = mu_vec_set(0);
+    for (int64_t k = 0; k < left && k < MU_LANES; k++) t[k] = (float)l->src[1]->value.i[i + k];
+    return t;
 }
 
-static float sigmoid(float x) {
-    float e = expf(-fabsf(x));
-    return (x >= 0 ? 1 : e) / (1 + e);
+// With e = exp(-|x|), which the loss needs, too.
+static mu_vec sigmoid(mu_vec x, mu_vec e) {
+    return mu_vec_select(mu_vec_gt(x, mu_vec_set(0)), mu_vec_set(1), e) / (1.0f + e);
 }
 
-static void measure_error(const mu_layer *l, const float *x, int64_t rows, int64_t n) {
+// Adds up the loss of n elements, and their squared error when it is wanted.
+static void add_up(const mu_layer *l, int64_t n, double *loss, double *error) {
     const struct sigmoid_loss *s = l->state;
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float d = sigmoid(x[i]) - target(l, i);
-        sum += (double)(d * d);
+    const float *x = l->src[0]->value.f;
+    for (int64_t i = 0; i < n; i += MU_LANES) {
+        mu_vec v = mu_vec_load(x + i, n - i), t = targets(l, i, n - i), e = mu_vec_exp(-mu_vec_abs(v));
+        mu_vec each = mu_vec_max(v, mu_vec_set(0)) - v * t + mu_vec_log(1.0f + e), d = sigmoid(v, e) - t;
+        int64_t lanes = n - i < MU_LANES ? n - i : MU_LANES;
+        if (lanes == MU_LANES) *loss += (double)mu_vec_sum(each);
+        for (int64_t k = 0; lanes < MU_LANES && k < lanes; k++) *loss += (double)each[k];
+        for (int64_t k = 0; s->error && k < lanes; k++) *error += (double)(d[k] * d[k]);
     }
-    s->error->sum = sum;
-    s->error->weight = (double)rows;
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     const struct sigmoid_loss *s = l->state;
-    const float *x = l->src[0]->value.f;
     int64_t n = step->rows * mu_shape_inner(mu_layer_src_shape(l, 0), 1);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->labels) MU_TRY(mu_label_check(l, l->src[1]->value.i[i], 2, step->first_sample + i, err));
-        sum += (double)(fmaxf(x[i], 0) - x[i] * target(l, i) + log1pf(expf(-fabsf(x[i]))));
-        if (MU_UNLIKELY(isnan(x[i]))) sum = NAN; // fmaxf hides it
-    }
-    s->loss->sum = (double)s->loss_weight * sum;
+    double loss = 0, error = 0;
+    for (int64_t i = 0; s->labels && i < n; i++)
+        MU_TRY(mu_label_check(l, l->src[1]->value.i[i], 2, step->first_sample + i, err));
+    add_up(l, n, &loss, &error);
+    s->loss->sum = (double)s->loss_weight * loss;
     s->loss->weight = (double)step->rows;
-    if (s->error) measure_error(l, x, step->rows, n);
+    if (s->error) s->error->sum = error, s->error->weight = (double)step->rows;
     return MU_OK;
 }
 
@@ -92,7 +96,10 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     float *dx = l->src[0]->grad.f, *dt = l->src[1]->grad.f, scale = s->loss_weight / (float)step->global_rows;
     const mu_shape *in = mu_layer_src_shape(l, 0);
     int64_t valid = step->rows * mu_shape_inner(in, 1), all = mu_shape_count(in);
-    for (int64_t i = 0; dx && i < valid; i++) dx[i] = scale * (sigmoid(x[i]) - target(l, i));
+    for (int64_t i = 0; dx && i < valid; i += MU_LANES) {
+        mu_vec v = mu_vec_load(x + i, valid - i), p = sigmoid(v, mu_vec_exp(-mu_vec_abs(v)));
+        mu_vec_store(dx + i, scale * (p - targets(l, i, valid - i)), valid - i);
+    }
     for (int64_t i = 0; dt && i < valid; i++) dt[i] = -scale * x[i];
     if (dx) memset(dx + valid, 0, (size_t)(all - valid) * sizeof *dx);
     if (dt) memset(dt + valid, 0, (size_t)(all - valid) * sizeof *dt);

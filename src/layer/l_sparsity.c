@@ -72,10 +72,11 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const struct sparsity *s = l->state;
     const float *dy = l->out[0].grad.f, *slope = l->keep, scale = s->weight / (float)step->global_rows;
     float *dx = l->src[0]->grad.f;
-    const int64_t units = mu_shape_inner(mu_layer_src_shape(l, 0), 1);
-    mu_pass_on(dx, dy, &l->out[0].value);
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    const int64_t units = mu_shape_inner(in, 1), valid = step->rows * units, all = mu_shape_count(in);
     for (int64_t r = 0; dx && r < step->rows; r++)
-        for (int64_t j = 0; j < units; j++) dx[r * units + j] += scale * slope[j];
+        for (int64_t j = 0, i = r * units; j < units; j++, i++) dx[i] = dy[i] + scale * slope[j];
+    for (int64_t i = valid; dx && i < all; i++) dx[i] = dy[i];
     return MU_OK;
 }
 
