@@ -116,7 +116,9 @@ static void refresh_stats(learner *l) {
     for (int i = 0; i < l->w.params->n; i++) {
         mu_param *p = l->w.params->list[i];
         const float *from = l->copy ? l->copy : l->group->weights;
-        if (p->is_stat) memcpy(p->value, from + p->offset, p->count * sizeof(float));
+        if (!p->is_stat) continue;
+        mu_client_collect(&l->client, i); // hardsync grants a version that is still in the making
+        memcpy(p->value, from + p->offset, p->count * sizeof(float));
     }
 }
 
