@@ -5,14 +5,14 @@
 // per feature) and a record is its class's pattern plus noise of its own. Record i is a pure function
 // of (seed, i), so order, sharding and resuming can be checked against it.
 //
-// With `vocab` records are pieces of texts: PERIOD words that repeat for ever, from another place on in
-// every text, in which a share `noise` of the words is replaced at random; the label of a place is the next
+// With `vocab` records are pieces of texts: some words (each about four times) that repeat for ever, from
+// another place on in every text, in which a share `noise` of the words is replaced at random; the label of a place is the next
 // word without noise. With `streams` record i continues record i - streams, else every record is a text.
 #include "base/rng.h"
 #include "data/reader.h"
 
 
-enum { GRID = 8, MAX_CHANNELS = 64, PERIOD = 1024 };
+enum { GRID = 8, MAX_CHANNELS = 64, MAX_PERIOD = 1024 };
 
 struct synthetic {
     mu_ints  shape;
@@ -27,7 +27,8 @@ struct synthetic {
     uint8_t   *pattern;         // the class's cells (GRID, GRID, c), or its feature levels (n)
     int32_t    label;
     int32_t   *words, *next, begin;     // of a piece of text
-    int32_t    text[PERIOD];
+    int32_t    text[MAX_PERIOD];
+    int64_t    period;                  // of the text, in words
 };
 
 static const mu_field fields[] = {
@@ -77,9 +78,10 @@ static mu_status open_text(mu_reader *r, struct synthetic *s, mu_err *err) {
     s->next = mu_arena_array(r->arena, s->n, sizeof *s->next);
     s->random = mu_arena_array(r->arena, 2 * s->n, sizeof *s->random);
     if (!s->words || !s->next || !s->random) return MU_FAIL_NOMEM(err, "one made-up record");
-    uint32_t random[PERIOD];
-    mu_rng_fill_u32(s->pattern_key, 0, 0, random, PERIOD);
-    for (int k = 0; k < PERIOD; k++) s->text[k] = below(random[k], s->vocab);
+    uint32_t random[MAX_PERIOD];
+    mu_rng_fill_u32(s->pattern_key, 0, 0, random, MAX_PERIOD);
+    for (int k = 0; k < MAX_PERIOD; k++) s->text[k] = below(random[k], s->vocab);
+    s->period = 4 * s->vocab < MAX_PERIOD ? 4 * s->vocab : MAX_PERIOD;
     r->n_records = s->records;
     r->field[r->n_fields++] = (mu_data_field){
         .name = "words", .store = MU_STORE_I32, .shape = shape, .n_classes = s->vocab, .streams = s->streams};
@@ -94,12 +96,12 @@ static void read_text(struct synthetic *s, int64_t index, mu_record *out) {
     const int64_t text = s->streams ? index % s->streams : index, piece = s->streams ? index / s->streams : 0;
     uint32_t start[4];
     mu_rng_block(s->label_key, 0, (uint64_t)text, start);
-    const int64_t at = below(start[0], PERIOD) + piece * (int64_t)s->n;
+    const int64_t at = below(start[0], s->period) + piece * (int64_t)s->n;
     mu_rng_fill_u32(s->noise_key, (uint64_t)index, 0, s->random, 2 * s->n);
     for (size_t k = 0; k < s->n; k++) {
         const bool spoilt = mu_rng_to_uniform(s->random[2 * k]) < s->noise;
-        s->words[k] = spoilt ? below(s->random[2 * k + 1], s->vocab) : s->text[(at + (int64_t)k) % PERIOD];
-        s->next[k] = s->text[(at + (int64_t)k + 1) % PERIOD];
+        s->words[k] = spoilt ? below(s->random[2 * k + 1], s->vocab) : s->text[(at + (int64_t)k) % s->period];
+        s->next[k] = s->text[(at + (int64_t)k + 1) % s->period];
     }
     s->begin = piece == 0;
     out->field[0] = s->words;
