@@ -53,6 +53,7 @@ typedef struct buffers {        // all of one run; grads by name as in mu_op_arg
 #define ACT(...) { .prim = MU_PRIM_ACTIVATION, .act = { __VA_ARGS__ } }
 #define RNN(c_, n_, t_, i_, h_, ...) \
     { .prim = MU_PRIM_RNN, .rnn = { .cell = MU_CELL_##c_, .n = n_, .t = t_, .i = i_, .h = h_, __VA_ARGS__ } }
+#define TEXT(...) { .prim = MU_PRIM_TEXT, .text = { __VA_ARGS__ } }
 #define FULL .bias = true, .need_dsrc = true
 #define IMAGE(n_, c_, h_, w_) .n = n_, .c = c_, .h = h_, .w = w_
 #define KERNEL(k, s, p) .kh = k, .kw = k, .stride_h = s, .stride_w = s, .pad_h = p, .pad_w = p
@@ -139,6 +140,13 @@ static const mu_op_desc cases[] = {
     { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 7, .ratio = .3f } },
     { .prim = MU_PRIM_DROPOUT, .dropout = { .n = 5, .per_sample = 64, .ratio = 0 } },
 
+    TEXT(.n = 1, .t = 64, .d = 40, .o = 7, .n_widths = 3, .width = {3, 4, 5}, FULL),
+    TEXT(.n = 4, .t = 21, .d = 33, .o = 10, .n_widths = 3, .width = {3, 4, 5}, FULL), // some share a panel
+    TEXT(.n = 3, .t = 150, .d = 12, .o = 5, .n_widths = 2, .width = {2, 7}, FULL),    // some are cut
+    TEXT(.n = 2, .t = 5, .d = 300, .o = 3, .n_widths = 1, .width = {5}, .bias = true),
+    TEXT(.n = 9, .t = 3, .d = 16, .o = 17, .n_widths = 2, .width = {1, 3}, .need_dsrc = true),
+    TEXT(.n = 2, .t = 40, .d = 20, .o = 4, .n_widths = 3, .width = {11, 1, 9}, FULL),
+
     RNN(RNN, 3, 5, 7, 6, FULL),
     RNN(RNN, 2, 1, 4, 51, FULL),
     RNN(RNN, 9, 6, 11, 50, .bias = true, .one_hot = true),
@@ -160,6 +168,8 @@ static const mu_op_desc cases[] = {
 };
 
 static void finish_desc(mu_op_desc *d) {
+    for (int i = 0; d->prim == MU_PRIM_TEXT && i < d->text.n_widths; i++)
+        d->text.sum_widths += d->text.width[i];
     if (d->prim != MU_PRIM_CONV) return;
     mu_conv_desc *c = &d->conv;
     if (!c->groups) c->groups = 1;
@@ -272,6 +282,14 @@ static void tear_down_rnn(buffers *b, const mu_rnn_desc *d, const char *who) {
     mu_free(b->words);
 }
 
+// Sentences of any length: words behind the end are zeros, and some of the gradients are 0.
+static void end_sentences(buffers *b, const mu_text_desc *d) {
+    const int64_t size = d->t * d->d;
+    for (int64_t n = 0; n < d->n; n++)
+        for (int64_t i = (n * 7 + 5) % (d->t + 1) * d->d; i < size; i++) b->src[n * size + i] = 0;
+    for (int64_t i = 0; i < b->n.dst; i += 3) b->ddst[i] = 0;
+}
+
 static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d, bool states) {
     memset(b, 0, sizeof *b);
     mu_err err;
@@ -280,6 +298,7 @@ static void set_up(buffers *b, const mu_op_class *c, const mu_op_desc *d, bool s
     b->n = sizes_of(d);
     b->src = random_values(b->n.src, "src", d->prim == MU_PRIM_POOL);
     b->ddst = random_values(b->n.dst, "ddst", false);
+    if (d->prim == MU_PRIM_TEXT) end_sentences(b, &d->text);
     b->dst = guarded(b->n.dst);
     b->dsrc = guarded(b->n.src);
     if (b->n.weight) {
@@ -314,11 +333,16 @@ static void tear_down(buffers *b, const char *who) {
     mu_op_destroy(b->op);
 }
 
+// Of a weight that is handed over in rows.
+static int64_t row_length(const mu_op_desc *d) {
+    if (d->prim == MU_PRIM_TEXT) return d->text.d;
+    return d->inner.transposed ? d->inner.o : d->inner.i;
+}
+
 // A receiver of gradient rows that, like a fused update, spoils the weights it was given the rows of.
 static void take_rows(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
     buffers *b = ctx;
-    const mu_inner_desc *d = &b->op->desc.inner;
-    int64_t width = d->transposed ? d->o : d->i;
+    int64_t width = row_length(&b->op->desc);
     assert_int_equal(row0, b->rows_seen);
     b->rows_seen += n_rows;
     memcpy(b->dweight + row0 * width, grad, (size_t)(n_rows * width) * sizeof(float));
@@ -403,7 +427,7 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
     compare(who, "dbias", x.dbias, y.dbias, y.n.bias);
     compare(who, "run_mean", x.run_mean, y.run_mean, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
     compare(who, "run_var", x.run_var, y.run_var, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
-    if (v->hand_rows) assert_int_equal(x.rows_seen, d->inner.transposed ? d->inner.i : d->inner.o);
+    if (v->hand_rows) assert_int_equal(x.rows_seen, x.n.weight / row_length(d));
     if (d->prim == MU_PRIM_RNN) compare_rnn(who, &d->rnn, &x, &y);
     tear_down(&x, who);
     tear_down(&y, who);
@@ -411,15 +435,17 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
 
 static bool wants_dsrc(const mu_op_desc *d) {
     if (d->prim == MU_PRIM_CONV) return d->conv.need_dsrc;
+    if (d->prim == MU_PRIM_TEXT) return d->text.need_dsrc;
     if (d->prim == MU_PRIM_RNN) return d->rnn.need_dsrc;
     return d->prim != MU_PRIM_INNER || d->inner.need_dsrc;
 }
 
 static bool applies(const mu_op_desc *d, const variant *v) {
     bool has_params = d->prim == MU_PRIM_CONV || d->prim == MU_PRIM_INNER || d->prim == MU_PRIM_NORM ||
-                      d->prim == MU_PRIM_RNN;
+                      d->prim == MU_PRIM_RNN || d->prim == MU_PRIM_TEXT;
     if (v->states && d->prim != MU_PRIM_RNN) return false;
     if (v->in_place) return d->prim == MU_PRIM_ACTIVATION || d->prim == MU_PRIM_DROPOUT;
+    if (v->hand_rows && d->prim == MU_PRIM_TEXT) return v->no_dsrc == !wants_dsrc(d);
     if (v->hand_rows || v->factors) return d->prim == MU_PRIM_INNER && v->no_dsrc == !wants_dsrc(d);
     if (v->accumulate && !has_params) return false;
     return v->no_dsrc || wants_dsrc(d);
