@@ -27,6 +27,8 @@ typedef struct mu_grad {
     const float   *x, *dy;
 } mu_grad;
 
+enum { MU_MAX_NORM_COLS = 3072 };       // longest row that max_norm may shorten
+
 typedef struct mu_param {
     const char  *name;          // global: "conv1.weight"
     mu_srcpos    pos;           // of its block or layer in the job file
@@ -43,6 +45,10 @@ typedef struct mu_param {
     bool         allow_factors; // the consumer of gradients takes factors and rows for this parameter
     int64_t      max_rows;      // the most rows its layer gives in row form; 0 = never rows
     int64_t      max_batch;     // samples in the factors its layer gives; 0 = never factors
+    float        max_norm;      // every row is scaled to at most this length after its update; 0 = free
+    // (optional) Its layer's last word on the initial values of a training net, after the initialiser.
+    mu_status  (*start)(const struct mu_param *p, void *ctx, mu_err *err);
+    void        *start_ctx;
 } mu_param;
 
 // Adds to a parameter's gradient follow one rule: the first producer of a step writes, later ones add.

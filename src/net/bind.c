@@ -32,13 +32,21 @@ const mu_field mu_layer_common_fields[] = {
     {0},
 };
 
-typedef struct param_opts { const char *name; mu_class_ref init; float lr, decay; } param_opts;
+typedef struct param_opts {
+    const char *name;
+    mu_class_ref init;
+    float lr, decay, max_norm;
+} param_opts;
 
 const mu_field mu_param_fields[] = {
     MU_FIELD(param_opts, name, MU_STRING, "", NULL, "global name; equal names share one parameter"),
     MU_FIELD_CLASS(param_opts, init, "", "init", "initial values"),
     MU_FIELD(param_opts, lr, MU_FLOAT, "1", "[0,)", "multiplier of the learning rate"),
     MU_FIELD(param_opts, decay, MU_FLOAT, "1", "[0,)", "multiplier of the weight decay"),
+    MU_FIELD(
+        param_opts, max_norm, MU_FLOAT, "0", "[0,)",
+        "longest row (of an inner product: weights of one output); longer ones are scaled back after each "
+        "update, 0 = free"),
     {0},
 };
 
@@ -98,6 +106,7 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
         b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
         b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
         b->n_classes = f->n_classes;
+        b->names = f->names;
         b->streams = f->streams;
     }
     return MU_OK;
@@ -470,6 +479,21 @@ static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcp
     return s;
 }
 
+// An update keeps the old values of a row beside it while the row is scaled (ps/slices.h).
+static mu_status check_max_norm(const mu_param *p, mu_err *err) {
+    int64_t count;
+    if (p->max_norm <= 0 || !mu_shape_count_checked(&p->shape, &count)) return MU_OK;
+    const int64_t cols = p->shape.n > 1 ? count / p->shape.d[0] : 0;
+    if (cols > 0 && cols <= MU_MAX_NORM_COLS) return MU_OK;
+    mu_status st =
+        cols
+            ? MU_FAIL_AT(err, MU_EJOB, p->pos, "`max_norm` is for rows of up to %d values, `%s` has %" PRId64,
+                         MU_MAX_NORM_COLS, p->name, cols)
+            : MU_FAIL_AT(err, MU_EJOB, p->pos, "`max_norm` is for matrices, `%s` has no rows", p->name);
+    mu_err_hint(err, cols ? "Use weight decay there (`updater.decay`)." : "Give it to the weight.");
+    return st;
+}
+
 static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
                            mu_err *err) {
     mu_net_builder *nb = l->builder;
@@ -497,9 +521,11 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
     proto->lr_mult = opts.lr;
     l->in_contrast |= l->contrast && l->class->contrast && !proto->is_stat && opts.lr > 0;
     proto->decay_mult = opts.decay;
+    proto->max_norm = opts.max_norm;
     proto->pos = block ? block->pos : l->pos;
     proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", job_name(l), what);
     if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
+    MU_TRY(check_max_norm(proto, err));
     if (l->n_param == MU_MAX_PARAM)
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
     MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));

@@ -116,6 +116,8 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
         else if (init && init->fill)
             init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
                        p->value);
+        // Without gradients the values are about to be read from a model, or given by somebody.
+        if (p->start && with_grad) MU_TRY(p->start(p, p->start_ctx, err));
     }
     return MU_OK;
 }

@@ -39,6 +39,8 @@ enum {
 };
 
 _Static_assert(UNDO_PIECE + PAGE / 4 <= (int)MU_UNDO_FLOATS, "an undo piece has room");
+_Static_assert(MU_MAX_NORM_COLS + PAGE / 4 <= (int)MU_UNDO_FLOATS, "a row that is shortened has room");
+_Static_assert((int)MU_MAX_NORM_COLS <= (int)SLICE, "and is never cut");
 
 // ---- cutting -----------------------------------------------------------------------------------
 
@@ -184,7 +186,7 @@ void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size
         .done = done,
         .undo = undo,
     };
-    const size_t all = range->end - range->begin;
+    const size_t all = (range->end - range->begin) * (p->max_norm > 0 ? 2 : 1);
     if (g.resume >= all) return;
     for (int j = 0; j < a->n; j++) grad[j] = a->grad(a->ctx, j, range->param);
     float *slots[MU_MAX_SLOTS] = {0};

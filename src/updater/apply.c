@@ -4,6 +4,9 @@
 // Memory is what an update costs, so each weight is streamed once. Without clipping, decay and scale
 // the rule works straight on the gradient. Otherwise the final gradient of a piece is written to a
 // buffer in the first cache and the rule runs over the piece while its weights are still there.
+//
+// `max_norm` needs whole rows, so it is a second walk over what was changed, a row at a time. The length of a
+// row depends on nothing but its values: every way of cutting gives the same bits.
 #include "updater/pieces.h"
 #include "updater/updater.h"
 
@@ -96,20 +99,84 @@ static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
 
 static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 0.0f; }
 
+// ---- longest row -----------------------------------------------------------------------------
+
+enum { LANES = 32 }; // independent sums, so that the loops become vectors in any compiler
+
+static double sum_squares(const float *v, size_t n) {
+    double lane[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) {
+            const double x = (double)v[i + j];
+            lane[j] += x * x;
+        }
+    for (; i < n; i++) sum += (double)v[i] * (double)v[i];
+    for (size_t j = 0; j < LANES; j++) sum += lane[j];
+    return sum;
+}
+
+// A row that was just scaled may be longer by rounding, and must not be scaled again by somebody who looks at
+// it once more: the limit that counts is a little above.
+static void shorten(float *row, size_t n, double longest) {
+    const double length = sqrt(sum_squares(row, n));
+    if (!(length > longest * (1 + 1e-6))) return;
+    const float f = (float)(longest / length);
+    for (size_t i = 0; i < n; i++) row[i] *= f;
+}
+
+typedef struct limit {
+    const work *k;
+    size_t cols;
+    double longest;
+} limit;
+
+static void limit_row(void *ctx, size_t offset, size_t n, const float *grad) {
+    const limit *l = ctx;
+    const mu_update_guard *g = l->k->guard;
+    (void)n;
+    (void)grad;
+    if (offset % l->cols) return; // a long row comes in pieces
+    if (g && !g->before(g->ctx, offset, l->cols)) return;
+    shorten(l->k->value + offset, l->cols, l->longest);
+    if (g) g->after(g->ctx, offset, l->cols);
+}
+
+static size_t cols_of(const mu_param *p) { return p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+
+// The rows that were changed once more, now that each is complete: all of the range, or the named ones.
+static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
+    if (p->max_norm <= 0) return;
+    limit l = {k, cols_of(p), (double)p->max_norm};
+    bool named = true;
+    for (int j = 0; j < s->n; j++)
+        named &= s->grad[j]->form == MU_GRAD_ROWS || s->grad[j]->form == MU_GRAD_NONE;
+    if (named) {
+        mu_grad_sum_pieces(p, s, limit_row, &l);
+        return;
+    }
+    for (size_t at = s->begin; at < s->end; at += l.cols) limit_row(&l, at, l.cols, NULL);
+}
+
+// ---- applying --------------------------------------------------------------------------------
+
 void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
                       const mu_grad *g, float scale, double rate, int64_t step) {
     if (!is_trained(p)) return;
     work k = work_make(u, p, value, slots, scale, rate, step);
     mu_grad_pieces(p, g, apply_piece, &k);
+    if (g->form != MU_GRAD_NONE) limit_rows(&k, p, &(mu_grad_sum){1, &g, NULL, 0, p->count});
 }
 
 void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
                            float scale, double rate, int64_t step) {
     if (!is_trained(p) || n_rows <= 0) return;
-    const size_t cols = p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1);
+    const size_t cols = cols_of(p), begin = (size_t)row0 * cols, end = begin + (size_t)n_rows * cols;
     work k = work_make(u, p, value, slots, scale, rate, step);
-    apply_piece(&k, (size_t)row0 * cols, (size_t)n_rows * cols, grad);
+    apply_piece(&k, begin, end - begin, grad);
+    for (size_t at = begin; at < end && p->max_norm > 0; at += cols)
+        shorten(value + at, cols, (double)p->max_norm);
 }
 
 void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
@@ -127,6 +194,7 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
     work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
     k.guard = guard;
     mu_grad_sum_pieces(p, &s, apply_piece, &k);
+    limit_rows(&k, p, &s);
 }
 
 void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
@@ -141,8 +209,6 @@ int mu_updater_n_changed(const mu_updater *u) {
 
 // ---- norms -----------------------------------------------------------------------------------
 
-enum { LANES = 32 }; // independent sums, so that the loops become vectors in any compiler
-
 static double dot(const float *restrict a, const float *restrict b, size_t n) {
     double lane[LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -153,19 +219,9 @@ static double dot(const float *restrict a, const float *restrict b, size_t n) {
     return sum;
 }
 
-// dot(grad, grad) would convert every element twice.
 static void add_squares(void *ctx, size_t offset, size_t n, const float *grad) {
-    double lane[LANES] = {0}, sum = 0;
-    size_t i = 0;
     (void)offset;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++) {
-            double g = (double)grad[i + j];
-            lane[j] += g * g;
-        }
-    for (; i < n; i++) sum += (double)grad[i] * (double)grad[i];
-    for (size_t j = 0; j < LANES; j++) sum += lane[j];
-    *(double *)ctx += sum;
+    *(double *)ctx += sum_squares(grad, n); // dot(grad, grad) would convert every element twice
 }
 
 // |sum over b of dy_b x_b'|^2 = sum over a, b of (dy_a . dy_b) (x_a . x_b): the product itself is not needed.

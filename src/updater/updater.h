@@ -7,6 +7,7 @@
 // factors, collecting rows. So each rule sees a plain dense piece and still streams memory only once.
 //
 //   g = clip(scale * grad);  g += l2 * decay_mult * w + l1 * decay_mult * sign(w);  rule(w, g, lr * lr_mult)
+//   then, with max_norm, every row that was changed is scaled to at most this length
 #ifndef MU_UPDATER_UPDATER_H
 #define MU_UPDATER_UPDATER_H
 
@@ -84,7 +85,8 @@ void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
 
 // The same with somebody told around every write of at most `piece` consecutive floats (of the values and of
 // each history). The pieces and their order depend only on the gradients and the range, so an update that was
-// interrupted can be repeated with the pieces already written left out (before: false = leave out).
+// interrupted can be repeated with the pieces already written left out (before: false = leave out). With
+// max_norm every changed row is, after all of them, a piece once more, of its whole length.
 typedef struct mu_update_guard {
     size_t piece;                       // floats
     bool (*before)(void *ctx, size_t offset, size_t n);         // floats within the parameter

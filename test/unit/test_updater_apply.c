@@ -272,6 +272,79 @@ static void test_sum_squares(void **unused) {
     assert_near(mu_grad_sum_squares(&p, &(mu_grad){.form = MU_GRAD_NONE}), 0, 0);
 }
 
+static double length(const float *row, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)row[i] * (double)row[i];
+    return sqrt(sum);
+}
+
+// max_norm against the plain update followed by scaling, for every form; rows by rows, and the whole.
+static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_form form, uint64_t seed) {
+    enum { BATCH = 3, NAMED = 9 };
+    const float most = (float)sqrt((double)cols / 12) * 0.98f; // about half of the rows begin longer
+    mu_param p = matrix(rows, cols), free_p = p;
+    set one = set_make(p.count, seed), want = set_make(p.count, seed), parts = set_make(p.count, seed);
+    float *g = floats(p.count + (size_t)(BATCH * (rows + cols) + NAMED * cols));
+    int32_t id[NAMED];
+    p.max_norm = most;
+    int scaled = 0;
+    for (int64_t step = 0; step < 3; step++) {
+        fill(g, p.count, seed + 20 + (uint64_t)step, 1);
+        for (int k = 0; k < NAMED; k++) id[k] = (int32_t)((k * k + step) % rows);
+        mu_grad d = {.form = form,
+                     .dense = g,
+                     .n_rows = NAMED,
+                     .row = id,
+                     .row_value = g,
+                     .batch = BATCH,
+                     .x = g,
+                     .dy = g + BATCH * cols};
+        mu_updater_apply(u, &p, one.w, one.h, &d, 1, 0.1, step);
+        mu_updater_apply(u, &free_p, want.w, want.h, &d, 1, 0.1, step);
+        for (int64_t r = 0; r < rows; r++) {
+            float *w = want.w + r * cols;
+            bool changed = form != MU_GRAD_ROWS;
+            for (int k = 0; k < NAMED; k++) changed |= id[k] == r;
+            const double is = length(w, cols);
+            if (!changed || is <= (double)most) continue;
+            scaled++;
+            for (int64_t i = 0; i < cols; i++) w[i] = (float)((double)w[i] * (double)most / is);
+        }
+        for (int64_t r = 0; r < rows && form == MU_GRAD_DENSE; r += 2)
+            mu_updater_apply_rows(u, &p, parts.w, parts.h, r, r + 2 < rows ? 2 : rows - r, g + r * cols, 1,
+                                  0.1, step);
+    }
+    assert_close(&one, &want, 2e-6, "max_norm against scaling");
+    if (form == MU_GRAD_DENSE) assert_same_bits(&one, &parts, "max_norm, rows by rows");
+    assert_true(scaled > 0);
+    set_free(&one), set_free(&want), set_free(&parts), free(g);
+}
+
+static void test_max_norm(void **unused) {
+    (void)unused;
+    bound b;
+    mu_updater *u = bound_get(&b, "{type: sgd, momentum: 0.9, rate: 1, decay: 0.01}");
+    static const mu_grad_form forms[] = {MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS};
+    for (size_t f = 0; f < MU_COUNT(forms); f++) {
+        compare_max_norm(u, 20, 300, forms[f], 31);
+        compare_max_norm(u, 7, 1500, forms[f], 32); // rows in pieces
+        compare_max_norm(u, 33, 5, forms[f], 33);
+    }
+    // Scaling a row that has just been scaled changes no bit.
+    mu_param p = matrix(50, 77);
+    p.max_norm = 1.5f;
+    set one = set_make(p.count, 5), two = set_make(p.count, 5);
+    float *zero = floats(p.count);
+    mu_grad g = {.form = MU_GRAD_DENSE, .dense = zero};
+    bound b2;
+    mu_updater *plain = bound_get(&b2, "{type: sgd, rate: 1}");
+    mu_updater_apply(plain, &p, one.w, one.h, &g, 1, 0.1, 0);
+    for (int i = 0; i < 3; i++) mu_updater_apply(plain, &p, two.w, two.h, &g, 1, 0.1, 0);
+    assert_same_bits(&one, &two, "scaled once and thrice");
+    set_free(&one), set_free(&two), free(zero);
+    bound_fini(&b), bound_fini(&b2);
+}
+
 static void test_no_allocation(void **unused) {
     (void)unused;
     bound b;
@@ -300,6 +373,7 @@ int main(void) {
         cmocka_unit_test(test_untouched),
         cmocka_unit_test(test_not_a_number_stays_visible),
         cmocka_unit_test(test_sum_squares),
+        cmocka_unit_test(test_max_norm),
         cmocka_unit_test(test_no_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
