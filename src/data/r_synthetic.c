@@ -8,6 +8,7 @@
 // With `vocab` records are pieces of texts: some words (each about four times) that repeat for ever, from
 // another place on in every text, in which a share `noise` of the words is replaced at random; the label of a place is the next
 // word without noise. With `streams` record i continues record i - streams, else every record is a text.
+// `class` tells in which of `classes` equal parts of the words the record begins.
 #include "base/rng.h"
 #include "data/reader.h"
 
@@ -89,6 +90,8 @@ static mu_status open_text(mu_reader *r, struct synthetic *s, mu_err *err) {
         (mu_data_field){.name = "label", .store = MU_STORE_I32, .shape = shape, .n_classes = s->vocab};
     r->field[r->n_fields++] =
         (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+    r->field[r->n_fields] = mu_label_field(s->classes);
+    r->field[r->n_fields++].name = "class";
     return MU_OK;
 }
 
@@ -107,6 +110,8 @@ static void read_text(struct synthetic *s, int64_t index, mu_record *out) {
     out->field[0] = s->words;
     out->field[1] = s->next;
     out->field[2] = &s->begin;
+    s->label = (int32_t)(at % PERIOD * s->classes / PERIOD);
+    out->field[3] = &s->label;
 }
 
 // ---- images and features ----
@@ -169,7 +174,7 @@ static void close_synthetic(mu_reader *r) { (void)r; }  // everything is in the 
 
 const mu_reader_class mu_reader_synthetic = {
     .name = "synthetic",
-    .help = "made-up records that can be learned; fields: image (or features, or words, begin), label",
+    .help = "made-up records that can be learned; fields: image (or features, or words, begin, class), label",
     .fields = fields, .state_size = sizeof(struct synthetic),
     .open = open_synthetic, .read = read_synthetic, .close = close_synthetic,
 };

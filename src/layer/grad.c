@@ -23,17 +23,38 @@ void mu_grad_begin(mu_param *weight, mu_param *bias, mu_op_args *a) {
     }
 }
 
-// ---- fully connected ----
-
-struct receiver {
-    const mu_grad_sink *sink;
-    mu_param *weight;
-};
+// ---- rows at once ----
 
 static void hand_over(void *ctx, int64_t row0, int64_t n_rows, const float *grad) {
-    const struct receiver *r = ctx;
-    r->sink->rows(r->sink->ctx, r->weight, row0, n_rows, grad);
+    const mu_grad_receiver *r = ctx;
+    r->sink->rows(r->sink->ctx, r->param, row0, n_rows, grad);
 }
+
+bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu_op_args *a) {
+    if (!s->sink || !s->sink->takes(s->sink->ctx, weight)) return false;
+    *r = (mu_grad_receiver){s->sink, weight};
+    a->rows_ready = hand_over;
+    a->rows_ctx = r;
+    return true;
+}
+
+static bool is_tame(const float *v, int64_t n) {
+    int wild = 0;
+    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
+    return !wild;
+}
+
+mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
+                                const float *dy, int64_t n_dy, mu_err *err) {
+    const char *what = NULL;
+    if (!is_tame(x, n_x)) what = "input";
+    else if (!is_tame(dy, n_dy)) what = "output gradient";
+    if (!what) return MU_OK;
+    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
+                      l->name, (long long)s->step);
+}
+
+// ---- fully connected ----
 
 // Less than half of the product: what a message has room for (ps/message.h) follows the same rule.
 static bool factors_pay(const mu_inner_desc *d, const mu_param *weight) {
@@ -48,34 +69,14 @@ static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o)
         for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
 }
 
-// Rows handed to the sink are applied at once and cannot be taken back, so their factors are looked at
-// first: |x|, |dy| < 1e15 keep every product and sum finite. Costs batch*(i+o) against batch*i*o.
-static bool tame(const float *v, int64_t n) {
-    int wild = 0;
-    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
-    return !wild;
-}
-
-static mu_status check_factors(const mu_layer *l, const mu_inner_desc *d, const mu_op_args *a,
-                               const mu_step *step, mu_err *err) {
-    const char *what = NULL;
-    if (!tame(a->src, d->n * d->i)) what = "input";
-    else if (!tame(a->ddst, d->n * d->o)) what = "output gradient";
-    if (!what) return MU_OK;
-    return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
-                      l->name, (long long)step->step);
-}
-
 mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_param *weight, mu_param *bias,
                         const mu_op_args *args, mu_err *err) {
     const mu_inner_desc *d = &op->desc.inner;
-    struct receiver to = {step->sink, weight};
+    mu_grad_receiver to;
     mu_op_args a = *args;
-    if (step->sink && step->sink->takes(step->sink->ctx, weight)) {
-        MU_TRY(check_factors(l, d, &a, step, err));
+    if (mu_grad_to_sink(step, weight, &to, &a)) {
+        MU_TRY(mu_grad_check_factors(l, step, a.src, d->n * d->i, a.ddst, d->n * d->o, err));
         mu_grad_begin(NULL, bias, &a);
-        a.rows_ready = hand_over;
-        a.rows_ctx = &to;
     } else if (factors_pay(d, weight)) {
         a.skip_dweight = true;
         weight->grad.form = MU_GRAD_FACTORS;

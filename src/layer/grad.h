@@ -13,6 +13,19 @@ void mu_grad_begin(mu_param *weight, mu_param *bias, mu_op_args *a);
 // The dense gradient of p, to be added to: cleared if this is its first producer in this step.
 float *mu_grad_add_to(mu_param *p);
 
+// Rows of a weight gradient for the step's sink, as the op makes them. The receiver lives as long as the op
+// call. False: the sink does not take this parameter, or there is none.
+typedef struct mu_grad_receiver {
+    const mu_grad_sink *sink;
+    mu_param *param;
+} mu_grad_receiver;
+bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu_op_args *a);
+
+// Rows handed to the sink are applied at once and cannot be taken back, so what they are made of is looked at
+// first: |x|, |dy| < 1e15 keep every product and sum finite. MU_EDIVERGED names the layer.
+mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
+                                const float *dy, int64_t n_dy, mu_err *err);
+
 // Gradients of a fully connected product, dst = src * weight^T + bias, from a->src and a->ddst as the op's
 // description has them; a->dsrc too, unless NULL. The weight's takes the first way that applies:
 //   sink     the step's receiver updates the weights block by block while they are in the cache; the

@@ -4,24 +4,85 @@
 // The gradient touches only the rows of the words in the batch. Where the receiver takes rows, they
 // are collected at the start of the parameter's own gradient block, which is free in this form (a
 // batch with more words than the vocabulary has is better off dense): they live to the end of the step.
+//
+// `pad: true` makes word 0 the padding of sentences: its vector begins as zeros and gets no gradient in
+// either form, so no rule, decay or protocol ever changes it, and layers above may count on it.
+#include "base/log.h"
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/wordvec.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 struct embedding {
     int64_t vocab, dim;
-    int64_t per_sample; // words in a sample
+    bool pad;
+    const char *vectors;
+    // derived
+    int64_t per_sample;       // words in a sample
+    const char *const *names; // of the words, for `vectors`
+    int32_t *row; // numbers of the rows given, where padding is left out; live to the end of the step
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct embedding, vocab, MU_INT, NULL, "[1,2147483647]",
-             "number of words; word numbers are below it"),
+    MU_FIELD(struct embedding, vocab, MU_INT, "0", "[0,2147483647]",
+             "number of words, word numbers are below it; 0 = as many as the data says"),
     MU_FIELD(struct embedding, dim, MU_INT, NULL, "[1,1000000]", "length of a word's vector"),
+    MU_FIELD(struct embedding, pad, MU_BOOL, "false", NULL,
+             "word 0 is padding: its vector is zero and stays so"),
+    MU_FIELD(struct embedding, vectors, MU_PATH, "", NULL,
+             "text file of initial word vectors, `word v1 v2 ...` a line; other words begin as `init` says"),
     {0},
 };
 static const char *const params[] = {"weight", NULL};
+
+static mu_status take_vocab(mu_layer *l, struct embedding *s, mu_err *err) {
+    const mu_blob *words = l->src[0];
+    if (!s->vocab) s->vocab = words->n_classes;
+    if (!s->vocab) {
+        mu_status st =
+            mu_layer_fail(l, err, "`%s` does not tell how many words there are", mu_infer_src_name(l, 0));
+        mu_err_hint(err, "Give the number: `vocab: 10000`.");
+        return st;
+    }
+    if (words->n_classes > s->vocab) {
+        mu_status st = mu_layer_fail(l, err, "`%s` has %" PRId64 " words, `vocab` is %" PRId64,
+                                     mu_infer_src_name(l, 0), words->n_classes, s->vocab);
+        mu_err_hint(err, "Leave `vocab` out to take the number from the data.");
+        return st;
+    }
+    s->names = words->n_classes == s->vocab ? words->names : NULL;
+    return MU_OK;
+}
+
+static mu_status start(const mu_param *p, void *ctx, mu_err *err) {
+    const mu_layer *l = ctx;
+    const struct embedding *s = l->state;
+    if (s->vectors) {
+        int64_t found;
+        MU_TRY(mu_wordvec_load(s->vectors, s->vocab, s->names, s->dim, p->value, &found, err));
+        mu_info("layer `%s`: %" PRId64 " of %" PRId64 " words begin with a vector of %s", l->name, found,
+                s->vocab, s->vectors);
+    }
+    if (s->pad) memset(p->value, 0, (size_t)s->dim * sizeof(float));
+    return MU_OK;
+}
+
+static mu_status prepare_start(mu_layer *l, const struct embedding *s, mu_err *err) {
+    mu_param *p = l->param[0];
+    if (s->vectors && !s->names) {
+        mu_status st = mu_layer_fail(l, err, "`vectors` needs the words of `%s`, which has just numbers",
+                                     mu_infer_src_name(l, 0));
+        mu_err_hint(err, "Readers of text know them: `reader: sentences`.");
+        return st;
+    }
+    int64_t found;
+    if (s->vectors) MU_TRY(mu_wordvec_load(s->vectors, 0, NULL, s->dim, NULL, &found, err)); // fits?
+    p->start = start;
+    p->start_ctx = l;
+    return MU_OK;
+}
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct embedding *s = l->state;
@@ -35,9 +96,17 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         mu_err_hint(err, "Its source is a field of word numbers in the data.");
         return st;
     }
+    MU_TRY(take_vocab(l, s, err));
     s->per_sample = mu_shape_inner(in, 1);
-    MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->vocab, s->dim), s->vocab, s->dim, "gaussian", err));
-    if (!l->param[0]->value) l->param[0]->max_rows = mu_shape_count(in); // of the training net
+    MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->vocab, s->dim), s->vocab, s->dim, "gaussian std=0.1",
+                              err));
+    mu_param *w = l->param[0];
+    if (!w->value) w->max_rows = mu_shape_count(in); // of the training net
+    if (!w->value && !w->start && (s->pad || s->vectors)) MU_TRY(prepare_start(l, s, err));
+    if (s->pad && mu_layer_trains(l)) {
+        s->row = mu_arena_array(l->arena, (size_t)mu_shape_count(in), sizeof *s->row);
+        if (!s->row) return MU_FAIL_NOMEM(err, "row numbers");
+    }
     mu_shape out = *in;
     out.d[out.n++] = s->dim;
     return mu_layer_add_out(l, NULL, out, MU_F32, err);
@@ -64,6 +133,25 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
+static bool is_learned(const struct embedding *s, int32_t word) { return word || !s->pad; }
+
+// The rows of the batch's words, one after the other.
+static void give_rows(const struct embedding *s, mu_param *w, const int32_t *word, const float *dy,
+                      int64_t n) {
+    int64_t m = 0;
+    for (int64_t k = 0, run; k < n; k += run) { // words without padding between them are one copy
+        for (run = 0; k + run < n && is_learned(s, word[k + run]); run++) {}
+        memcpy(w->grad.dense + m * s->dim, dy + k * s->dim, (size_t)(run * s->dim) * sizeof(float));
+        if (s->pad && run) memcpy(s->row + m, word + k, (size_t)run * sizeof *word);
+        m += run;
+        while (k + run < n && !is_learned(s, word[k + run])) run++;
+    }
+    w->grad.form = MU_GRAD_ROWS;
+    w->grad.n_rows = m;
+    w->grad.row = s->pad ? s->row : word;
+    w->grad.row_value = w->grad.dense;
+}
+
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     (void)err;
     const struct embedding *s = l->state;
@@ -72,15 +160,12 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const float *dy = l->out[0].grad.f;
     int64_t n = step->rows * s->per_sample;
     if (w->allow_factors && w->n_users <= 1 && w->grad.form == MU_GRAD_NONE && n <= s->vocab) {
-        memcpy(w->grad.dense, dy, (size_t)(n * s->dim) * sizeof(float));
-        w->grad.form = MU_GRAD_ROWS;
-        w->grad.n_rows = n;
-        w->grad.row = word;
-        w->grad.row_value = w->grad.dense;
+        give_rows(s, w, word, dy, n);
         return MU_OK;
     }
     float *dw = mu_grad_add_to(w);
     for (int64_t k = 0; k < n; k++) {
+        if (!is_learned(s, word[k])) continue;
         float *restrict row = dw + word[k] * s->dim;
         for (int64_t i = 0; i < s->dim; i++) row[i] += dy[k * s->dim + i];
     }

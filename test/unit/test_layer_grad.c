@@ -189,6 +189,36 @@ static void embedding_leaves_rows(void **state) {
     drop(r);
 }
 
+// Padding gets no gradient in either form, and begins as zeros.
+static void embedding_keeps_padding_zero(void **state) {
+    (void)state;
+    for (int rows = 0; rows < 2; rows++) {
+        rig *r = make("embedding", "vocab: 20, dim: 3, pad: true", "i4,3<3");
+        mu_param *w = r->layer.param[0];
+        assert_non_null(w->start);
+        mu_err err = {0};
+        for (size_t i = 0; i < w->count; i++) w->value[i] = 7;
+        assert_int_equal(w->start(w, w->start_ctx, &err), MU_OK);
+        for (size_t i = 0; i < w->count; i++) assert_float_equal(w->value[i], i < 3 ? 0 : 7, 0);
+        int64_t n = 0;
+        for (int k = 0; k < 12; k++) n += r->layer.src[0]->value.i[k] != 0;
+        assert_true(n > 0 && n < 12);
+        w->allow_factors = rows;
+        run(r, NULL);
+        assert_int_equal(w->grad.form, rows ? MU_GRAD_ROWS : MU_GRAD_DENSE);
+        if (rows) assert_int_equal(w->grad.n_rows, n);
+        for (int64_t k = 0, at = 0; rows && k < 12; k++) {
+            if (!r->layer.src[0]->value.i[k]) continue;
+            assert_int_equal(w->grad.row[at], r->layer.src[0]->value.i[k]);
+            for (int64_t i = 0; i < 3; i++)
+                assert_float_equal(w->grad.row_value[at * 3 + i], r->layer.out[0].grad.f[k * 3 + i], 0);
+            at++;
+        }
+        for (int i = 0; i < 3 && !rows; i++) assert_float_equal(w->grad.dense[i], 0, 0);
+        drop(r);
+    }
+}
+
 static void embedding_names_the_bad_word(void **state) {
     (void)state;
     rig *r = make("embedding", "vocab: 5, dim: 3", "i4,3<5");
@@ -230,6 +260,7 @@ int main(void) {
         cmocka_unit_test(inner_product_feeds_the_sink),
         cmocka_unit_test(steps_of_a_sequence_are_rows),
         cmocka_unit_test(embedding_leaves_rows),
+        cmocka_unit_test(embedding_keeps_padding_zero),
         cmocka_unit_test(embedding_names_the_bad_word),
         cmocka_unit_test(dropout_keeps_the_mean_and_forgets_batching),
     };

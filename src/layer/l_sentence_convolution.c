@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_sentence_convolution.c - what filters find in a sentence: (n, t, d) -> (n, widths * filters).
+//
+// The middle of Kim's net (2014) and of the classifier in the GaDei paper: filters over windows of 3, 4 and 5
+// words, relu, and of every filter its largest value over the sentence. The three steps are one layer,
+// because then windows are never stored and backward touches just the winners (ops/o_text_gemm.c).
+//
+// The weight is (sum of widths * filters, d): of each width, of each place in the window, one row for each
+// filter, so that all widths are one matrix product. The output has the filters of the first width, then of
+// the second, and so on; the bias likewise.
+//
+// Sentences are padded at the end with vectors of zeros. A window is never wider than the padded sentence;
+// that is checked here, not silently repaired: a longer padding is a number in the reader's block.
+#include "layer/grad.h"
+#include "layer/infer.h"
+
+#include <inttypes.h>
+
+struct sentence {
+    mu_ints widths;
+    int64_t filters;
+    bool bias_term;
+    mu_text_desc d; // derived by infer
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct sentence, widths, MU_INTS, "[3, 4, 5]", "[1,64]",
+             "words in a window, of each kind of filter"),
+    MU_FIELD(struct sentence, filters, MU_INT, "100", "[1,1000000]", "filters of each width"),
+    MU_FIELD(struct sentence, bias_term, MU_BOOL, "true", NULL, "add a learned constant to each filter"),
+    {0},
+};
+static const char *const params[] = {"weight", "bias", NULL};
+
+static mu_status check(const mu_layer *l, const struct sentence *s, mu_err *err) {
+    char text[96];
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    mu_status st;
+    if (in->n != 3) {
+        st = mu_layer_fail(l, err,
+                           "sentence_convolution needs word vectors (batch, words, values), `%s` gives %s",
+                           mu_infer_src_name(l, 0), mu_shape_text(in, text));
+        mu_err_hint(err, "Its source is an `embedding` of a field of words.");
+        return st;
+    }
+    if (s->widths.n < 1 || s->widths.n > MU_COUNT(s->d.width))
+        return mu_layer_fail(l, err, "`widths` has %zu numbers, not 1 to %zu", s->widths.n,
+                             MU_COUNT(s->d.width));
+    for (size_t i = 0; i < s->widths.n; i++)
+        if (s->widths.v[i] > in->d[1]) {
+            st =
+                mu_layer_fail(l, err, "a window of %" PRId64 " words does not fit into sentences of %" PRId64,
+                              s->widths.v[i], in->d[1]);
+            mu_err_hint(err, "Pad the sentences to more words in the data, or leave that width out.");
+            return st;
+        }
+    return MU_OK;
+}
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    struct sentence *s = l->state;
+    MU_TRY(mu_infer_float(l, 0, err));
+    MU_TRY(check(l, s, err));
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    s->d = (mu_text_desc){.n = in->d[0], .t = in->d[1], .d = in->d[2], .o = s->filters, .bias = s->bias_term};
+    for (size_t i = 0; i < s->widths.n; i++) {
+        s->d.width[s->d.n_widths++] = s->widths.v[i];
+        s->d.sum_widths += s->widths.v[i];
+    }
+    const int64_t n = s->d.n_widths, fan_in = (s->d.sum_widths * s->d.d + n - 1) / n; // of the mean filter
+    const mu_shape weight = MU_SHAPE(s->d.sum_widths * s->filters, s->d.d);
+    MU_TRY(mu_layer_add_param(l, "weight", weight, fan_in, s->filters, "xavier", err));
+    if (s->bias_term)
+        MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(n * s->filters), fan_in, s->filters, "constant", err));
+    return mu_layer_add_out(l, NULL, MU_SHAPE(s->d.n, n * s->filters), MU_F32, err);
+}
+
+static mu_status setup(mu_layer *l, mu_err *err) {
+    struct sentence *s = l->state;
+    s->d.need_dsrc = l->src[0]->needs_grad;
+    return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_TEXT, .text = s->d}, err);
+}
+
+static mu_op_args args(const mu_layer *l, const mu_step *step) {
+    return (mu_op_args){
+        .src = l->src[0]->value.f,
+        .dst = l->out[0].value.f,
+        .weight = l->param[0]->value,
+        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
+        .keep = l->keep,
+        .scratch = l->scratch,
+        .rows = step->rows,
+    };
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    mu_op_args a = args(l, step);
+    return mu_op_forward(l->op, &a, err);
+}
+
+static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const mu_text_desc *d = &((const struct sentence *)l->state)->d;
+    mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
+    mu_op_args a = args(l, step);
+    mu_grad_receiver to;
+    a.ddst = l->out[0].grad.f;
+    a.dsrc = l->src[0]->grad.f;
+    const bool sink = mu_grad_to_sink(step, weight, &to, &a);
+    if (sink)
+        MU_TRY(mu_grad_check_factors(l, step, a.src, d->n * d->t * d->d, a.ddst, d->n * d->n_widths * d->o,
+                                     err));
+    mu_grad_begin(sink ? NULL : weight, bias, &a);
+    return mu_op_backward(l->op, &a, err);
+}
+
+static void cost(const mu_layer *l, mu_cost *out) {
+    const mu_text_desc *d = &((const struct sentence *)l->state)->d;
+    const double passed = 2.0 * (double)(d->n * d->o * d->sum_widths * d->d); // through one window each
+    for (int i = 0; i < d->n_widths; i++)
+        out->flops_forward += 2.0 * (double)(d->n * d->o * (d->t - d->width[i] + 1) * d->width[i] * d->d);
+    out->flops_backward = passed * (l->src[0]->needs_grad ? 2 : 1);
+    out->bytes = (double)sizeof(float) * (double)(d->n * (d->t * d->d + d->n_widths * d->o));
+}
+
+const mu_layer_class mu_layer_sentence_convolution = {
+    .name = "sentence_convolution",
+    .help = "filters over windows of words, the largest value of each over the sentence",
+    .fields = fields,
+    .state_size = sizeof(struct sentence),
+    .params = params,
+    .n_src_min = 1,
+    .n_src_max = 1,
+    .flags = MU_BACK_NEEDS_SRC,
+    .infer = infer,
+    .setup = setup,
+    .forward = forward,
+    .backward = backward,
+    .cost = cost,
+};
