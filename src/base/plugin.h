@@ -11,6 +11,8 @@
 #ifndef MU_BASE_PLUGIN_H
 #define MU_BASE_PLUGIN_H
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +33,7 @@ typedef enum mu_field_type {
     MU_DURATION,        // double seconds: 90, 90s, 15m, 2h
     MU_INTERVAL,        // mu_interval: "1 epoch", "500 steps", "10m"
     MU_CLASS,           // mu_class_ref: a plug-in block, a word or {type: word, ...}; choices = registry kind
+    MU_CLASSES,         // mu_class_refs: a list of such blocks; one block stands for a list of one
 } mu_field_type;
 
 typedef struct mu_ints    { size_t n; const int64_t *v; } mu_ints;
@@ -50,13 +53,15 @@ typedef struct mu_class_ref {           // a chosen plug-in with its bound field
     void                   *state;      // state_size bytes, fields filled
 } mu_class_ref;
 
+typedef struct mu_class_refs { size_t n; const mu_class_ref *v; const mu_srcpos *pos; } mu_class_refs;
+
 typedef struct mu_field {
     const char   *key;          // NULL ends the table
     mu_field_type type;
     size_t        offset;       // into the plug-in's state
     const char   *def;          // default as the job would write it; NULL = must be given
     const char *range; // numbers: "[0,1)", "(0,)", "[1,1k]"; NULL or "" = any. Lists: of each element
-    const char   *choices;      // MU_ENUM: "max|average"; MU_CLASS: registry kind ("schedule")
+    const char   *choices;      // MU_ENUM: "max|average"; MU_CLASS(ES): registry kind ("schedule")
     const char   *help;         // one line, lower case, no final period
 } mu_field;
 
@@ -66,6 +71,9 @@ typedef struct mu_field {
     { #member, MU_ENUM, offsetof(type_, member), def, NULL, choices, help }
 #define MU_FIELD_CLASS(type_, member, def, kind, help) \
     { #member, MU_CLASS, offsetof(type_, member), def, NULL, kind, help }
+
+#define MU_FIELD_CLASSES(type_, member, def, kind, help) \
+    { #member, MU_CLASSES, offsetof(type_, member), def, NULL, kind, help }
 
 typedef struct mu_plugin {
     const char     *name;       // the job file's word

@@ -104,6 +104,15 @@ static mu_status choose(const mu_opt *o, const char *value, const char **out, mu
     return MU_OK;
 }
 
+static mu_status push_text(mu_args *a, mu_strings *list, const char *value, mu_err *err) {
+    const char **more = mu_arena_array(&a->arena, list->n + 1, sizeof *more);
+    if (!more) return MU_FAIL_NOMEM(err, "options");
+    if (list->n) memcpy(more, list->v, list->n * sizeof *more);
+    more[list->n] = value;
+    *list = (mu_strings){list->n + 1, more};
+    return MU_OK;
+}
+
 // Writes a value to its place. `a` for edits and for the common options.
 static mu_status store(mu_args *a, const mu_opt *o, const char *value, void *values, mu_err *err) {
     void *at = is_common(o) ? (char *)a + o->offset : (char *)values + o->offset;
@@ -113,6 +122,7 @@ static mu_status store(mu_args *a, const mu_opt *o, const char *value, void *val
     case MU_OPT_FILE:
     case MU_OPT_FOLDER:
     case MU_OPT_MAYBE_FOLDER: *(const char **)at = value; break;
+    case MU_OPT_TEXTS: return push_text(a, at, value, err);
     case MU_OPT_CHOICE: return choose(o, value, at, err);
     case MU_OPT_INT:
         if (!mu_parse_int(value, at) || *(int64_t *)at < 0) return bad_value(o, value, "a whole number", err);

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/plugin.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 typedef enum mu_opt_kind {
     MU_OPT_FLAG,                // bool
     MU_OPT_TEXT,                // const char *, NULL = not given
+    MU_OPT_TEXTS,               // mu_strings: repeatable, in the order given
     MU_OPT_FILE,                // const char *, completed as a file name
     MU_OPT_FOLDER,              // const char *, completed as a folder
     MU_OPT_CHOICE,              // const char *, one of `detail` ("bash|zsh")

@@ -26,6 +26,8 @@ typedef struct opened {         // what stands behind a reader
     mu_reader     *reader;
 } opened;
 
+static const mu_registry *const registries[] = {&mu_readers, NULL};      // of nested blocks
+
 // ---- naming data --------------------------------------------------------------------------------
 
 static bool is_job(const char *word) {
@@ -51,13 +53,12 @@ static mu_status bind_job(opened *o, const char *path, const mu_args *a, const c
     const mu_node *block = mu_node_find(o->job->data, split);
     if (!block) return MU_FAIL(err, MU_EUSAGE, "`%s` has no data block `%s`", path, split);
     mu_binder b = {.arena = &o->arena, .diags = &o->job->diags, .folder = o->job->folder,
-                   .registries = (const mu_registry *const[]){NULL}};
+                   .registries = registries};
     return bind(&b, block, o, err);
 }
 
 static mu_binder word_binder(opened *o) {
-    static const mu_registry *const none[] = {NULL};
-    return (mu_binder){.arena = &o->arena, .diags = &o->diags, .folder = ".", .registries = none};
+    return (mu_binder){.arena = &o->arena, .diags = &o->diags, .folder = ".", .registries = registries};
 }
 
 // Words are edits of an empty block, so values may be lists: `files=[a.bin, b.bin]`.

@@ -16,7 +16,7 @@
 #include "base/plugin.h"
 #include "tensor/tensor.h"
 
-#define MU_MAX_FIELDS 4
+#define MU_MAX_FIELDS 8
 
 typedef enum mu_store { MU_STORE_U8, MU_STORE_F32, MU_STORE_I32 } mu_store;
 

@@ -5,7 +5,7 @@
 //
 //     header   0   8  magic "MUSTREC1"
 //              8   4  bytes of the header, checksum included
-//             12   4  number of fields, 1..4
+//             12   4  number of fields, 1..8
 //             16  80  field, once each:
 //                      0  24  name, padded with zeros
 //                     24   4  store: 0 unsigned byte, 1 float32, 2 int32

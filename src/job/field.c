@@ -34,6 +34,7 @@ const char *mu_field_expects(mu_field_type t) {
     case MU_DURATION: return "a duration such as 90s, 15m or 2h";
     case MU_INTERVAL: return "an interval such as `1 epoch`, `500 steps`, `10m` or `never`";
     case MU_CLASS: return "a word or a block with `type`";
+    case MU_CLASSES: return "a list of blocks";
     }
     return "a value";
 }
@@ -271,19 +272,39 @@ static void set_interval(const place *p, const mu_node *n, mu_interval *out) {
     suggest_unit(p, fail_expected(p, n), text, units, MU_COUNT(units));
 }
 
-static void set_class(const place *p, const mu_node *n, mu_class_ref *out) {
+static bool read_class(const place *p, const mu_node *n, mu_class_ref *out) {
     const mu_registry *reg = NULL;
     for (size_t i = 0; p->b->registries && p->b->registries[i]; i++)
         if (!strcmp(p->b->registries[i]->kind, p->f->choices)) reg = p->b->registries[i];
     if (!reg) {
         mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: no registry of `%s` for `%s`",
                      p->f->choices, p->f->key);
-        return;
+        return false;
     }
     char *what = mu_arena_printf(p->b->arena, "`%s` in %s", p->f->key, p->what);
     if (!what) mu_diags_no_memory(p->b->diags);
-    mu_class_ref ref = mu_bind_class(p->b, n, n->pos, what ? what : p->f->key, reg, "type", NULL, 0);
+    // blocks of data say `reader: idx` wherever they stand
+    const char *type_key = strcmp(reg->kind, "reader") ? "type" : "reader";
+    mu_class_ref ref = mu_bind_class(p->b, n, n->pos, what ? what : p->f->key, reg, type_key, NULL, 0);
     if (ref.plugin) *out = ref;
+    return ref.plugin != NULL;
+}
+
+static void set_classes(const place *p, const mu_node *n, mu_class_refs *out) {
+    size_t count = n->kind == MU_LIST ? n->n : 1;
+    bool good = true;
+    mu_class_ref *v = mu_arena_array(p->b->arena, count + 1, sizeof *v);
+    mu_srcpos *pos = mu_arena_array(p->b->arena, count + 1, sizeof *pos);
+    if (!v || !pos) {
+        mu_diags_no_memory(p->b->diags);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const mu_node *e = n->kind == MU_LIST ? n->item[i] : n;
+        pos[i] = e->pos;
+        good = read_class(p, e, &v[i]) && good;
+    }
+    if (good) *out = (mu_class_refs){count, v, pos};
 }
 
 void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char *what, void *out) {
@@ -307,7 +328,8 @@ void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char 
     case MU_PATHS: set_list(&p, n, slot); break;
     case MU_DURATION: set_duration(&p, n, slot); break;
     case MU_INTERVAL: set_interval(&p, n, slot); break;
-    case MU_CLASS: set_class(&p, n, slot); break;
+    case MU_CLASS: (void)read_class(&p, n, slot); break;
+    case MU_CLASSES: set_classes(&p, n, slot); break;
     }
 }
 
@@ -321,6 +343,7 @@ static bool set_nothing(const mu_field *f, void *slot) {
     case MU_STRINGS:
     case MU_PATHS: *(mu_strings *)slot = (mu_strings){0}; return true;
     case MU_CLASS: *(mu_class_ref *)slot = (mu_class_ref){0}; return true;
+    case MU_CLASSES: *(mu_class_refs *)slot = (mu_class_refs){0}; return true;
     default: return false;
     }
 }

@@ -106,7 +106,9 @@ static inline mu_status block_bind(block *b, const char *yaml, mu_err *err) {
     memset(b, 0, sizeof *b);
     mu_arena_init(&b->arena, "test/block");
     mu_diags_init(&b->diags, &b->arena);
-    b->binder = (mu_binder){.arena = &b->arena, .diags = &b->diags, .folder = "."};
+    static const mu_registry *const registries[] = {&mu_readers, NULL};
+    b->binder =
+        (mu_binder){.arena = &b->arena, .diags = &b->diags, .folder = ".", .registries = registries};
     mu_srcpos origin = {.path = "test.yaml", .line = 1, .col = 1};
     mu_status st = mu_yaml_parse(&b->arena, &b->diags, origin, yaml, strlen(yaml), &b->node, err);
     return st != MU_OK ? st : mu_source_bind(&b->binder, b->node, &b->spec, err);
@@ -227,6 +229,14 @@ static inline const char *sample_image_folder(void) {
 }
 #endif
 
+static inline const char *sample_raw(void) {
+    uint8_t px[SAMPLES * 24];
+    for (int i = 0; i < SAMPLES; i++)
+        for (int k = 0; k < 24; k++) px[i * 24 + k] = pixel_of(i, k);
+    return yaml_of("{reader: raw, file: %s, shape: [2, 3, 4], planes: true}",
+                   write_file("raw.bin", px, sizeof px));
+}
+
 // NULL for a reader this file knows no sample of.
 static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "idx")) return sample_idx();
@@ -234,6 +244,11 @@ static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "csv")) return sample_csv();
     if (!strcmp(reader, "sentences")) return sample_sentences();
     if (!strcmp(reader, "chars")) return sample_chars();
+    if (!strcmp(reader, "raw")) return sample_raw();
+    if (!strcmp(reader, "zip")) {
+        const char *a = sample_raw(), *b = sample_csv();
+        return yaml_of("{reader: zip, parts: [%s, %s]}", a, b);
+    }
     if (!strcmp(reader, "synthetic"))
         return yaml_of("{reader: synthetic, shape: [2, 5, 4], records: %d}", SAMPLES);
 #ifdef MU_HAVE_PNG

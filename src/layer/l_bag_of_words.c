@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// l_bag_of_words.c - which words a sample has, without their order: (n, t) word numbers -> (n, vocab).
+//
+// Word 0 is padding and counts nothing. The result is the input of a path of fully connected layers over
+// tags, or the target of one that predicts them. Words are data, so no gradient passes.
+#include "layer/infer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef enum counting { ONCE, COUNT } counting;
+
+struct bag_of_words {
+    int64_t vocab;
+    int value; // a counting
+    int64_t t; // words of a sample
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct bag_of_words, vocab, MU_INT, "0", "[0,16777216]",
+             "number of words; 0 = what the data says"),
+    MU_FIELD_ENUM(struct bag_of_words, value, "once", "once|count",
+                  "once: 1 for every word that is there; count: how often it is"),
+    {0},
+};
+
+static mu_status infer(mu_layer *l, mu_err *err) {
+    struct bag_of_words *s = l->state;
+    char text[96];
+    const mu_shape *in = mu_layer_src_shape(l, 0);
+    if (l->src[0]->value.dtype != MU_I32 || in->n != 2) {
+        mu_status st =
+            mu_layer_fail(l, err, "bag_of_words needs integers (batch, words), `%s` gives %s%s",
+                          mu_infer_src_name(l, 0), l->src[0]->value.dtype == MU_I32 ? "" : "numbers ",
+                          mu_shape_text(in, text));
+        mu_err_hint(err, "Its source is a field of word numbers in the data.");
+        return st;
+    }
+    s->t = in->d[1];
+    if (!s->vocab) s->vocab = l->src[0]->n_classes;
+    if (!s->vocab)
+        return mu_layer_fail(l, err, "the data does not say how many words there are: give `vocab`");
+    return mu_layer_add_out(l, NULL, MU_SHAPE(in->d[0], s->vocab), MU_F32, err);
+}
+
+static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
+    const struct bag_of_words *s = l->state;
+    memset(l->out[0].value.f, 0, mu_tensor_count(&l->out[0].value) * sizeof(float));
+    for (int64_t b = 0; b < step->rows; b++) {
+        const int32_t *word = l->src[0]->value.i + b * s->t;
+        float *bag = l->out[0].value.f + b * s->vocab;
+        for (int64_t k = 0; k < s->t; k++) {
+            if (!word[k]) continue;
+            if (MU_UNLIKELY(word[k] < 0 || word[k] >= s->vocab)) {
+                MU_FAIL_AT(err, MU_EDATA, l->pos,
+                           "layer `%s`: word %" PRId32 " of sample %" PRId64 " is not in 0..%" PRId64,
+                           l->name, word[k], step->first_sample + b, s->vocab - 1);
+                mu_err_hint(err, "`vocab` is %" PRId64 "; make it larger than every word number.", s->vocab);
+                return MU_EDATA;
+            }
+            bag[word[k]] = s->value == COUNT ? bag[word[k]] + 1 : 1;
+        }
+    }
+    return MU_OK;
+}
+
+const mu_layer_class mu_layer_bag_of_words = {
+    .name = "bag_of_words",
+    .help = "which words a sample has; source: word numbers, 0 = padding",
+    .fields = fields,
+    .state_size = sizeof(struct bag_of_words),
+    .n_src_min = 1,
+    .n_src_max = 1,
+    .infer = infer,
+    .forward = forward,
+};
