@@ -32,9 +32,10 @@ static mu_status check_source(const mu_layer *l, mu_err *err) {
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
     mu_status st;
-    if (in->n != 2 && in->n != 3) {
-        st = mu_layer_fail(l, err, "`%s` gives %s, which is not a sequence (batch, time, values)",
-                           mu_infer_src_name(l, 0), mu_shape_text(in, text));
+    const bool integers = l->src[0]->value.dtype == MU_I32;
+    if (in->n != 3 && !(integers && in->n == 2)) {
+        st = mu_layer_fail(l, err, "`%s` gives %s%s, which is not a sequence (batch, time, values)",
+                           mu_infer_src_name(l, 0), integers ? "integers " : "", mu_shape_text(in, text));
     } else if (s->total && in->d[1] != s->total) {
         st = mu_layer_fail(l, err, "`%s` gives %s: %" PRId64 " time steps, not the %" PRId64 " of `unroll`",
                            mu_infer_src_name(l, 0), mu_shape_text(in, text), in->d[1], s->total);

@@ -33,16 +33,17 @@ static mu_status infer_source(mu_layer *l, mu_recurrent *s, mu_err *err) {
     return s->d.one_hot ? mu_infer_vocab(l, 0, s->vocab, &s->d.i, err) : MU_OK;
 }
 
-static mu_status infer_memory(mu_layer *l, mu_recurrent *s, mu_err *err) {
+mu_status mu_recurrent_add_memory(mu_layer *l, int src, mu_err *err) {
+    mu_recurrent *s = l->state;
     char text[96];
-    const mu_blob *b = l->src[1];
+    const mu_blob *b = l->src[src];
     const mu_shape *in = &b->value.shape;
     if (b->value.dtype != MU_I32 || mu_shape_count(in) != s->d.n) {
         mu_status st =
             mu_layer_fail(l, err,
-                          "the second source of %s says of each sample whether a sequence begins, "
+                          "a source of %s says of each sample whether a sequence begins, "
                           "`%s` gives %s%s",
-                          l->class->name, mu_infer_src_name(l, 1),
+                          l->class->name, mu_infer_src_name(l, src),
                           b->value.dtype == MU_I32 ? "integers " : "numbers ", mu_shape_text(in, text));
         mu_err_hint(err, "It is the integer field `begin` of data whose records continue each other.");
         return st;
@@ -52,31 +53,69 @@ static mu_status infer_memory(mu_layer *l, mu_recurrent *s, mu_err *err) {
             mu_layer_fail(l, err,
                           "the records of `%s` do not continue each other, so that no state can be "
                           "carried",
-                          mu_infer_src_name(l, 1));
-        mu_err_hint(err, "Leave the second source out: every record is then a sequence of its own.");
+                          mu_infer_src_name(l, src));
+        mu_err_hint(err, "Leave that source out: every record is then a sequence of its own.");
         return st;
     }
-    s->carries = true;
     s->begin = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->begin);
     s->end = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->end);
     if (!s->begin || !s->end) return MU_FAIL_NOMEM(err, "the states of a layer");
     return mu_rowstate_infer(&s->memory, l, "state", b->streams, mu_rnn_state(s->d.cell, s->hidden), err);
 }
 
+mu_status mu_recurrent_add_params(mu_layer *l, mu_err *err) {
+    const mu_recurrent *s = l->state;
+    const int64_t h = s->hidden, rows = mu_rnn_gates(s->d.cell) * h;
+    MU_TRY(mu_layer_add_param(l, "weight_ih", MU_SHAPE(rows, s->d.i), h, h, "pytorch", err));
+    MU_TRY(mu_layer_add_param(l, "weight_hh", MU_SHAPE(rows, h), h, h, "pytorch", err));
+    if (!s->bias_term) return MU_OK;
+    MU_TRY(mu_layer_add_param(l, "bias_ih", MU_SHAPE(rows), h, h, "pytorch", err));
+    return mu_layer_add_param(l, "bias_hh", MU_SHAPE(rows), h, h, "pytorch", err);
+}
+
 mu_status mu_recurrent_infer(mu_layer *l, mu_cell cell, mu_err *err) {
     mu_recurrent *s = l->state;
     s->d = (mu_rnn_desc){.cell = cell, .h = s->hidden, .bias = s->bias_term};
     MU_TRY(infer_source(l, s, err));
-    const int64_t h = s->hidden, rows = mu_rnn_gates(cell) * h;
-    MU_TRY(mu_layer_add_param(l, "weight_ih", MU_SHAPE(rows, s->d.i), h, h, "pytorch", err));
-    MU_TRY(mu_layer_add_param(l, "weight_hh", MU_SHAPE(rows, h), h, h, "pytorch", err));
-    if (s->bias_term) {
-        MU_TRY(mu_layer_add_param(l, "bias_ih", MU_SHAPE(rows), h, h, "pytorch", err));
-        MU_TRY(mu_layer_add_param(l, "bias_hh", MU_SHAPE(rows), h, h, "pytorch", err));
-    }
-    if (l->n_src > 1) MU_TRY(infer_memory(l, s, err));
-    const mu_shape all = MU_SHAPE(s->d.n, s->d.t, h), last = MU_SHAPE(s->d.n, h);
+    MU_TRY(mu_recurrent_add_params(l, err));
+    if (l->n_src > 1) MU_TRY(mu_recurrent_add_memory(l, 1, err));
+    s->carries = l->n_src > 1;
+    const mu_shape all = MU_SHAPE(s->d.n, s->d.t, s->hidden), last = MU_SHAPE(s->d.n, s->hidden);
     return mu_layer_add_out(l, NULL, s->outputs == MU_OUTPUTS_LAST ? last : all, MU_F32, err);
+}
+
+// ---- the forget gate ----
+
+struct opened { // an initialiser of bias_ih (4*h) around another one
+    mu_class_ref inner;
+    float        forget_bias;
+};
+
+static void fill_opened(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in,
+                        int64_t fan_out, float *out) {
+    const struct opened *s = state;
+    ((const mu_init_class *)s->inner.plugin)->fill(s->inner.state, key, shape, fan_in, fan_out, out);
+    for (int64_t k = shape->d[0] / 4; k < shape->d[0] / 2; k++) out[k] += s->forget_bias;
+}
+
+static const mu_init_class opened_init = {
+    .name = "forget_bias",
+    .help = "another initialiser plus forget_bias",
+    .state_size = sizeof(struct opened),
+    .fill = fill_opened,
+};
+
+mu_status mu_recurrent_open_forget_gate(mu_layer *l, mu_err *err) {
+    const mu_recurrent *s = l->state;
+    if (!s->forget_bias) return MU_OK;
+    if (!s->bias_term) return mu_layer_fail(l, err, "`forget_bias` needs `bias_term: true`");
+    mu_param *bias = l->param[2];
+    if (bias->value || bias->init.plugin == &opened_init.plugin) return MU_OK; // a later net, or shared
+    struct opened *own = mu_arena_alloc(l->arena, sizeof *own);
+    if (!own) return MU_FAIL_NOMEM(err, "an initialiser");
+    *own = (struct opened){bias->init, s->forget_bias};
+    bias->init = (mu_class_ref){&opened_init.plugin, own};
+    return MU_OK;
 }
 
 // With `last`, the outputs of all steps are kept, and their gradients are made in scratch.
@@ -98,7 +137,7 @@ mu_status mu_recurrent_setup(mu_layer *l, mu_err *err) {
 
 static float *behind(void *block, size_t bytes) { return (float *)(void *)((char *)block + bytes); }
 
-static mu_op_args args(const mu_layer *l, const mu_step *step) {
+mu_op_args mu_recurrent_args(const mu_layer *l, const mu_step *step) {
     const mu_recurrent *s = l->state;
     const bool bias = s->bias_term;
     return (mu_op_args){
@@ -115,32 +154,30 @@ static mu_op_args args(const mu_layer *l, const mu_step *step) {
     };
 }
 
-static mu_status check_words(const mu_layer *l, const mu_step *step, mu_err *err) {
+mu_status mu_recurrent_check_words(const mu_layer *l, const mu_step *step, mu_err *err) {
     const mu_rnn_desc *d = &((const mu_recurrent *)l->state)->d;
     const int32_t *word = l->src[0]->value.i;
-    for (int64_t k = 0; k < step->rows * d->t; k++)
+    for (int64_t k = 0; d->one_hot && k < step->rows * d->t; k++)
         MU_TRY(mu_word_check(l, word[k], d->i, step->first_sample + k / d->t, err));
     return MU_OK;
 }
 
-// Where each sample's state comes from and goes to; rows beyond the valid ones have none.
-static void find_states(mu_layer *l, const mu_step *step) {
+void mu_recurrent_find_begin(mu_layer *l, int src, const mu_step *step) {
     mu_recurrent *s = l->state;
-    const int32_t *begins = l->src[1]->value.i;
-    for (int64_t b = 0; b < s->d.n; b++) {
-        const int64_t g = step->first_sample + b;
-        const bool valid = b < step->rows;
-        s->begin[b] = valid && !begins[b] ? mu_rowstate_before(&s->memory, g) : NULL;
-        s->end[b] = valid ? mu_rowstate_after(&s->memory, g) : NULL;
-    }
+    const int32_t *begins = l->src[src]->value.i;
+    for (int64_t b = 0; b < s->d.n; b++)
+        s->begin[b] =
+            b < step->rows && !begins[b] ? mu_rowstate_before(&s->memory, step->first_sample + b) : NULL;
 }
 
 mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err) {
     mu_recurrent *s = l->state;
-    mu_op_args a = args(l, step);
-    if (s->d.one_hot) MU_TRY(check_words(l, step, err));
+    mu_op_args a = mu_recurrent_args(l, step);
+    MU_TRY(mu_recurrent_check_words(l, step, err));
     if (s->carries) {
-        find_states(l, step);
+        mu_recurrent_find_begin(l, 1, step);
+        for (int64_t b = 0; b < s->d.n; b++)
+            s->end[b] = b < step->rows ? mu_rowstate_after(&s->memory, step->first_sample + b) : NULL;
         a.begin = s->begin;
         a.end = s->end;
     }
@@ -152,7 +189,7 @@ mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err) {
 }
 
 // The op has one accumulate flag for all parameters, see grad.h.
-static void begin_gradients(mu_layer *l, mu_op_args *a) {
+void mu_recurrent_begin_gradients(mu_layer *l, mu_op_args *a) {
     const mu_recurrent *s = l->state;
     float **const target[] = {&a->dweight, &a->dweight_h, &a->dbias, &a->dbias_h};
     const int n = s->bias_term ? 4 : 2;
@@ -167,7 +204,7 @@ static void begin_gradients(mu_layer *l, mu_op_args *a) {
 
 mu_status mu_recurrent_backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const mu_recurrent *s = l->state;
-    mu_op_args a = args(l, step);
+    mu_op_args a = mu_recurrent_args(l, step);
     a.ddst = l->out[0].grad.f;
     a.dsrc = s->d.one_hot ? NULL : l->src[0]->grad.f;
     if (s->outputs == MU_OUTPUTS_LAST) {
@@ -178,7 +215,7 @@ mu_status mu_recurrent_backward(mu_layer *l, const mu_step *step, mu_err *err) {
             memcpy(all + ((b + 1) * s->d.t - 1) * s->d.h, a.ddst + b * s->d.h, row);
         a.ddst = all;
     }
-    begin_gradients(l, &a);
+    mu_recurrent_begin_gradients(l, &a);
     return mu_op_backward(l->op, &a, err);
 }
 

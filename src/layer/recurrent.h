@@ -32,13 +32,19 @@ typedef struct mu_recurrent { // state of the layers
 
 enum { MU_OUTPUTS_ALL, MU_OUTPUTS_LAST };
 
-#define MU_RECURRENT_FIELDS                                                                                  \
+#define MU_RECURRENT_CELL_FIELDS                                                                             \
     MU_FIELD(mu_recurrent, hidden, MU_INT, NULL, "[1,1M]", "values of the hidden state"),                    \
     MU_FIELD(mu_recurrent, vocab, MU_INT, "0", "[0,2147483647]",                                             \
              "integers in the source are below it; 0 takes what the data says"),                             \
-    MU_FIELD(mu_recurrent, bias_term, MU_BOOL, "true", NULL, "add learned constants to the gates"),          \
+    MU_FIELD(mu_recurrent, bias_term, MU_BOOL, "true", NULL, "add learned constants to the gates")
+#define MU_RECURRENT_FIELDS                                                                                  \
+    MU_RECURRENT_CELL_FIELDS,                                                                                \
     MU_FIELD_ENUM(mu_recurrent, outputs, "all", "all|last",                                                  \
                   "the state after every time step (n, t, hidden), or after the last one (n, hidden)")
+
+#define MU_RECURRENT_FORGET_BIAS                                                                             \
+    MU_FIELD(mu_recurrent, forget_bias, MU_FLOAT, "0", NULL,                                                 \
+             "added to the initial bias_ih of the forget gate; 1 lets gradients pass from the start")
 
 extern const char *const mu_recurrent_params[];
 
@@ -48,6 +54,17 @@ mu_status mu_recurrent_setup(mu_layer *l, mu_err *err);
 mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err);
 mu_status mu_recurrent_backward(mu_layer *l, const mu_step *step, mu_err *err);
 void      mu_recurrent_cost(const mu_layer *l, mu_cost *out);
+
+// ---- their parts, which layers of a single time step (cell.h) use as well ----
+mu_status mu_recurrent_add_params(mu_layer *l, mu_err *err);            // after d is known
+mu_status mu_recurrent_open_forget_gate(mu_layer *l, mu_err *err);      // of an lstm, after its parameters
+// States are remembered for each stream of source `src`, the field `begin`.
+mu_status mu_recurrent_add_memory(mu_layer *l, int src, mu_err *err);
+// Fills begin with what the predecessors left; NULL where a sequence begins and beyond the valid rows.
+void      mu_recurrent_find_begin(mu_layer *l, int src, const mu_step *step);
+mu_status mu_recurrent_check_words(const mu_layer *l, const mu_step *step, mu_err *err);
+mu_op_args mu_recurrent_args(const mu_layer *l, const mu_step *step);   // without states and gradients
+void      mu_recurrent_begin_gradients(mu_layer *l, mu_op_args *a);     // of the parameters
 
 #define MU_RECURRENT_CLASS(infer_)                                                                           \
     .state_size = sizeof(mu_recurrent), .params = mu_recurrent_params, .n_src_min = 1, .n_src_max = 2,       \

@@ -28,7 +28,8 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, include, MU_STRINGS, "[]", NULL,
              "only in these phases: train, validation, test, predict"),
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
-    MU_FIELD_CLASS(layer_opts, init, "", "init", "initial values of `weight`, of recurrent layers of both weights"),
+    MU_FIELD_CLASS(layer_opts, init, "", "init",
+                   "initial values of `weight`, of recurrent layers of both weights"),
     {0},
 };
 

@@ -169,7 +169,7 @@ static void complain_order(unroller *u, block *b, const source *s) {
 static void check_unrolled(unroller *u, block *b, const source *s) {
     mu_diags *d = u->nb->b->diags;
     const block *of = s->of;
-    if (s->shift >= b->copies) {
+    if (s->shift >= b->copies && b->copies > 1) { // a single step has nothing before it
         mu_diag *g = complain(u, b, s, "a shift of %" PRId64 " leaves none of the %" PRId64 " copies of "
                               "layer `%s` with this source", s->shift, b->copies, b->name);
         mu_diag_hint(d, g, "Copies are numbered from 0; `shift: 1` is the time step before.");

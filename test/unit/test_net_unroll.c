@@ -393,7 +393,7 @@ static void problems_are_said_once(void **state) {
         {"- {name: a, type: add, src: [data.seq, a], unroll: 3}\n", "takes itself at the same time step"},
         {"- {name: a, type: inner_product, src: data.seq, unroll: 3}\n", "outputs"},
         {"- {name: a, type: inner_product, src: data.context, outputs: 2, unroll: 3}\n",
-         "1 time steps, not the 3"},
+         "not a sequence"},
         {"- {name: a, type: inner_product, src: data.seq, outputs: 2, unroll: 4}\n",
          "3 time steps, not the 4"},
         {"- {name: a, type: tanh, src: data.sqe, unroll: 3}\n", "unknown source `data.sqe`"},
