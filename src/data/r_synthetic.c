@@ -110,7 +110,7 @@ static void read_text(struct synthetic *s, int64_t index, mu_record *out) {
     out->field[0] = s->words;
     out->field[1] = s->next;
     out->field[2] = &s->begin;
-    s->label = (int32_t)(at % PERIOD * s->classes / PERIOD);
+    s->label = (int32_t)(at % s->period * s->classes / s->period);
     out->field[3] = &s->label;
 }
 
