@@ -107,6 +107,58 @@ static void test_temperature_and_seed(void **ctx) {
     rig_close(&r);
 }
 
+// The whole prime as one record through a net that shares the parameters: scores after its last character.
+static void score_at_once(rig *r, const char *prime, float out[4]) {
+    int32_t in[32], begin = 1;
+    const int n = (int)strlen(prime);
+    for (int i = 0; i < n; i++) in[i] = prime[i] == '\n' ? 0 : prime[i] - 'a' + 1;
+    mu_data_field fields[] = {{.name = "chars", .shape = MU_SHAPE(n), .store = MU_STORE_I32, .n_classes = 4},
+                              {.name = "begin", .store = MU_STORE_I32}};
+    fields[0].streams = fields[1].streams = 1;
+    mu_net_opts o = {.net = r->job->net,
+                     .fields = fields,
+                     .n_fields = 2,
+                     .phase = MU_PREDICT,
+                     .batch = 1,
+                     .share = r->session->params,
+                     .keep_all = true};
+    mu_net *net = NULL;
+    assert_ok(mu_net_create(&r->session->binder, &o, &net, err));
+    mu_tensor input[2] = {{.data = in}, {.data = &begin}};
+    mu_net_set_input(net, input, 2);
+    mu_step step = {.phase = MU_PREDICT, .rows = 1, .global_rows = 1};
+    assert_ok(mu_net_forward(net, &step, err));
+    memcpy(out, mu_net_find(net, "ip")->out[0].value.f + 4 * (n - 1), 4 * sizeof *out);
+    mu_net_destroy(net);
+}
+
+// What a recurrent layer knows after reading character by character is what it knows after reading at once,
+// and a second text does not remember the first.
+static void test_state_is_carried(void **ctx) {
+    (void)ctx;
+    static const char net[] =
+        "  - {name: gru, type: gru, src: [data.chars, data.begin], hidden: 7}\n"
+        "  - {name: ip, type: inner_product, axis: 2, outputs: 4, init: {type: gaussian}}\n"
+        "  - {name: loss, type: softmax_loss, src: [ip, data.next]}\n";
+    static const char *const primes[] = {"a", "abcc\nba", "ccc", "abcabcabcabcabcabcabca"};
+    rig r;
+    assert_ok(rig_open(&r, "reader: chars, streams: 2, length: 5", net, err));
+    for (size_t i = 0; i < MU_COUNT(primes); i++) {
+        float x[4];
+        score_at_once(&r, primes[i], x);
+        int best = 0;
+        double sum = 0, nats;
+        for (int k = 1; k < 4; k++) best = x[k] > x[best] ? k : best;
+        for (int k = 0; k < 4; k++) sum += exp((double)(x[k] - x[best]));
+        text t = {.n = 0};
+        mu_sample_opts o = {.prime = primes[i], .length = 1};
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &t, &nats, err));
+        if (t.s[0] != "\nabc"[best] || fabs(nats - log(sum)) > 1e-5)
+            fail_msg("prime %zu: `%c` at %.7g nats, expected %d at %.7g", i, t.s[0], nats, best, log(sum));
+    }
+    rig_close(&r);
+}
+
 static void test_bad_options(void **ctx) {
     (void)ctx;
     rig r;
@@ -153,7 +205,8 @@ int main(void) {
     temp_dir(dir);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
-        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_no_character_model),
+        cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_no_character_model),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_tree(dir);
