@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every family of models, small and on made-up data: one learner goes down in loss; 24 steps = 12 steps and a
+# resume, bit for bit; two learners in step (hardsync) do what one does; every protocol ends with a balanced ledger.
+#
+#   FAMILIES="gru rbm" and PROTOCOLS="async" restrict it.
+set -uo pipefail
+: "${MUSTER:=build/muster}"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+
+texts='{reader: synthetic, vocab: 20, shape: [8], streams: 8, records: 400, noise: 0.1}'
+sentences='{reader: synthetic, vocab: 40, shape: [12], classes: 4, records: 400, noise: 0.1}'
+bare_images='{reader: synthetic, shape: [1, 8, 8], classes: 4, records: 400, noise: 0.2}'
+images="${bare_images%\}}, scale: 0.0039}"
+
+# $1 = family; sets data, net, train, updater
+describe() {
+    data=$images train='algorithm: bp' updater='type: sgd, momentum: 0.9, rate: 0.05'
+    case $1 in
+    gru | lstm | rnn)
+        data=$texts train='algorithm: bptt' updater='type: rmsprop, rate: 0.005, clip_value: 5'
+        net="
+  - {name: r, type: $1, hidden: 16, src: [data.words, data.begin]}
+  - {name: ip, type: inner_product, outputs: 20, axis: 2}
+  - {name: loss, type: softmax_loss, src: [ip, data.label]}" ;;
+    unrolled)
+        data=$texts train='algorithm: bptt' updater='type: adam, rate: 0.01'
+        net='
+  - name: r
+    type: gru_cell
+    hidden: 16
+    unroll: 8
+    src: [data.words, {layer: r, shift: 1}, {layer: data.begin, connect: one_to_all}]
+  - {name: ip, type: inner_product, outputs: 20, unroll: 8}
+  - {name: loss, type: softmax_loss, src: [ip, data.label], unroll: 8}' ;;
+    rbm)
+        train='algorithm: cd' updater='type: sgd, momentum: 0.9, early_momentum: 0.5, early: 1, rate: 0.05'
+        net='
+  - {name: rbm, type: rbm, src: data.image, hidden: 24, sparsity: 0.1}' ;;
+    pcd)
+        train='algorithm: {type: cd, k: 2, persistent: true}'
+        net='
+  - {name: rbm, type: rbm, src: data.image, hidden: 24}' ;;
+    crbm)
+        train='algorithm: cd'
+        net='
+  - {name: past, type: slice, src: data.image, axis: 2, outputs: 2}
+  - {name: u, type: flatten, src: past.0}
+  - {name: v, type: flatten, src: past.1}
+  - {name: rbm, type: rbm, src: [v, u], hidden: 16}' ;;
+    dbn)
+        train='algorithm: cd'
+        net='
+  - {name: rbm1, type: rbm, src: data.image, hidden: 24, weight: {lr: 0}, hidden_bias: {lr: 0}}
+  - {name: rbm2, type: rbm, hidden: 12}' ;;
+    dbm)
+        train='algorithm: {type: cd, k: 1, persistent: true}'
+        net='
+  - {name: dbm, type: dbm, src: data.image, hidden: [16, 8]}' ;;
+    denoising)
+        updater='type: adam, rate: 0.01'
+        net='
+  - {name: noisy, type: noise, src: data.image, kind: mask, level: 0.3}
+  - {name: enc, type: inner_product, outputs: 24}
+  - {name: code, type: sigmoid}
+  - {name: dec, type: inner_product, outputs: 64, transpose: true, weight: {name: enc.weight}}
+  - {name: loss, type: sigmoid_loss, src: [dec, data.image]}' ;;
+    sparse)
+        updater='type: adagrad, rate: 0.05'
+        net='
+  - {name: enc, type: inner_product, src: data.image, outputs: 24}
+  - {name: code, type: sigmoid}
+  - {name: few, type: sparsity, target: 0.1}
+  - {name: dec, type: inner_product, outputs: 64}
+  - {name: loss, type: sigmoid_loss, src: [dec, data.image]}' ;;
+    kim)
+        data=$sentences updater='type: adadelta, rate: 1'
+        net='
+  - {name: words, type: embedding, src: data.words, dim: 12, pad: true}
+  - {name: conv, type: sentence_convolution, widths: [2, 3], filters: 8}
+  - {name: drop, type: dropout, ratio: 0.3}
+  - {name: ip, type: inner_product, outputs: 4, weight: {max_norm: 3}}
+  - {name: loss, type: softmax_loss, src: [ip, data.class]}' ;;
+    two_paths)
+        awk 'BEGIN { for (i = 0; i < 400; i++) print "c" i % 4 "\tw" i % 4 " w" i % 5 " w" i % 7 " w" i % 11 }' >"$dir/tags.tsv"
+        data="{reader: zip, names: [image, label, words, class], scale: 0.0039,
+    parts: [$bare_images, {reader: sentences, file: $dir/tags.tsv}]}"
+        updater='type: sgd, momentum: 0.9, rate: 0.02'
+        net='
+  - {name: conv, type: convolution, src: data.image, filters: 6, kernel: 3}
+  - {name: relu, type: relu}
+  - {name: image_code, type: inner_product, outputs: 6}
+  - {name: image_class, type: inner_product, outputs: 4}
+  - {name: image_loss, type: softmax_loss, src: [image_class, data.label]}
+  - {name: words, type: embedding, src: data.words, dim: 8, pad: true}
+  - {name: mean, type: max_over_time, src: [words, data.words], method: mean}
+  - {name: text_code, type: inner_product, outputs: 6}
+  - {name: text_class, type: inner_product, outputs: 4}
+  - {name: text_loss, type: softmax_loss, src: [text_class, data.class]}
+  - {name: near, type: euclidean_loss, src: [image_code, text_code], loss_weight: 0.1}' ;;
+    esac
+}
+
+write_job() { # $1 = family, $2 = steps
+    describe "$1"
+    cat >"$dir/$1.yaml" <<JOB
+name: $1
+seed: 7
+data:
+  train: $data
+net:$net
+train: {$train, batch: 8, steps: $2}
+updater: {$updater}
+checkpoint: {every: 12 steps, keep: 10}
+log: {every: 1 steps}
+JOB
+}
+
+run() { # run OUT options... : trains; complains and fails if that fails
+    local out=$1
+    shift
+    timeout 60 "$MUSTER" train "$@" --out "$dir/$out" --quiet --json >"$dir/$out.json" 2>"$dir/$out.err" && return
+    bad "$out: $(tail -n 4 "$dir/$out.err")"
+    return 1
+}
+
+loss_goes_down() { # mean of the first and of the last quarter of the losses
+    jq -s -e 'map(.loss // .train_loss | numbers) | (length / 4 | floor) as $q
+        | (.[:$q] | add / $q) > (.[-$q:] | add / $q)' "$dir/$1/metrics.jsonl" >/dev/null ||
+        bad "$1: the loss does not go down: $(jq -c '.loss // .train_loss' "$dir/$1/metrics.jsonl" | tr '\n' ' ')"
+}
+
+resumes() {
+    run "$1-half" "$dir/$1.yaml" --steps 12 || return
+    rm -f "$dir/$1-half/model.safetensors"
+    timeout 60 "$MUSTER" train "$dir/$1.yaml" --resume "$dir/$1-half" --quiet 2>"$dir/$1-half.err" ||
+        { bad "$1: resume: $(tail -n 4 "$dir/$1-half.err")"; return; }
+    cmp "$dir/$1/model.safetensors" "$dir/$1-half/model.safetensors" || bad "$1: a resumed run differs"
+}
+
+balanced() {
+    jq -e '.gradients | .produced == .applied + .rejected + .lost and .applied > 0' "$dir/$1.json" >/dev/null ||
+        bad "$1: $(jq -c .gradients "$dir/$1.json")"
+}
+
+same_as_one() { # the weights of two learners in step against those of one: |a - b| / |b| of each array
+    python3 - "$dir/$1/model.safetensors" "$dir/$1-hardsync/model.safetensors" <<'PYTHON' || bad "$1: two learners differ from one"
+import array, json, math, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + n])
+    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in head.items() if k != "__metadata__"}
+one, two = load(sys.argv[1]), load(sys.argv[2])
+for name, a in one.items():
+    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
+    size = math.sqrt(sum(x * x for x in a))
+    if not off <= 1e-4 * size + 1e-6:
+        sys.exit(f"{name}: {off:g} of {size:g}")
+PYTHON
+}
+
+command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+for f in ${FAMILIES:-gru lstm rnn unrolled rbm pcd crbm dbn dbm denoising sparse kim two_paths}; do
+    write_job "$f" 24
+    run "$f" "$dir/$f.yaml" || continue
+    loss_goes_down "$f"
+    resumes "$f"
+    for p in ${PROTOCOLS:-hardsync softsync async hogwild ssp mirror}; do
+        run "$f-$p" "$dir/$f.yaml" --learners 2 --protocol "$p" || continue
+        balanced "$f-$p"
+        # the mean of a share and running means are another function of the batch there
+        if [ "$p" = hardsync ] && [ "$f" != sparse ]; then same_as_one "$f"; fi
+    done
+    echo "$f: done"
+done
+[ $wrong = 0 ] || { echo "$wrong wrong"; exit 1; }
