@@ -133,6 +133,11 @@ static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
     for (size_t i = 0; st == MU_OK && i < classes.n; i++)
         st = scan_class(r, mu_arena_printf(r->arena, "%s/%s", s->root, classes.v[i]), (int32_t)i, err);
     *n_classes = (int64_t)classes.n;
+    const char **kept = mu_arena_array(r->arena, classes.n + 1, sizeof *kept);
+    if (!kept && st == MU_OK) st = MU_FAIL_NOMEM(err, "the names of classes");
+    for (size_t i = 0; kept && i < classes.n; i++) kept[i] = classes.v[i];
+    r->label_names = kept;
+    r->n_labels = (int64_t)classes.n;
     mu_free(classes.v);
     if (st == MU_OK && !s->n) {
         st = MU_FAIL(err, MU_EDATA, "`%s` holds no images", s->root);

@@ -28,10 +28,15 @@ void mu_confusion_fini(mu_confusion *c) {
 
 void mu_confusion_count(mu_confusion *c, const float *score, int64_t truth) {
     int64_t answer = 0;
-    for (int64_t k = 1; k < c->classes && !isnan(score[answer]); k++)
-        if (score[k] > score[answer] || isnan(score[k])) answer = k;
-    c->count[truth * c->classes + answer]++;
+    bool broken = isnan(score[0]);
+    for (int64_t k = 1; k < c->classes; k++) {
+        broken |= isnan(score[k]);
+        if (score[k] > score[answer]) answer = k;
+    }
     c->samples++;
+    c->broken += broken;
+    if (broken) return;
+    c->count[truth * c->classes + answer]++;
     c->right += answer == truth;
 }
 

@@ -9,6 +9,7 @@ typedef struct mu_confusion { // zeroed = empty; mu_confusion_fini
     int64_t classes;
     int32_t *count; // (classes, classes): true class, predicted class
     int64_t samples, right;
+    int64_t broken; // samples with scores that are no numbers: in no square, never right
 } mu_confusion;
 
 typedef struct mu_mistake {
@@ -17,8 +18,8 @@ typedef struct mu_mistake {
 
 MU_MUST_CHECK mu_status mu_confusion_init(mu_confusion *c, int64_t classes, mu_err *err);
 void mu_confusion_fini(mu_confusion *c);
-// The answer is the largest of the scores; of equal ones the first, and what is not a number beats all, as
-// accuracy counts. truth in [0, classes).
+// The answer is the largest of the scores, of equal ones the first: right is what accuracy layers count.
+// truth in [0, classes).
 void mu_confusion_count(mu_confusion *c, const float *score, int64_t truth);
 int64_t mu_confusion_truths(const mu_confusion *c, int64_t truth); // samples of a class
 // The most frequent mistakes, most frequent first; returns how many of `most`.

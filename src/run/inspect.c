@@ -103,9 +103,9 @@ mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts
     int n;
     *in = (mu_inspect){0};
     if (!o->model && !is_folder(run)) {
-        MU_FAIL(err, MU_EUSAGE, "no run folder `%s`", run);
+        MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", run);
         mu_err_hint(err, "Runs are in `runs/`; a job file needs `--model FILE.safetensors` beside it.");
-        return MU_EUSAGE;
+        return MU_ENOTFOUND;
     }
     MU_TRY(open_job(in, run, o, err));
     MU_TRY(choose_block(in, o->on, err));

@@ -117,7 +117,7 @@ bool mu_plot_image_shape(const mu_inspect *in, const mu_shape *blob, int64_t cou
 int mu_plot_image_field(const mu_inspect *in);
 // The first int32 field of one value a sample: labels; -1.
 int mu_plot_label_field(const mu_inspect *in);
-// The name of a class: from `classes` of the data block, else its number.
+// The name of a class: of the reader, of `classes` in the data block, or its number.
 const char *mu_plot_class_name(const mu_inspect *in, int64_t k, char out[32]);
 
 #endif

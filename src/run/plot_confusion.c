@@ -128,9 +128,13 @@ static void put_mistakes(const matrix *m) {
 
 static mu_status draw(mu_page *p, const mu_inspect *in, const mu_confusion *c, mu_err *err) {
     matrix m = {.c = c, .in = in};
-    char note[160];
-    snprintf(note, sizeof note, "%" PRId64 " of %" PRId64 " samples of data.%s right: %.2f %%", c->right,
-             c->samples, in->on, c->samples ? 100.0 * (double)c->right / (double)c->samples : 0.0);
+    char note[200];
+    int at =
+        snprintf(note, sizeof note, "%" PRId64 " of %" PRId64 " samples of data.%s right: %.2f %%", c->right,
+                 c->samples, in->on, c->samples ? 100.0 * (double)c->right / (double)c->samples : 0.0);
+    if (c->broken)
+        snprintf(note + at, sizeof note - (size_t)at, "; %" PRId64 " have scores that are no numbers",
+                 c->broken);
     MU_TRY(mu_page_add(p, "confusion matrix", &m.f, err));
     double names = widest_name(&m), n = (double)c->classes;
     m.cell = fmin(CELL_MOST, SIDE / n);

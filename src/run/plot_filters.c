@@ -59,10 +59,13 @@ bool mu_plot_image_shape(const mu_inspect *in, const mu_shape *blob, int64_t cou
     return false;
 }
 
+// Readers that learn their labels know the words; others are told them by the job.
 const char *mu_plot_class_name(const mu_inspect *in, int64_t k, char out[32]) {
-    const mu_node *block = mu_node_find(in->job->data, in->on), *list = mu_node_find(block, "classes");
-    const char *name =
-        list && list->kind == MU_LIST && k >= 0 && (size_t)k < list->n ? mu_node_text(list->item[k]) : NULL;
+    const mu_reader *r = mu_source_reader(in->at->source);
+    if (r->label_names && k >= 0 && k < r->n_labels) return r->label_names[k];
+    const mu_node *list = mu_node_find(mu_node_find(in->job->data, in->on), "classes");
+    bool listed = list && list->kind == MU_LIST && k >= 0 && (size_t)k < list->n;
+    const char *name = listed ? mu_node_text(list->item[k]) : NULL;
     if (name) return name;
     snprintf(out, 32, "%" PRId64, k);
     return out;

@@ -16,12 +16,21 @@
 #include <string.h>
 
 #define TAG "plot"
-enum { POINTS = 4000, LEGEND_MOST = 20, NAMES_MOST = 30, CLASSES_MOST = 400, WIDTH = 860, HEIGHT = 640 };
+enum {
+    POINTS = 4000,
+    LEGEND_MOST = 20,
+    NAMES_MOST = 30,
+    WORDS_MOST = 80,
+    CLASSES_MOST = 400,
+    WIDTH = 860,
+    HEIGHT = 640
+};
 #define MAX_FLOATS ((int64_t)256 << 20)
 
 typedef struct cloud {
     const mu_blob *blob, *label; // label NULL = one colour
     int64_t n, most, d;
+    int64_t rows;   // of a parameter
     float *v;       // (most, d)
     int32_t *class; // (most)
     double *xy;     // (n, 2)
@@ -56,6 +65,15 @@ static double median(const mu_chart_point *p, size_t n, bool of_y, double *room)
     return room[n / 2];
 }
 
+// The words behind the rows of an embedding; NULL.
+static const char *const *words_of(const mu_inspect *in, const cloud *c) {
+    for (int i = 0; !c->blob && i < mu_source_n_fields(in->at->source); i++) {
+        const mu_data_field *f = mu_source_field(in->at->source, i);
+        if (f->names && f->n_classes >= c->n && f->n_classes == c->rows) return f->names;
+    }
+    return NULL;
+}
+
 typedef struct drawing {
     mu_chart_point *point, *name;
     mu_chart_series *series;
@@ -72,6 +90,8 @@ static mu_status add_class(mu_page *p, const mu_inspect *in, const cloud *c, int
     if (*at == first) return MU_OK;
     mu_chart_series *s = &d->series[d->n_series++];
     *s = (mu_chart_series){.look = (int)k, .dots = true, .point = d->point + first, .n = *at - first};
+    const char *const *word = words_of(in, c);
+    for (int64_t i = 0; word && i < c->n && i < WORDS_MOST; i++) d->point[i].label = word[i];
     if (!c->label) return MU_OK;
     const char *name = mu_arena_strdup(&p->arena, mu_plot_class_name(in, k, number));
     if (!name) return MU_FAIL_NOMEM(err, "a name");
@@ -176,7 +196,8 @@ static mu_status show_layer(mu_page *p, mu_inspect *in, cloud *c, const char *wh
 
 static mu_status show_param(mu_page *p, const mu_inspect *in, cloud *c, const mu_param *w, mu_err *err) {
     c->d = w->shape.n == 2 ? w->shape.d[1] : 0;
-    if (w->shape.n == 2 && c->most > w->shape.d[0]) c->most = w->shape.d[0];
+    c->rows = w->shape.n == 2 ? w->shape.d[0] : 0;
+    if (c->most > c->rows) c->most = c->rows;
     MU_TRY(check(c, w->name, err));
     c->n = c->most;
     c->v = mu_alloc_array((size_t)(c->n * c->d), sizeof *c->v, TAG);

@@ -45,6 +45,14 @@
                      mu_status_name(status), (text));                                                        \
     } while (0)
 
+// In double, unlike cmocka's assert_float_equal.
+#define assert_near(got, want, slack)                                                                        \
+    do {                                                                                                     \
+        double g_ = (got), w_ = (want), t_ = (slack);                                                        \
+        if (!(g_ - w_ <= t_ && w_ - g_ <= t_))                                                               \
+            fail_msg("%s: %.12g, expected %.12g within %g", #got, g_, w_, t_);                               \
+    } while (0)
+
 MU_UNUSED static int rm_one(const char *path, const struct stat *st, int kind, struct FTW *ftw) {
     (void)st, (void)kind, (void)ftw;
     return remove(path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charts: ticks are round and inside, any text and any number gives well-formed XML, what cannot be drawn is
 // left out, labels keep apart.
-#include "unit/run_help.h"
+#include "unit/markup_help.h"
 
 #include "base/rng.h"
 #include "run/chart.h"
@@ -14,50 +14,6 @@ static mu_chart_series marks(const mu_chart_point *p, size_t n) {
 
 static mu_chart chart_of(const mu_chart_series *s, size_t n) {
     return (mu_chart){.title = "t", .x_name = "x", .y_name = "y", .series = s, .n = n};
-}
-
-static size_t count(const char *text, const char *what) {
-    size_t n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
-    return n;
-}
-
-// ---- a strict look at the XML ----
-
-// Elements nest, attributes are quoted, no bare & or < in text, all of it UTF-8. Fails with the place.
-static void assert_well_formed(const mu_text *t) {
-    const char *stack[32];
-    size_t length[32], depth = 0;
-    if (!mu_json_utf8_valid(t->s, t->n)) fail_msg("not UTF-8");
-    for (const char *p = t->s; *p;) {
-        if (*p == '&') {
-            size_t n = strcspn(p, ";");
-            if (n > 6 || !p[n]) fail_msg("bare & at `%.40s`", p);
-        }
-        if (*p++ != '<') continue;
-        bool closing = *p == '/';
-        const char *name = p + closing, *end = name + strcspn(name, " />\n");
-        const char *q = end;
-        while (*q && *q != '>') {
-            if (*q == '<') fail_msg("< inside a tag at `%.40s`", q);
-            if (*q++ != '"') continue;
-            q += strcspn(q, "\"<");
-            if (*q++ != '"') fail_msg("open quote at `%.40s`", name);
-        }
-        if (*q != '>') fail_msg("open tag at `%.40s`", name);
-        if (closing) {
-            if (!depth || length[depth - 1] != (size_t)(end - name) ||
-                strncmp(stack[depth - 1], name, length[depth - 1]))
-                fail_msg("closes what is not open: `%.40s`", name);
-            depth--;
-        } else if (q[-1] != '/') {
-            if (depth == MU_COUNT(stack)) fail_msg("nested too deep at `%.40s`", name);
-            stack[depth] = name, length[depth++] = (size_t)(end - name);
-        }
-        p = q + 1;
-    }
-    assert_int_equal(depth, 0);
-    if (strstr(t->s, "nan") || strstr(t->s, "inf")) fail_msg("a number that is none");
 }
 
 static mu_text drawn(const mu_chart *c) {
@@ -85,14 +41,14 @@ static void test_ticks_known(void **state) {
     (void)state;
     double v[MU_CHART_TICKS];
     assert_int_equal(mu_chart_ticks(0, 10, false, 5, v), 6);
-    assert_float_equal(v[1], 2, 1e-12);
+    assert_near(v[1], 2, 1e-12);
     assert_int_equal(mu_chart_ticks(0.03, 0.21, false, 4, v), 4);
-    assert_float_equal(v[0], 0.05, 1e-12);
-    assert_float_equal(v[3], 0.2, 1e-12);
+    assert_near(v[0], 0.05, 1e-12);
+    assert_near(v[3], 0.2, 1e-12);
     assert_int_equal(mu_chart_ticks(1, 1000, true, 4, v), 4);
-    assert_float_equal(v[3], 1000, 1e-9);
+    assert_near(v[3], 1000, 1e-9);
     assert_int_equal(mu_chart_ticks(1, 100, true, 6, v), 7); // 1 2 5 10 20 50 100
-    assert_float_equal(v[2], 5, 1e-12);
+    assert_near(v[2], 5, 1e-12);
 }
 
 static void test_ticks_random(void **state) {
@@ -204,6 +160,79 @@ static void test_looks_and_sameness(void **state) {
     mu_text_fini(&b);
 }
 
+// A line of many points keeps every peak, in about four points for each column of pixels.
+static void test_long_lines(void **state) {
+    (void)state;
+    enum { N = 200000 };
+    mu_chart_point *p = calloc(N, sizeof *p);
+    assert_non_null(p);
+    for (int i = 0; i < N; i++) p[i] = (mu_chart_point){.x = i, .y = sin(i * 1e-3)};
+    p[123456].y = 5; // one spike
+    p[77777].y = -7;
+    p[150000].y = NAN;
+    mu_chart_series s = {.line = MU_LINE_SOLID, .point = p, .n = N};
+    mu_chart c = chart_of(&s, 1);
+    mu_text t = drawn(&c);
+    if (t.n > 100000) fail_msg("%zu bytes for a line", t.n);
+    const char *line = strstr(t.s, "stroke-width=\"1.8\" d=\"");
+    assert_non_null(line);
+    line = strstr(line, "d=\"") + 3;
+    double low = INFINITY, high = -INFINITY, last = -INFINITY;
+    int moves = 0;
+    for (const char *at = line; *at != '"';) {
+        double x, y;
+        int used;
+        moves += *at == 'M';
+        assert_int_equal(sscanf(at + 1, "%lf %lf%n", &x, &y, &used), 2);
+        if (x < last) fail_msg("the line goes back from %g to %g", last, x);
+        low = fmin(low, y), high = fmax(high, y), last = x;
+        at += 1 + used;
+    }
+    assert_int_equal(moves, 2);
+    // margins of 6 % above and below a range of 12, on 416 pixels from 64 to 480
+    assert_near(high, 480 - 416 * 0.72 / 13.44, 0.11);
+    assert_near(low, 64 + 416 * 0.72 / 13.44, 0.11);
+    mu_text_fini(&t);
+    free(p);
+}
+
+static void test_dots_and_names(void **state) {
+    (void)state;
+    const mu_chart_point p[] = {{1, 1, NULL, NULL}, {2, NAN, NULL, NULL}, {3, 3, NULL, NULL}};
+    const mu_chart_point name = {2, 2, "class <a>", NULL};
+    const mu_chart_series s[] = {{.name = "dots", .look = 8, .dots = true, .point = p, .n = 3},
+                                 {.point = &name, .n = 1}};
+    mu_chart c = chart_of(s, 2);
+    mu_text t = drawn(&c);
+    assert_int_equal(count(t.s, "h0"), 3); // two points and the legend's
+    assert_int_equal(count(t.s, "#999933"), 2);
+    assert_non_null(strstr(t.s, ">class &lt;a&gt;</text>"));
+    mu_text_fini(&t);
+}
+
+// The end of a long name says how runs differ; rows that find no room are counted.
+static void test_long_legend(void **state) {
+    (void)state;
+    mu_chart_point p = {1, 1, NULL, NULL};
+    mu_chart_series s[60];
+    for (int i = 0; i < 60; i++)
+        s[i] = (mu_chart_series){.name = "a-name-that-is-\xc3\xa4-lot-too-long-for-the-legend-of-a-chart-END",
+                                 .marks = true,
+                                 .point = &p,
+                                 .n = 1};
+    mu_chart c = chart_of(s, 60);
+    mu_text t = drawn(&c);
+    assert_non_null(strstr(t.s, "\xe2\x80\xa6"));
+    assert_non_null(strstr(t.s, "END</text>"));
+    assert_null(strstr(t.s, "too-long-for-the"));
+    size_t rows = count(t.s, "END</text>"), more = 0;
+    const char *at = strstr(t.s, ">and ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, ">and %zu more<", &more), 1);
+    assert_int_equal(rows + more, 60);
+    mu_text_fini(&t);
+}
+
 static void test_no_memory(void **state) {
     (void)state;
     mu_chart_point p = {1, 2, "label", NULL};
@@ -235,6 +264,9 @@ int main(void) {
         cmocka_unit_test(test_empty_and_flat),
         cmocka_unit_test(test_labels_keep_apart),
         cmocka_unit_test(test_looks_and_sameness),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_dots_and_names),
+        cmocka_unit_test(test_long_legend),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
