@@ -10,9 +10,9 @@
 // nothing is recurrent, a mistake in the job (a forgotten `shift`) that would train silently.
 #include "algo/algo.h"
 
-// A layer with a time loop inside, or a copy that takes something of an earlier time step.
+// A layer with a loop over time inside, or a copy that takes something of an earlier time step.
 static bool is_recurrent(const mu_layer *l) {
-    if (l->op && l->op->desc.prim == MU_PRIM_RNN && l->op->desc.rnn.t > 1) return true;
+    if (l->class->flags & MU_LAYER_LOOPS) return true;
     for (int k = 0; l->n_copies && k < l->n_src; k++) {
         const mu_layer *from = l->src[k]->producer;
         while (!from->node && from->n_src) from = from->src[0]->producer; // behind an inserted split
@@ -21,20 +21,23 @@ static bool is_recurrent(const mu_layer *l) {
     return false;
 }
 
+static mu_status check(const mu_net *net, mu_err *err) {
+    for (int i = 1; i < net->n_layers; i++)
+        if (is_recurrent(net->layer[i])) return MU_OK;
+    MU_FAIL(err, MU_EJOB, "`bptt` is for recurrent nets, and nothing in this net is recurrent");
+    mu_err_hint(err, "Let an unrolled layer take `{layer: NAME, shift: 1}`, or write `algorithm: bp`.");
+    return MU_EJOB;
+}
+
 static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
     (void)state;
-    bool any = false;
-    for (int i = 1; i < net->n_layers && !any; i++) any = is_recurrent(net->layer[i]);
-    if (!any) {
-        mu_status st =
-            MU_FAIL(err, MU_EJOB, "algorithm `bptt` is for recurrent nets, and nothing in this net is");
-        mu_err_hint(err, "Use a layer `rnn`, `gru` or `lstm`, or unroll one and let it take itself with "
-                         "`{layer: NAME, shift: 1}`; for other nets write `algorithm: bp`.");
-        return st;
-    }
     MU_TRY(mu_net_forward(net, s, err));
     return mu_net_backward(net, s, err);
 }
 
 const mu_algo_class mu_algo_bptt = {
-    .name = "bptt", .help = "back-propagation through time for recurrent nets", .step = step};
+    .name = "bptt",
+    .help = "back-propagation through time for recurrent nets",
+    .check = check,
+    .step = step,
+};

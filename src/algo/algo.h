@@ -10,6 +10,9 @@
 
 typedef struct mu_algo_class {
     MU_PLUGIN_HEAD;
+    // (optional, any net will do) MU_EJOB with a hint when it cannot train this net. Looks at layers and how
+    // they are connected only: in a check the net has no memory.
+    mu_status (*check)(const mu_net *net, mu_err *err);
     mu_status (*step)(void *state, mu_net *net, const mu_step *s, mu_err *err);
     // (optional, it needs losses) Says how it trains energy layers: sets k and persistent.
     void (*contrast)(const void *state, mu_contrast *out);

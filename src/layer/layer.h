@@ -87,6 +87,7 @@ enum {                                  // mu_layer_class.flags
     MU_LAYER_ALIAS    = 8,              // out values are always the same memory as src[0] (reshape, split)
     MU_BACK_NEEDS_SRC = 16,             // backward reads src[]->value
     MU_BACK_NEEDS_DST = 32,             // backward reads out[].value
+    MU_LAYER_LOOPS    = 64,             // recurrent: a loop over time steps is inside
 };
 
 typedef struct mu_layer {

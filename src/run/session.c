@@ -97,6 +97,15 @@ static const mu_contrast *contrast_of(mu_session *s) {
     return s->contrast.k ? &s->contrast : NULL;
 }
 
+static void check_algorithm(mu_session *s, const mu_net *net) {
+    mu_err own;
+    mu_err_clear(&own);
+    if (!s->algo || !s->algo->check || s->algo->check(net, &own) == MU_OK) return;
+    const mu_node *node = mu_node_find(mu_node_find(s->job->root, "train"), "algorithm");
+    if (!own.pos.line && node) own.pos = node->pos;
+    mu_diags_add_err(s->binder.diags, &own);
+}
+
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
 static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     mu_session_phase *ph = phase_of(s, p);
@@ -131,6 +140,7 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         return st;
     }
     if (!s->params) s->params = ph->net->params;
+    if (p == MU_TRAIN) check_algorithm(s, ph->net);
     return MU_OK;
 }
 

@@ -21,6 +21,15 @@ static char folder[] = "test-sequence-XXXXXX";
     "- {name: drop, type: dropout, ratio: 0.1}\n"                                                            \
     "- {name: ip, type: inner_product, outputs: 12, axis: 2}\n"                                              \
     "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+// The same with a copy of every layer for each time step; `state` is ".1" where the state is the second output.
+#define UNROLLED(cell, state)                                                                                \
+    "net:\n"                                                                                                 \
+    "- {name: rec, type: " cell ", hidden: 20, unroll: 6, src: [data.words, {layer: rec" state               \
+    ", shift: 1},"                                                                                           \
+    " {layer: data.begin, connect: one_to_all}]}\n"                                                          \
+    "- {name: drop, type: dropout, ratio: 0.1, unroll: 6}\n"                                                 \
+    "- {name: ip, type: inner_product, outputs: 12, unroll: 6}\n"                                            \
+    "- {name: loss, type: softmax_loss, src: [ip, data.label], unroll: 6}\n"
 #define SGD(rate) "updater: {type: sgd, momentum: 0.9, rate: " rate "}\n"
 #define TRAIN(steps) "name: t\ntrain: {batch: 24, steps: " steps "}\ntest: {every: never, batch: 24}\n"
 
@@ -71,8 +80,9 @@ static const mu_param *state_of(const training *t) {
     return NULL;
 }
 
-static const char *const nets[] = {NET("rnn"), NET("gru"), NET("lstm")};
-static const char *const names[] = {"rnn", "gru", "lstm"};
+static const char *const nets[] = {NET("rnn"), NET("gru"), NET("lstm"), UNROLLED("gru_cell", ""),
+                                   UNROLLED("lstm_cell", ".1")};
+static const char *const names[] = {"rnn", "gru", "lstm", "gru_cell", "lstm_cell"};
 
 static void it_learns(void **state) {
     (void)state;
@@ -133,23 +143,38 @@ static void every_protocol_ends(void **state) {
     (void)state;
     static const char *const protocols[] = {"hardsync", "softsync", "async", "hogwild", "mirror", "ssp"};
     const mu_run_opts quiet = {.no_files = true};
-    for (size_t i = 0; i < MU_COUNT(protocols); i++) {
+    static const char *const jobs[] = {TRAIN("200") DATA NET("gru") SGD("0.1"),
+                                       TRAIN("200") DATA UNROLLED("gru_cell", "") SGD("0.1")};
+    for (size_t i = 0; i < 2 * MU_COUNT(protocols); i++) {
         char p[80];
-        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i / 2]);
         training t;
-        train(&t, TRAIN("200") DATA NET("gru") SGD("0.1"), &quiet,
-              (const char *const[]){"cluster.learners=2", p}, 2);
-        print_message("%s: loss %.3f\n", protocols[i], t.r.train_loss);
+        train(&t, jobs[i % 2], &quiet, (const char *const[]){"cluster.learners=2", p}, 2);
+        print_message("%s%s: loss %.3f\n", protocols[i / 2], i % 2 ? ", unrolled" : "", t.r.train_loss);
         assert_int_equal(t.r.group.produced, t.r.group.applied + t.r.group.rejected + t.r.group.lost);
         assert_true(t.r.train_loss < 2.45);
         end(&t);
     }
 }
 
-static void a_step_allocates_nothing(void **state) {
+// Back-propagation through time is back-propagation on the unrolled net.
+static void bptt_gives_the_bits_of_bp(void **state) {
     (void)state;
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t c = 0; c < MU_COUNT(nets); c++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s%s%s%s", TRAIN("20"), DATA, nets[c], SGD("0.1"));
+        training bp, bptt;
+        train(&bp, text, &quiet, NULL, 0);
+        train(&bptt, text, &quiet, (const char *const[]){"train.algorithm=bptt"}, 1);
+        assert_true(distance(&bp, &bptt) == 0.0);
+        end(&bp);
+        end(&bptt);
+    }
+}
+
+static void count_allocations(const char *text) {
     training t = {0};
-    const char *text = TRAIN("50") DATA NET("lstm") SGD("0.1");
     assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &t.job, &t.err), MU_OK);
     assert_int_equal(mu_session_open(t.job, &(mu_session_opts){.phases = MU_TRAIN}, &t.s, &t.err), MU_OK);
     mu_worker w;
@@ -159,6 +184,12 @@ static void a_step_allocates_nothing(void **state) {
     for (int i = 0; i < 20; i++) assert_int_equal(mu_worker_step(&w, &t.err), MU_OK);
     assert_int_equal(mu_alloc_get_stats().n_calls, before);
     end(&t);
+}
+
+static void a_step_allocates_nothing(void **state) {
+    (void)state;
+    count_allocations(TRAIN("50") DATA NET("lstm") SGD("0.1"));
+    count_allocations(TRAIN("50") DATA UNROLLED("lstm_cell", ".1") SGD("0.1"));
 }
 
 static int make_folder(void **state) {
@@ -177,6 +208,7 @@ int main(void) {
         cmocka_unit_test(resume_is_exact),
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
+        cmocka_unit_test(bptt_gives_the_bits_of_bp),
         cmocka_unit_test(a_step_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
