@@ -21,7 +21,7 @@
 
 enum {
     POLL_NS = 1000000,
-    GONE_S = 5,                 // after SIGKILL only a device that hangs keeps a process
+    GONE_S = 30,                // after SIGKILL only a hanging device or a crowd keeps a process
     ORPHAN_EXIT = 1,
 };
 

@@ -78,7 +78,8 @@ static mu_status roll_back(mu_training *r, mu_err *err) {
     double scale = r->w.rate_scale / 2;
     mu_err own = *err;
     mu_err_clear(err);
-    MU_TRY(mu_state_restore(r->out->checkpoint, MU_CKPT_NEWEST, &r->w, &r->ps, err));
+    // Not the one reported last: the statistics process may have saved newer ones, and dropped it, since.
+    MU_TRY(mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, &r->w, &r->ps, err));
     r->ps.rollbacks = n;
     r->w.rate_scale = scale;
     mu_training_set_due(r); // the steps since the checkpoint are done and reported again

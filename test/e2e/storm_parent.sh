@@ -27,7 +27,8 @@ grep -q "ended without goodbye (process $parent)" "$dir/status" || fail "status 
 resume "$dir/killed"
 sleep 0.3
 "$MUSTER" train --resume "$dir/killed" --quiet 2> "$dir/second"
-[ $? = 2 ] || fail "a second resume at the same time was not refused: $(cat "$dir/second")"
+code=$?
+[ $code = 2 ] || fail "a second resume at the same time ended with $code, not 2: $(cat "$dir/second")"
 grep -q "$session" "$dir/second" || fail "the second resume is not told who has the run: $(cat "$dir/second")"
 finish 0 60 "resumed after SIGKILL"
 same_model "$dir/whole" "$dir/killed" "resumed after SIGKILL"
