@@ -49,17 +49,23 @@ MU_INLINE mu_vec lstm_unit(const mu_rnn_step *s, const place *at, int64_t b, int
     return o * t;
 }
 
+MU_INLINE void forward_unit(mu_cell cell, const mu_rnn_step *s, int64_t b, int64_t u0, int64_t k,
+                            int64_t left) {
+    const int64_t u = u0 + k;
+    const place at = {s->pre + b * s->pre_row + k, s->x[b] + u, s->bias + u, b * s->h + u, left};
+    mu_vec out = cell == MU_CELL_RNN   ? rnn_unit(s, &at)
+                 : cell == MU_CELL_GRU ? gru_unit(s, &at, b, u)
+                                       : lstm_unit(s, &at, b, u);
+    mu_vec_store(s->out + at.row, out, left);
+    mu_vec_store(s->y + b * s->y_row + u, out, left);
+}
+
 MU_INLINE void forward(mu_cell cell, const mu_rnn_step *s, int64_t u0, int64_t units) {
-    for (int64_t b = 0; b < s->n; b++)
-        for (int64_t k = 0; k < units; k += MU_LANES) {
-            const int64_t u = u0 + k, left = units - k;
-            const place at = {s->pre + b * s->pre_row + k, s->x[b] + u, s->bias + u, b * s->h + u, left};
-            mu_vec out = cell == MU_CELL_RNN   ? rnn_unit(s, &at)
-                         : cell == MU_CELL_GRU ? gru_unit(s, &at, b, u)
-                                               : lstm_unit(s, &at, b, u);
-            mu_vec_store(s->out + at.row, out, left);
-            mu_vec_store(s->y + b * s->y_row + u, out, left);
-        }
+    for (int64_t b = 0; b < s->n; b++) {
+        int64_t k = 0;
+        for (; k + MU_LANES <= units; k += MU_LANES) forward_unit(cell, s, b, u0, k, MU_LANES);
+        if (k < units) forward_unit(cell, s, b, u0, k, units - k);
+    }
 }
 
 void mu_rnn_gates_forward(mu_cell cell, const mu_rnn_step *s, int64_t u0, int64_t units) {
@@ -100,22 +106,24 @@ MU_INLINE void lstm_back(const mu_rnn_back *s, float *g, int64_t b, int64_t u, m
     mu_vec_store(s->dc + row, dc * f, left);
 }
 
+MU_INLINE void backward_unit(mu_cell cell, const mu_rnn_back *s, int64_t b, int64_t u, int64_t left) {
+    float *g = s->g + b * mu_rnn_grad_row(cell, s->h);
+    mu_vec dh = mu_vec_load(s->dh + b * s->dh_row + u, left) + mu_vec_load(s->dy + b * s->dy_row + u, left);
+    if (cell == MU_CELL_RNN) {
+        mu_vec y = mu_vec_load(s->gate + b * s->h + u, left);
+        put(s, g, u, dh * (1.0f - y * y), left);
+    } else if (cell == MU_CELL_GRU) {
+        gru_back(s, g, b, u, dh, left);
+    } else {
+        lstm_back(s, g, b, u, dh, left);
+    }
+}
+
 MU_INLINE void backward(mu_cell cell, const mu_rnn_back *s) {
     for (int64_t b = 0; b < s->n; b++) {
-        float *g = s->g + b * mu_rnn_grad_row(cell, s->h);
-        for (int64_t u = 0; u < s->h; u += MU_LANES) {
-            const int64_t left = s->h - u;
-            mu_vec dh =
-                mu_vec_load(s->dh + b * s->dh_row + u, left) + mu_vec_load(s->dy + b * s->dy_row + u, left);
-            if (cell == MU_CELL_RNN) {
-                mu_vec y = mu_vec_load(s->gate + b * s->h + u, left);
-                put(s, g, u, dh * (1.0f - y * y), left);
-            } else if (cell == MU_CELL_GRU) {
-                gru_back(s, g, b, u, dh, left);
-            } else {
-                lstm_back(s, g, b, u, dh, left);
-            }
-        }
+        int64_t u = 0;
+        for (; u + MU_LANES <= s->h; u += MU_LANES) backward_unit(cell, s, b, u, MU_LANES);
+        if (u < s->h) backward_unit(cell, s, b, u, s->h - u);
     }
 }
 
