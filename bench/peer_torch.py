@@ -63,6 +63,17 @@ class Kim(nn.Module):
         return self.last(F.dropout(torch.cat([F.relu(c(x)).amax(2) for c in self.convs], 1), 0.5, self.training))
 
 
+class CharRNN(nn.Module):
+    """Scores of the next character at every place; one-hot characters come as resident vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.out = nn.GRU(100, 512, batch_first=True), nn.Linear(512, 100)
+
+    def forward(self, x):
+        return self.out(self.gru(x)[0]).flatten(0, 1)
+
+
 NETS = {"mlp": mlp, "lenet": lenet, "cifar10_full": cifar10_full, "alexnet": alexnet}
 
 
@@ -73,6 +84,10 @@ def prepare(name, batch):
         dense = [p for k, p in net.named_parameters() if k != "words.weight"]
         opts = [torch.optim.SGD(dense, lr=1e-4, momentum=0.9), torch.optim.SGD([net.words.weight], lr=1e-4)]
         return net, opts, torch.randint(1, 20000, (batch, 64)), torch.randint(0, 6, (batch,))
+    if name == "charrnn":
+        net, chars = CharRNN(), torch.randint(0, 100, (batch, 51))
+        opts = [torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)]
+        return net, opts, F.one_hot(chars[:, :-1], 100).float(), chars[:, 1:].flatten()
     net, shape, classes = NETS[name]()
     opts = [torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)]
     return net, opts, torch.randn(batch, *shape), torch.randint(0, classes, (batch,))

@@ -18,7 +18,8 @@ ROWS = [("mlp",           1,     3.5), ("mlp", 4, 2.0), ("mlp", 32, 1.4), ("mlp"
         ("lenet",         64,    1.8),
         ("cifar10_full",  4,     2.0), ("cifar10_full", 16, 2.0), ("cifar10_full", 100, 2.0), ("cifar10_full", 256, 2.0),
         ("alexnet",       16,    1.1),
-        ("kim",           1,     4.0), ("kim", 4, 4.0), ("kim", 32, 3.3)]
+        ("kim",           1,     4.0), ("kim", 4, 4.0), ("kim", 32, 3.3),
+        ("charrnn",       50,    1.5)]
 
 
 def pinned(command, core):
