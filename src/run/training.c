@@ -121,20 +121,33 @@ void mu_training_log(mu_training *r) {
     r->window_samples = r->w.samples;
 }
 
+// What layers report beside loss and accuracy: test_squared_error, test_free_energy, ...
+static size_t other_scores(mu_phase phase, const mu_scores *sc, char key[][48], mu_metric_value *out) {
+    size_t n = 0;
+    for (int i = 0; i < sc->n; i++) {
+        if (!strcmp(sc->name[i], "loss") || !strcmp(sc->name[i], "accuracy")) continue;
+        snprintf(key[n], sizeof key[n], "%s_%s", phase == MU_TEST ? "test" : "val", sc->name[i]);
+        out[n] = (mu_metric_value){key[n], sc->value[i]};
+        n++;
+    }
+    return n;
+}
+
 void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step,
                               double epoch) {
     const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss",
                *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
-    mu_metric_value line[5] = {{"step", (double)step},
-                               {"epoch", epoch},
-                               {"wall_s", r->before_s + mu_clock_s() - r->start_s},
-                               {loss_key, sc->loss},
-                               {acc_key, sc->accuracy}};
+    char key[MU_SCORES_MAX][48];
+    mu_metric_value line[5 + MU_SCORES_MAX] = {{"step", (double)step},
+                                               {"epoch", epoch},
+                                               {"wall_s", r->before_s + mu_clock_s() - r->start_s},
+                                               {loss_key, sc->loss},
+                                               {acc_key, sc->accuracy}};
     mu_scalar tags[2] = {{MU_TAG_VAL_LOSS, (float)sc->loss}, {MU_TAG_VAL_ACCURACY, (float)sc->accuracy}};
     mu_err err;
     mu_err_clear(&err);
-    size_t n = isnan(sc->accuracy) ? 1 : 2;
-    if (r->metrics && mu_metrics_write(r->metrics, line, 3 + n, &err) != MU_OK) report_failed(r, &err);
+    size_t n = isnan(sc->accuracy) ? 1 : 2, all = 3 + n + other_scores(phase, sc, key, line + 3 + n);
+    if (r->metrics && mu_metrics_write(r->metrics, line, all, &err) != MU_OK) report_failed(r, &err);
     if (r->judge_events && mu_events_write(r->judge_events, step, tags, n, &err) != MU_OK)
         report_failed(r, &err);
 }
