@@ -255,7 +255,9 @@ static bool fire(mu_chaos *c, const mu_chaos_rule *r, int64_t now_ns) {
     case MU_CHAOS_RANDOM: n = (who = pick(c)) >= 0 && hit(c, r, who, now_ns); break;
     case MU_CHAOS_SERVER: n = hit(c, r, SERVER, now_ns); break;
     case MU_CHAOS_JUDGE: n = hit(c, r, JUDGE, now_ns); break;
-    case MU_CHAOS_ALL_LEARNERS:
+    case MU_CHAOS_ALL_LEARNERS: // at once, so when all are there
+        for (int i = 0; i < c->n_learners; i++)
+            if (!present(c, i)) return false;
         for (int i = 0; i < c->n_learners; i++) n += hit(c, r, i, now_ns);
         break;
     }

@@ -25,7 +25,8 @@ session=
 "$MUSTER" status "$dir/killed" > "$dir/status" 2>&1
 grep -q "ended without goodbye (process $parent)" "$dir/status" || fail "status of a killed run: $(cat "$dir/status")"
 resume "$dir/killed"
-sleep 0.3
+holds_run() { grep -q "\b$session\b" "$dir/killed/live.json" 2> /dev/null; }
+wait_for 30 holds_run
 "$MUSTER" train --resume "$dir/killed" --quiet 2> "$dir/second"
 code=$?
 [ $code = 2 ] || fail "a second resume at the same time ended with $code, not 2: $(cat "$dir/second")"
