@@ -11,11 +11,14 @@ static void print_net(const mu_session *s) {
     fprintf(stderr, "%-16s %-16s %-24s %12s\n", "layer", "type", "output", "parameters");
     for (int i = 0; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
-        char shape[96] = "";
+        char shape[96] = "", name[128];
         int64_t n = 0;
+        if (mu_net_family(l) != l) continue;
+        if (l->n_copies) snprintf(name, sizeof name, "%.100s#%d-%d", l->origin, l->copy, l->n_copies - 1);
+        else snprintf(name, sizeof name, "%.120s", l->name);
         for (int k = 0; k < l->n_param; k++) n += l->param[k]->is_stat ? 0 : (int64_t)l->param[k]->count;
         if (l->n_out) mu_shape_text(&l->out[0].value.shape, shape);
-        fprintf(stderr, "%-16s %-16s %-24s %12" PRId64 "\n", l->name, l->class->name, shape, n);
+        fprintf(stderr, "%-16s %-16s %-24s %12" PRId64 "\n", name, l->class->name, shape, n);
     }
     fprintf(stderr, "%" PRId64 " parameters in all\n", mu_params_n_trained(net->params));
 }

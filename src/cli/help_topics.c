@@ -102,6 +102,8 @@ static void print_common(mu_page *p, int level, const mu_topic *t) {
     if (t->registry == &mu_layers) {
         mu_page_heading(p, level, "Keys of a parameter block (weight, bias)");
         mu_page_fields(p, mu_param_fields);
+        mu_page_heading(p, level, "Keys of a source that is a block, in unrolled nets");
+        mu_page_fields(p, mu_src_fields);
     }
 }
 

@@ -115,6 +115,7 @@ typedef struct mu_layer {
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred
     int          at;                    // place in the net's list
+    bool         inserted;              // not in the job: split(x), steps(x), stack(x)
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
     struct mu_net_builder *builder;     // only during infer and setup
     const struct mu_node *node;         // its block; NULL for inserted layers

@@ -107,7 +107,7 @@ static const mu_init_class opened_init = {
 
 mu_status mu_recurrent_open_forget_gate(mu_layer *l, mu_err *err) {
     const mu_recurrent *s = l->state;
-    if (!s->forget_bias) return MU_OK;
+    if (s->forget_bias == 0) return MU_OK;
     if (!s->bias_term) return mu_layer_fail(l, err, "`forget_bias` needs `bias_term: true`");
     mu_param *bias = l->param[2];
     if (bias->value || bias->init.plugin == &opened_init.plugin) return MU_OK; // a later net, or shared

@@ -353,6 +353,7 @@ static mu_status new_layer(mu_net_builder *nb, const mu_unrolled *u, mu_layer **
     l->name = mu_arena_strdup(&nb->net->arena, u->name);
     if (u->n_copies) l->origin = mu_arena_strdup(&nb->net->arena, u->origin);
     if (!l->name || !purpose || (u->n_copies && !l->origin)) return MU_FAIL_NOMEM(err, "a name");
+    l->inserted = u->inserted;
     l->copy = u->copy;
     l->n_copies = u->n_copies;
     l->node = u->node;

@@ -59,7 +59,7 @@ static mu_status new_split(mu_net_builder *nb, mu_blob *b, const char *name, siz
     s->name = mu_arena_printf(&nb->net->arena, "split(%s)", name);
     s->state = mu_arena_alloc(&nb->net->arena, split->state_size + 1);
     s->pos = b->producer->pos;
-    s->in_backward = true;
+    s->in_backward = s->inserted = true;
     if (!s->name || !s->state) return MU_FAIL_NOMEM(err, "a split layer");
     char text[16];
     snprintf(text, sizeof text, "%zu", outputs);

@@ -131,6 +131,15 @@ mu_layer *mu_net_find(const mu_net *net, const char *name) {
     return NULL;
 }
 
+const mu_layer *mu_net_family(const mu_layer *l) {
+    for (;;) {
+        const mu_layer *from = l->inserted ? l->src[0]->producer : l;
+        if (l->inserted && !from->inserted && !from->n_copies) return l;
+        if (!l->copy_before && from == l) return l;
+        l = l->copy_before ? l->copy_before : from;
+    }
+}
+
 bool mu_net_is_end(const mu_net *net, const mu_blob *b) {
     for (int i = 1; i < net->n_layers; i++)
         for (int k = 0; k < net->layer[i]->n_src; k++)

@@ -50,6 +50,9 @@ mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err
 void      mu_net_destroy(mu_net *net);
 
 mu_layer *mu_net_find(const mu_net *net, const char *name);
+// The layer that stands for l in reports: of an unrolled layer, of all its copies and of what was inserted for
+// them the first copy; of other layers l itself.
+const mu_layer *mu_net_family(const mu_layer *l);
 // Is this output read by nothing but losses and output layers? Then it stays readable after the pass.
 bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
@@ -61,5 +64,6 @@ void      mu_net_begin_grads(mu_net *net, const mu_step *s); // does just that, 
 
 // Keys of every layer block, for help and the reference.
 extern const mu_field mu_layer_common_fields[], mu_param_fields[];
+extern const mu_field mu_src_fields[]; // of a source that is a block (unroll.c)
 
 #endif

@@ -24,14 +24,23 @@ const mu_field mu_src_fields[] = {
 // The block of a source's name, and what follows it: ".1" of "lstm.1".
 static block *find_block(unroller *u, const char *name, const char **suffix) {
     const char *dot = strrchr(name, '.');
+    const size_t whole = strlen(name), stem = dot && strspn(dot + 1, "0123456789") == strlen(dot + 1)
+                                                  ? (size_t)(dot - name) : whole;
+    block *found = NULL;
+    *suffix = name + whole;
     for (size_t i = 0; i < u->n; i++) {
-        size_t n = u->block[i].name ? strlen(u->block[i].name) : 0;
-        if (!n || strncmp(u->block[i].name, name, n) || (name[n] && name + n != dot)) continue;
-        *suffix = name + n;
-        return &u->block[i];
+        block *b = &u->block[i];
+        if (!b->name) continue;
+        if (!strcmp(b->name, name)) {
+            *suffix = name + whole;
+            return b;
+        }
+        if (!found && strlen(b->name) == stem && !strncmp(b->name, name, stem)) {
+            found = b;
+            *suffix = name + stem;
+        }
     }
-    *suffix = "";
-    return NULL;
+    return found;
 }
 
 static void read_source(unroller *u, block *b, const mu_node *node) {

@@ -117,6 +117,26 @@ static void describe(const mu_net *net, mu_timing *out) {
     }
 }
 
+// One row for all copies of an unrolled layer.
+static void fold_copies(const mu_net *net, mu_timing *out) {
+    int n = 0;
+    for (int i = 1; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i], *family = mu_net_family(l);
+        mu_layer_time *from = &out->layer[i - 1], *to = &out->layer[family->at - 1];
+        if (l == family) {
+            if (l->n_copies) from->name = l->origin;
+            continue;
+        }
+        to->forward_s += from->forward_s;
+        to->backward_s += from->backward_s;
+        to->forward_flops += from->forward_flops;
+        to->backward_flops += from->backward_flops;
+    }
+    for (int i = 1; i < net->n_layers; i++)
+        if (mu_net_family(net->layer[i]) == net->layer[i]) out->layer[n++] = out->layer[i - 1];
+    out->n = n;
+}
+
 mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *err) {
     mu_worker w;
     mu_worker_init(&w, s);
@@ -129,6 +149,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     MU_TRY(mu_source_next(s->train.source, &w.fixed, err));
     MU_TRY(time_steps(&w, seconds, out, err));
     MU_TRY(time_layers(&w, seconds, out, err));
+    fold_copies(w.net, out);
     out->peak_gflops = mu_device_cpu_peak_gflops();
     out->floor_flops_s = out->flops / (out->peak_gflops * 1e9);
     out->param_count = (size_t)mu_params_n_trained(s->params);
