@@ -6,8 +6,9 @@
 // of (seed, i), so order, sharding and resuming can be checked against it.
 //
 // With `vocab` records are pieces of texts: some words (each about four times) that repeat for ever, from
-// another place on in every text, in which a share `noise` of the words is replaced at random; the label of a place is the next
-// word without noise. With `streams` record i continues record i - streams, else every record is a text.
+// another place on in every text, in which a share `noise` of the words is replaced at random; the label of
+// a place is the next word without noise. With `streams` record i continues record i - streams, else every
+// record is a text.
 // `class` tells in which of `classes` equal parts of the words the record begins.
 #include "base/rng.h"
 #include "data/reader.h"

@@ -127,6 +127,7 @@ static const variant table[] = {
     {"slice", "axis: 3, outputs: 3", "f2,2,3,6"},
     {"softmax", "", "f4,6"},
     {"softmax", "", "f2,5,3,3"},
+    {"softmax", "", "f3,4,5"},
     {"softmax_loss", "", "f4,5 i4<5"},
     {"softmax_loss", "top: [1, 3], loss_weight: 0.5, ignore_label: 2", "f6,5,1,1 i6<5"},
     {"softmax_loss", "", "f4,3,5 i4,3<5"},

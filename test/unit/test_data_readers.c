@@ -375,6 +375,35 @@ static void test_fashion_mnist(void **ctx) {
     block_fini(&b);
 }
 
+// ---- synthetic texts ----
+
+static void test_synthetic_texts_continue(void **ctx) {
+    (void)ctx;
+    enum { STREAMS = 3, WORDS = 5 };
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    const char *yaml = "{reader: synthetic, vocab: 9, shape: [5], streams: 3, records: 30, noise: 0}";
+    assert_ok(reader_open(&b, yaml, &r, &err), &err);
+    assert_string_equal(r->field[0].name, "words");
+    assert_int_equal(r->field[0].n_classes, 9);
+    assert_int_equal(r->field[0].streams, STREAMS);
+    assert_int_equal(r->field[2].streams, STREAMS);
+    for (int i = 0; i < 30; i++) {
+        int32_t words[WORDS], next[WORDS];
+        mu_record rec = read_ok(r, i);
+        memcpy(words, rec.field[0], sizeof words);
+        memcpy(next, rec.field[1], sizeof next);
+        assert_int_equal(*(const int32_t *)rec.field[2], i < STREAMS);
+        for (int k = 0; k < WORDS; k++) assert_in_range(words[k], 0, 8);
+        for (int k = 0; k + 1 < WORDS; k++) assert_int_equal(next[k], words[k + 1]);
+        if (i + STREAMS < 30) // the record after it in its stream
+            assert_int_equal(next[WORDS - 1], *(const int32_t *)read_ok(r, i + STREAMS).field[0]);
+    }
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
@@ -392,6 +421,7 @@ int main(void) {
         cmocka_unit_test(test_csv_damage),
         cmocka_unit_test(test_csv_line_ends),
         cmocka_unit_test(test_fashion_mnist),
+        cmocka_unit_test(test_synthetic_texts_continue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

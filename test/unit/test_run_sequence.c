@@ -21,7 +21,7 @@ static char folder[] = "test-sequence-XXXXXX";
     "- {name: drop, type: dropout, ratio: 0.1}\n"                                                            \
     "- {name: ip, type: inner_product, outputs: 12, axis: 2}\n"                                              \
     "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
-// The same with a copy of every layer for each time step; `state` is ".1" where the state is the second output.
+// The same with a copy of every layer for each time step; `state`: ".1" if the state is the second output.
 #define UNROLLED(cell, state)                                                                                \
     "net:\n"                                                                                                 \
     "- {name: rec, type: " cell ", hidden: 20, unroll: 6, src: [data.words, {layer: rec" state               \
