@@ -33,11 +33,14 @@ mu_param *mu_params_find(const mu_params *ps, const char *name) {
 
 static mu_status check_same(const mu_param *have, const mu_param *want, mu_err *err) {
     char a[96], b[96];
-    if (!mu_shape_equal(&have->shape, &want->shape))
-        return MU_FAIL_AT(err, MU_EJOB, want->pos,
-                          "parameter `%s` is shared with shape %s here and %s elsewhere", want->name,
-                          mu_shape_text(&want->shape, a), mu_shape_text(&have->shape, b));
-    return MU_OK;
+    if (mu_shape_equal(&have->shape, &want->shape)) return MU_OK;
+    mu_status s = MU_FAIL_AT(err, MU_EJOB, want->pos,
+                             "parameter `%s` is shared with shape %s here and %s elsewhere", want->name,
+                             mu_shape_text(&want->shape, a), mu_shape_text(&have->shape, b));
+    if (have->shape.n == 2 && want->shape.n == 2 && have->shape.d[0] == want->shape.d[1] &&
+        have->shape.d[1] == want->shape.d[0])
+        mu_err_hint(err, "An inner_product with `transpose: true` takes it the other way round.");
+    return s;
 }
 
 mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err) {

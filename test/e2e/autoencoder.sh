@@ -100,4 +100,13 @@ for protocol in hardsync softsync async hogwild ssp mirror; do
     less "$(last "$protocol" test_squared_error)" "$(first whole test_squared_error)" ||
         fail "$protocol: squared error $(last "$protocol" test_squared_error), $(first whole test_squared_error) at start"
 done
+
+# Without the penalty, whose mean is over a learner's own rows, two learners do what one does: noise goes by the
+# number of the sample.
+sed '/type: sparsity/d' tied.yaml >noise.yaml
+"$MUSTER" train noise.yaml --out one --quiet
+"$MUSTER" train noise.yaml --out two --learners 2 --protocol hardsync --quiet
+one=$(last one test_loss) two=$(last two test_loss)
+awk -v a="$one" -v b="$two" 'BEGIN { d = a - b; exit !(d < 1e-4 * a && -d < 1e-4 * a) }' ||
+    fail "test loss $one with one learner, $two with two"
 echo "ok"
