@@ -39,7 +39,8 @@ static mu_status parse_field(mu_reader *r, struct record *s, const uint8_t *p, m
     uint32_t store = mu_le32(p + 24), n_dims = mu_le32(p + 32);
     if (!memchr(p, 0, MU_RECORD_NAME) || !p[0] || store > MU_STORE_I32 || n_dims > MU_RECORD_DIMS)
         return damaged(s, "bad field in the header", err);
-    *d = (mu_data_field){.store = (mu_store)store, .is_image = mu_le32(p + 28) == 1};
+    *d = (mu_data_field){
+        .store = (mu_store)store, .is_image = mu_le32(p + 28) == 1, .streams = mu_le32(p + 36)};
     d->name = mu_arena_strdup(r->arena, (const char *)p);
     if (!d->name) return MU_FAIL_NOMEM(err, "field names");
     d->shape.n = (int)n_dims;

@@ -11,7 +11,7 @@
 //                     24   4  store: 0 unsigned byte, 1 float32, 2 int32
 //                     28   4  1 = image (dimensions C, H, W; elements in H, W, C order)
 //                     32   4  number of dimensions, 0..4
-//                     36   4  zero
+//                     36   4  streams: record i continues record i - streams, 0 = it does not
 //                     40  32  four dimensions, int64, unused ones 0
 //                     72   8  number of classes, int64, 0 = none or unknown
 //              ..   8  XXH3-64 of the header before it

@@ -38,6 +38,7 @@ static mu_status write_header(writer *w, mu_err *err) {
         mu_put_le32(p + 24, (uint32_t)d->store);
         mu_put_le32(p + 28, d->is_image);
         mu_put_le32(p + 32, (uint32_t)d->shape.n);
+        mu_put_le32(p + 36, (uint32_t)d->streams);
         for (int i = 0; i < d->shape.n; i++) mu_put_le64(p + 40 + 8 * i, (uint64_t)d->shape.d[i]);
         mu_put_le64(p + 72, (uint64_t)d->n_classes);
     }
@@ -58,8 +59,9 @@ static void write_record(writer *w, const mu_record *rec, int64_t number) {
     mu_outfile_write(w->out, w->record, w->record_bytes + 8);
 }
 
-static mu_status skip_bad(mu_record_progress *p, const mu_err *why, mu_err *err) {
-    if (++p->n_bad > p->max_bad) {
+// Of records that continue each other none can be left out.
+static mu_status skip_bad(const mu_reader *r, mu_record_progress *p, const mu_err *why, mu_err *err) {
+    if (++p->n_bad > p->max_bad || r->field[0].streams > 0) {
         if (err && err->status == MU_OK) *err = *why;
         mu_err_note(err, "bad record %" PRId64 " of this data set, %" PRId64 " are allowed", p->n_bad,
                     p->max_bad);
@@ -80,7 +82,7 @@ static mu_status write_records(writer *w, mu_record_progress *p, mu_err *err) {
                            i, w->r->n_records);
         st = mu_reader_read(w->r, i, &rec, &why);
         if (st == MU_OK) write_record(w, &rec, p->n_written++);
-        else if (st == MU_EDATA) MU_TRY(skip_bad(p, &why, err));
+        else if (st == MU_EDATA) MU_TRY(skip_bad(w->r, p, &why, err));
         else {
             if (err && err->status == MU_OK) *err = why;
             return st;

@@ -6,7 +6,7 @@ set -uo pipefail
 : "${MUSTER:?path of the program}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$work"
+cd "$work" || exit 1
 wrong=0
 bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
 

@@ -26,6 +26,7 @@ static void same_field(const mu_data_field *a, const mu_data_field *b) {
     assert_int_equal(a->store, b->store);
     assert_int_equal(a->is_image, b->is_image);
     assert_int_equal(a->n_classes, b->n_classes);
+    assert_int_equal(a->streams, b->streams);
 }
 
 static void test_round_trip(void **ctx) {
