@@ -2,19 +2,22 @@
 // c_extract.c - `muster extract`: what layers of a trained net say about a data set, as arrays; and how well
 // the codes of two layers find each other.
 //
-// Works with the net of phase predict, so losses are left out, on any block of `data:`, in the order of
-// its records and without augmentation. Fields with one integer a record (labels) come along.
+// Any block of `data:` is read in the order of its records and without augmentation (run/inspect.h). Fields
+// with one integer a record (labels) come along.
 #include "cli/cli.h"
 #include "cli/jobs.h"
+#include "cli/term.h"
 
 #include "run/extract.h"
-#include "run/retrieval.h"
+#include "run/sheet.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+enum { SHEET_QUERIES = 12 };
+
 struct extract {
-    const char *model, *data, *out, *recall, *group, *distance;
+    const char *model, *data, *out, *recall, *group, *distance, *sheet, *captions;
     mu_strings  layer;
     bool        best;
 };
@@ -27,7 +30,7 @@ static const mu_opt options[] = {
     MU_OPT(struct extract, layer, "layer", MU_OPT_TEXTS, "NAME",
            "whose output, or a field such as data.label; repeatable"),
     MU_OPT_ONE_OF(struct extract, data, "data", "train|validation|test|predict",
-                  "which data of the job; test when not given"),
+                  "which data of the job; test when it has any"),
     MU_OPT(struct extract, out, "out", MU_OPT_FILE, "FILE",
            "write the arrays there: .npy, .csv or .safetensors"),
     MU_OPT(struct extract, recall, "recall", MU_OPT_TEXT, "A:B",
@@ -36,6 +39,9 @@ static const mu_opt options[] = {
                   "what is near in --recall; cosine when not given"),
     MU_OPT(struct extract, group, "group", MU_OPT_TEXT, "FIELD",
            "records that are equal in this field are right answers for each other"),
+    MU_OPT(struct extract, sheet, "sheet", MU_OPT_FILE, "FILE",
+           "with --recall, A of images, B of texts: queries and answers as .svg or .html"),
+    MU_OPT(struct extract, captions, "captions", MU_OPT_FILE, "FILE", "a line a record, for --sheet"),
     {0},
 };
 
@@ -46,6 +52,7 @@ typedef struct wanted {         // names of arrays: --out takes the first n_out,
     size_t      n, n_out;
     char        code[2][160];   // A and B of --recall
     char        group[160];     // data.<field>, or "" for none
+    const char *picture;        // data.<field> of images for --sheet; NULL = none
 } wanted;
 
 static mu_status want(wanted *w, const char *name, mu_err *err) {
@@ -73,15 +80,23 @@ static mu_status split_recall(wanted *w, const struct extract *v, mu_err *err) {
     return want(w, w->group, err);
 }
 
-static mu_status choose(wanted *w, const struct extract *v, const mu_net *net, mu_err *err) {
+static mu_status want_pictures(wanted *w, const mu_inspect *in, mu_err *err) {
+    int field = mu_plot_image_field(in);
+    if (field < 0) return MU_FAIL(err, MU_EUSAGE, "`--sheet` shows images, and the data has none");
+    w->picture = in->at->net->layer[0]->out[field].name;
+    return want(w, w->picture, err);
+}
+
+static mu_status choose(wanted *w, const struct extract *v, const mu_inspect *in, mu_err *err) {
     for (size_t i = 0; i < v->layer.n; i++) MU_TRY(want(w, v->layer.v[i], err));
-    const mu_layer *data = net->layer[0];
+    const mu_layer *data = in->at->net->layer[0];
     for (int i = 0; v->out && i < data->n_out; i++) {
         const mu_tensor *t = &data->out[i].value;
         if (t->dtype == MU_I32 && t->shape.n == 1) MU_TRY(want(w, data->out[i].name, err));
     }
     w->n_out = w->n;
-    return v->recall ? split_recall(w, v, err) : MU_OK;
+    if (v->recall) MU_TRY(split_recall(w, v, err));
+    return v->sheet ? want_pictures(w, in, err) : MU_OK;
 }
 
 static mu_status check_options(const struct extract *v, mu_err *err) {
@@ -96,86 +111,124 @@ static mu_status check_options(const struct extract *v, mu_err *err) {
         return MU_EUSAGE;
     }
     if (v->out && !mu_extract_can_save(v->out)) return mu_extract_save(&(mu_extract){0}, v->out, err);
-    if (v->group && !v->recall) return MU_FAIL(err, MU_EUSAGE, "`--group` is for `--recall`");
-    return MU_OK;
+    if (!v->recall && (v->group || v->sheet))
+        return MU_FAIL(err, MU_EUSAGE, "`--%s` is for `--recall`", v->group ? "group" : "sheet");
+    return v->sheet ? mu_page_check_name(v->sheet, err) : MU_OK;
 }
 
 // ---- recall ----
 
-typedef struct result { const char *from, *to; mu_recall r; } result;
+typedef struct result {         // of both directions: A asks for B, B for A
+    const char   *from[2], *to[2];
+    mu_retrieval *retrieval[2];
+    mu_recall     recall[2];
+    int32_t      *group;        // [rows]; NULL = every record is its own
+} result;
 
-static mu_status groups_of(const mu_extract *x, const wanted *w, int32_t **out, mu_err *err) {
-    if (!w->group[0]) return MU_OK;
-    const mu_tensor *t = mu_extract_find(x, w->group);
-    *out = mu_alloc_array((size_t)x->rows, sizeof **out, "extract");
-    if (!*out) return MU_FAIL_NOMEM(err, "the groups");
-    return mu_group_rows(t->data, x->rows, (size_t)mu_shape_inner(&t->shape, 1) * sizeof(float), *out, err);
+static void drop(result *r) {
+    for (int i = 0; i < 2; i++) mu_retrieval_destroy(r->retrieval[i]);
+    mu_free(r->group);
 }
 
-static mu_status measure(const mu_extract *x, const wanted *w, mu_distance distance, result both[2],
-                         mu_err *err) {
+static mu_status find_groups(const mu_extract *x, const wanted *w, result *r, mu_err *err) {
+    if (!w->group[0]) return MU_OK;
+    const mu_tensor *t = mu_extract_find(x, w->group);
+    r->group = mu_alloc_array((size_t)x->rows, sizeof *r->group, "extract");
+    if (!r->group) return MU_FAIL_NOMEM(err, "the groups");
+    size_t bytes = (size_t)mu_shape_inner(&t->shape, 1) * sizeof(float);
+    return mu_group_rows(t->data, x->rows, bytes, r->group, err);
+}
+
+static mu_status measure(const mu_extract *x, const wanted *w, mu_distance distance, result *r, mu_err *err) {
     const mu_tensor *code[2];
-    int32_t *group = NULL;
+    int64_t d[2];
     for (int i = 0; i < 2; i++) {
         code[i] = mu_extract_find(x, w->code[i]);
+        d[i] = mu_shape_inner(&code[i]->shape, 1);
         if (code[i]->dtype != MU_F32) return MU_FAIL(err, MU_EUSAGE, "`%s` holds no codes", w->code[i]);
     }
-    int64_t d[2] = {mu_shape_inner(&code[0]->shape, 1), mu_shape_inner(&code[1]->shape, 1)};
     if (d[0] != d[1])
         return MU_FAIL(err, MU_EUSAGE, "`%s` has %" PRId64 " values a sample, `%s` %" PRId64, w->code[0],
                        d[0], w->code[1], d[1]);
-    mu_status st = groups_of(x, w, &group, err);
-    for (int i = 0; i < 2 && st == MU_OK; i++) {
-        mu_retrieval *r = NULL;
-        st = mu_retrieval_create(code[i]->f, code[1 - i]->f, x->rows, d[0], distance, group, &r, err);
-        if (st == MU_OK) st = mu_retrieval_score(r, NULL, &both[i].r, err);
-        both[i].from = w->code[i];
-        both[i].to = w->code[1 - i];
-        mu_retrieval_destroy(r);
+    MU_TRY(find_groups(x, w, r, err));
+    for (int i = 0; i < 2; i++) {
+        r->from[i] = w->code[i];
+        r->to[i] = w->code[1 - i];
+        MU_TRY(mu_retrieval_create(code[i]->f, code[1 - i]->f, x->rows, d[0], distance, r->group,
+                                   &r->retrieval[i], err));
+        MU_TRY(mu_retrieval_score(r->retrieval[i], NULL, &r->recall[i], err));
     }
-    mu_free(group);
-    return st;
+    return MU_OK;
 }
 
-static void print_recall(const mu_args *a, const result both[2]) {
-    json_t *list = json_array();
-    for (int i = 0; i < 2; i++) {
-        const mu_recall *r = &both[i].r;
-        if (a->json) {
-            json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "from", both[i].from, "to",
-                                  both[i].to, "queries", (json_int_t)r->queries, "groups",
-                                  (json_int_t)r->groups, "recall_at_1", r->at1, "recall_at_5", r->at5,
-                                  "recall_at_10", r->at10, "median_rank", r->median_rank, "mean_rank",
-                                  r->mean_rank);
-            json_array_append_new(list, o);
-            continue;
-        }
-        printf("%s -> %s: recall@1 %.4f  recall@5 %.4f  recall@10 %.4f  median rank %g of %" PRId64
-               " (%" PRId64 " queries)\n", both[i].from, both[i].to, r->at1, r->at5, r->at10, r->median_rank,
-               r->groups, r->queries);
+static json_t *recall_json(const result *r, int i) {
+    const mu_recall *c = &r->recall[i];
+    return json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "from", r->from[i], "to", r->to[i],
+                     "queries", (json_int_t)c->queries, "groups", (json_int_t)c->groups, "recall_at_1",
+                     c->at1, "recall_at_5", c->at5, "recall_at_10", c->at10, "median_rank", c->median_rank,
+                     "mean_rank", c->mean_rank);
+}
+
+static void print_recall(const mu_args *a, const result *r) {
+    if (a->json) {
+        mu_cli_print_json(json_pack("{s:[o, o]}", "recall", recall_json(r, 0), recall_json(r, 1)));
+        return;
     }
-    if (a->json) mu_cli_print_json(json_pack("{s:o}", "recall", list));
-    else json_decref(list);
+    for (int i = 0; i < 2; i++) {
+        const mu_recall *c = &r->recall[i];
+        printf("%s -> %s: recall@1 %.4f  recall@5 %.4f  recall@10 %.4f  median rank %g of %" PRId64
+               " (%" PRId64 " queries)\n", r->from[i], r->to[i], c->at1, c->at5, c->at10, c->median_rank,
+               c->groups, c->queries);
+    }
+}
+
+static mu_status draw_sheet(mu_extract *x, const wanted *w, const result *r, const struct extract *v,
+                            mu_err *err) {
+    mu_page page;
+    const char **caption = NULL;
+    mu_page_init(&page, "Queries and answers");
+    mu_status st = MU_OK;
+    if (v->captions) st = mu_sheet_captions(&page.arena, v->captions, x->rows, &caption, err);
+    else if (!(caption = mu_arena_array(&page.arena, (size_t)x->rows, sizeof *caption)))
+        st = MU_FAIL_NOMEM(err, "captions");
+    for (int64_t i = 0; st == MU_OK && !v->captions && i < x->rows; i++)
+        if (!(caption[i] = mu_arena_printf(&page.arena, "record %" PRId64, i)))
+            st = MU_FAIL_NOMEM(err, "captions");
+    mu_sheet sheet = {.picture = mu_extract_find(x, w->picture),
+                      .caption = caption,
+                      .group = r->group,
+                      .texts = r->retrieval[0],
+                      .pictures = r->retrieval[1],
+                      .queries = x->rows < SHEET_QUERIES ? x->rows : SHEET_QUERIES};
+    if (st == MU_OK) st = mu_sheet_add(&page, &sheet, err);
+    if (st == MU_OK) st = mu_page_save(&page, v->sheet, err);
+    mu_page_fini(&page);
+    return st;
 }
 
 // ---- the verb ----
 
-static mu_status extract(const mu_args *a, mu_session *s, const struct extract *v, mu_err *err) {
+static mu_status save(mu_extract *x, const wanted *w, const char *path, mu_err *err) {
+    size_t all = x->n;
+    x->n = w->n_out;            // the rest was collected for --recall
+    mu_status st = mu_extract_save(x, path, err);
+    x->n = all;
+    return st;
+}
+
+static mu_status extract(const mu_args *a, mu_inspect *in, const struct extract *v, mu_err *err) {
     wanted w = {0};
-    result both[2];
+    result r = {0};
     mu_extract x = {0};
-    MU_TRY(choose(&w, v, s->predict.net, err));
-    mu_status st = mu_extract_run(&s->predict, w.name, w.n, &x, err);
-    if (st == MU_OK && v->out) {
-        size_t all = x.n;
-        x.n = w.n_out;          // the rest was collected for --recall
-        st = mu_extract_save(&x, v->out, err);
-        x.n = all;
-    }
     mu_distance distance = MU_COSINE;
     if (v->distance) distance = (mu_distance)mu_choice_find(MU_DISTANCE_CHOICES, v->distance);
-    if (st == MU_OK && v->recall) st = measure(&x, &w, distance, both, err);
-    if (st == MU_OK && v->recall) print_recall(a, both);
+    MU_TRY(choose(&w, v, in, err));
+    mu_status st = mu_extract_run(in, w.name, w.n, &x, err);
+    if (st == MU_OK && v->out) st = save(&x, &w, v->out, err);
+    if (st == MU_OK && v->recall) st = measure(&x, &w, distance, &r, err);
+    if (st == MU_OK && v->recall) print_recall(a, &r);
+    if (st == MU_OK && v->sheet) st = draw_sheet(&x, &w, &r, v, err);
+    drop(&r);
     mu_extract_fini(&x);
     return st;
 }
@@ -183,19 +236,17 @@ static mu_status extract(const mu_args *a, mu_session *s, const struct extract *
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct extract *v = values;
     MU_TRY(check_options(v, err));
-    mu_job *job = NULL;
-    mu_session *s = NULL;
-    const char *block = v->data ? v->data : "test";
-    mu_session_opts o = {.phases = MU_PREDICT, .predict_on = block, .keep_all = true};
-    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
-    if (st == MU_OK && !s->predict.net) {
-        st = MU_FAIL_AT(err, MU_EJOB, job->data ? job->data->pos : MU_NOPOS, "the job has no `data.%s`",
-                        block);
-        mu_err_hint(err, "Add it, or choose other data with `--data`.");
+    mu_inspect in = {0};
+    mu_inspect_opts o = {.on = v->data, .model = v->model, .which = v->best ? MU_CKPT_BEST : MU_CKPT_NEWEST,
+                         .sets = a->set, .n_sets = a->n_sets};
+    mu_status st = mu_inspect_open(&in, a->word[0], &o, err);
+    if (st == MU_OK) st = extract(a, &in, v, err);
+    if (err->msg[0] && err->pos.path) { // the place borrows from the job
+        mu_err_print(err, stderr, mu_term_colour(stderr));
+        err->msg[0] = '\0';
+        err->pos = MU_NOPOS;
     }
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
-    if (st == MU_OK) st = extract(a, s, v, err);
-    mu_cli_close(job, s, err);
+    mu_inspect_close(&in);
     return st;
 }
 

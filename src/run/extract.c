@@ -2,8 +2,6 @@
 // extract.c - see extract.h.
 #include "run/extract.h"
 
-#include "run/evaluate.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,47 +11,16 @@ typedef struct collector {
     int64_t        done;        // rows collected
 } collector;
 
-// ---- names ----
-
-static const mu_blob *find_blob(const mu_net *net, const char *name) {
-    for (int i = 0; i < net->n_layers; i++) {
-        const mu_layer *l = net->layer[i];
-        if (i && l->n_out && !strcmp(l->name, name)) return &l->out[0];
-        for (int k = 0; k < l->n_out; k++)
-            if (l->out[k].name && !strcmp(l->out[k].name, name)) return &l->out[k];
-    }
-    return NULL;
-}
-
-static mu_status unknown_name(const mu_net *net, const char *name, mu_err *err) {
-    const char *known[256];
-    size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++) {
-        const mu_layer *l = net->layer[i];
-        for (int k = 0; k < l->n_out && n < MU_COUNT(known); k++)
-            known[n++] = l->out[k].name ? l->out[k].name : l->name;
-    }
-    const char *near = mu_nearest(name, known, n);
-    MU_FAIL(err, MU_EUSAGE, "no output `%s` in the net of phase %s", name, mu_phase_name(net->phase));
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
-    else mu_err_hint(err, "Name a layer that is no loss, or a field of the data such as `data.label`.");
-    return MU_EUSAGE;
-}
-
-// ---- collecting ----
-
-static mu_status prepare(collector *c, const mu_net *net, const char *const *name, size_t n, int64_t rows,
-                         mu_err *err) {
+static mu_status prepare(collector *c, const mu_inspect *in, const char *const *name, size_t n, mu_err *err) {
     mu_extract *x = c->x;
     x->name = mu_arena_array(&x->arena, n + 1, sizeof *x->name);
     x->array = mu_arena_array(&x->arena, n + 1, sizeof *x->array);
     c->blob = mu_arena_array(&x->arena, n + 1, sizeof *c->blob);
     if (!x->name || !x->array || !c->blob) return MU_FAIL_NOMEM(err, "the list of arrays");
     for (size_t i = 0; i < n; i++) {
-        c->blob[i] = find_blob(net, name[i]);
-        if (!c->blob[i]) return unknown_name(net, name[i], err);
+        MU_TRY(mu_inspect_find(in, name[i], &c->blob[i], err));
         mu_tensor t = {.shape = c->blob[i]->value.shape, .dtype = c->blob[i]->value.dtype};
-        t.shape.d[0] = rows;
+        t.shape.d[0] = x->rows;
         int64_t count;
         if (!mu_shape_count_checked(&t.shape, &count)) return MU_FAIL_NOMEM(err, "an array of this size");
         t.data = mu_alloc_array((size_t)count + 1, sizeof(float), "extract");
@@ -83,18 +50,17 @@ static mu_status collect(void *ctx, mu_net *net, const mu_batch *batch, mu_err *
     return MU_OK;
 }
 
-mu_status mu_extract_run(mu_session_phase *p, const char *const *name, size_t n, mu_extract *out,
-                         mu_err *err) {
+mu_status mu_extract_run(mu_inspect *in, const char *const *name, size_t n, mu_extract *out, mu_err *err) {
     memset(out, 0, sizeof *out);
     mu_arena_init(&out->arena, "extract");
     collector c = {.x = out};
-    mu_scores scores;
-    out->rows = mu_source_n_records(p->source);
-    MU_TRY(prepare(&c, p->net, name, n, out->rows, err));
-    MU_TRY(mu_evaluate(p, MU_PREDICT, collect, &c, &scores, err));
-    if (c.done != out->rows)
-        return MU_FAIL(err, MU_EDATA, "%" PRId64 " of %" PRId64 " records were read", c.done, out->rows);
-    return MU_OK;
+    out->rows = mu_source_n_records(in->at->source);
+    MU_TRY(prepare(&c, in, name, n, err));
+    MU_TRY(mu_inspect_visit(in, 0, collect, &c, NULL, err));
+    if (c.done == out->rows) return MU_OK;
+    MU_FAIL(err, MU_EDATA, "only %" PRId64 " of %" PRId64 " records are good", c.done, out->rows);
+    mu_err_hint(err, "The warnings above name the others; mend them or take them out.");
+    return MU_EDATA;
 }
 
 void mu_extract_fini(mu_extract *x) {

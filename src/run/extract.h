@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // extract.h - what layers say about every record of a data set, as arrays to look at or to go on with.
 //
-// The net is that of phase predict with every output kept (mu_session_opts: phases MU_PREDICT, predict_on,
-// keep_all). Row i of each array is record i. Arrays are in logical order, whatever the layout of the net.
+// Row i of each array is record i: a bad record is an error here. Arrays are in logical order, whatever the
+// layout of the net.
 #ifndef MU_RUN_EXTRACT_H
 #define MU_RUN_EXTRACT_H
 
-#include "run/session.h"
+#include "run/inspect.h"
 
 typedef struct mu_extract {
     mu_arena     arena;
@@ -16,11 +16,11 @@ typedef struct mu_extract {
     mu_tensor   *array;         // [n] (rows, ...); memory owned
 } mu_extract;
 
-// Runs the phase's data through its net once and collects the outputs called `name`: layers, further
-// outputs of a layer (`slice1.1`), fields of the data (`data.label`). MU_EUSAGE for a name that is not
-// there. mu_extract_fini is due in any case.
-MU_MUST_CHECK mu_status mu_extract_run(mu_session_phase *p, const char *const *name, size_t n,
-                                       mu_extract *out, mu_err *err);
+// Runs the data through the net once and collects the outputs called `name`: layers, further outputs of a
+// layer (`slice1.1`), fields of the data (`data.label`). MU_EUSAGE for a name that is not there, MU_EDATA
+// when records are bad. mu_extract_fini is due in any case.
+MU_MUST_CHECK mu_status mu_extract_run(mu_inspect *in, const char *const *name, size_t n, mu_extract *out,
+                                       mu_err *err);
 void mu_extract_fini(mu_extract *x);            // a zeroed one is fine
 const mu_tensor *mu_extract_find(const mu_extract *x, const char *name); // NULL = not there
 

@@ -36,9 +36,8 @@ static const mu_node *value_named(const mu_node *n, const char *msg) {
 }
 
 static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
-    const char *name = p == MU_PREDICT && so->predict_on ? so->predict_on : mu_phase_name(p);
-    const mu_node *block = mu_node_find(s->job->data, name);
-    if (!block && p == MU_PREDICT && !so->predict_on && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
+    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
     if (block && so->no_data) {
         mu_source_spec unused;
         mu_status bound = mu_source_bind(&s->binder, block, &unused, err);

@@ -30,7 +30,6 @@ typedef struct mu_session_opts {
     unsigned phases;            // wanted mu_phase bits; a phase without data in the job stays empty,
                                 // except that a missing `data.train` is a problem when training is wanted,
                                 // and prediction alone falls back to `data.test`
-    const char *predict_on;     // the block of `data` that phase predict reads; NULL = `predict`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
     bool     keep_all;          // every layer's output stays readable after a forward pass (run/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself

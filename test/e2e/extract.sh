@@ -112,6 +112,21 @@ awk -v r="${got%% *}" 'BEGIN { exit !(r > 0.7) }' || bad "recall@1 $got: nothing
 "$MUSTER" extract run --recall image_code:text_code --data validation 2>err && bad "no data.validation, yet it runs"
 grep -q 'no `data.validation`' err || bad "$(cat err)"
 
+# ---- the sheet ----
+seq -f 'text %g & <more>' 48 >captions.txt
+"$MUSTER" extract run --recall image_code:text_code --group kind --sheet sheet.svg --captions captions.txt >/dev/null 2>err &&
+    bad "two channels are no picture"
+grep -q 'shows images, and the data has none' err || bad "$(cat err)"
+sed 's/shape: \[2, 4, 4\]/shape: [1, 4, 8]/' job.yaml >grey.yaml
+"$MUSTER" train grey.yaml --steps 5 --out grey -q || bad "grey: $?"
+"$MUSTER" extract grey --recall image_code:text_code --group kind --sheet sheet.svg --captions captions.txt >/dev/null ||
+    bad "sheet ended with $?"
+[ "$(grep -c '<image' sheet.svg)" = 72 ] || bad "$(grep -c '<image' sheet.svg) pictures, not 12 + 12 * 5"
+grep -q 'text 3 &amp; &lt;more&gt;' sheet.svg || bad "captions are not escaped"
+head -n 5 captions.txt >few.txt
+"$MUSTER" extract grey --recall image_code:text_code --sheet s.svg --captions few.txt >/dev/null 2>err && bad "5 captions do"
+grep -q '5 lines for 48 records' err || bad "$(cat err)"
+
 # ---- what cannot be done is said ----
 says() { local want=$1; shift; "$MUSTER" extract run "$@" >/dev/null 2>err && bad "$* is accepted"; grep -q "$want" err || bad "$*: $(cat err)"; }
 says 'Did you mean `image_code`' --layer image_cod --out x.npy
@@ -120,7 +135,7 @@ says 'needs `--layer`' --out x.npy
 says 'nothing to do'
 says 'no pair of layers' --recall image_code
 says '8 values a sample' --recall image_code:kinds
-says 'no output `data.colour`' --recall image_code:text_code --group colour
+says 'no layer `data.colour`' --recall image_code:text_code --group colour
 
 # ---- every protocol trains two paths; one learner resumes bit for bit ----
 for protocol in hardsync softsync async hogwild ssp mirror; do

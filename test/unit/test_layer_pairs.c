@@ -118,6 +118,30 @@ static void words_are_counted_and_padding_is_not(void **state) {
     }
 }
 
+static void words_have_weights(void **state) {
+    (void)state;
+    const float weight[4] = {9, 0.5f, 2, -1};
+    FILE *f = fopen("test_layer_pairs.bin", "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(weight, sizeof weight[0], 4, f), 4);
+    fclose(f);
+    rig *r = make("bag_of_words", "vocab: 4, value: count, weights: test_layer_pairs.bin", "i1,4<4");
+    memcpy(r->layer.src[0]->value.i, (int32_t[]){3, 1, 3, 0}, 4 * sizeof(int32_t));
+    mu_step s = rig_step(r);
+    rig_forward(r, &s);
+    const float want[4] = {0, 0.5f, 0, -2};
+    assert_memory_equal(r->layer.out[0].value.f, want, sizeof want);
+    drop(r);
+    rig *bad = calloc(1, sizeof *bad);
+    mu_err err;
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, "bag_of_words");
+    mu_status st =
+        rig_infer(bad, c, "vocab: 5, weights: test_layer_pairs.bin", "i1,4<4", MU_TRAIN, 3, &err);
+    if (st != MU_EJOB || !strstr(err.msg, "has 16 bytes, 5 words need 20")) fail_msg("%s", err.msg);
+    drop(bad);
+    remove("test_layer_pairs.bin");
+}
+
 static void a_word_beyond_the_vocabulary_is_named(void **state) {
     (void)state;
     rig *r = make("bag_of_words", "vocab: 4", "i2,3<4");
@@ -158,6 +182,7 @@ int main(void) {
         cmocka_unit_test(matches_are_counted),
         cmocka_unit_test(normalised_lengths_are_one),
         cmocka_unit_test(words_are_counted_and_padding_is_not),
+        cmocka_unit_test(words_have_weights),
         cmocka_unit_test(a_word_beyond_the_vocabulary_is_named),
         cmocka_unit_test(sources_are_checked),
     };

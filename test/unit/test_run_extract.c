@@ -11,7 +11,7 @@
 enum { ROWS = 11, BATCH = 4 }; // a short last batch
 
 static const char job_text[] =
-    "data: {train: {reader: synthetic, shape: [2, 4, 3], classes: 5, records: 11, scale: 0.01}}\n"
+    "data: {test: {reader: synthetic, shape: [2, 4, 3], classes: 5, records: 11, scale: 0.01}}\n"
     "net:\n"
     "  - {name: pool, type: pooling, src: data.image, kernel: 2, stride: 2}\n"
     "  - {name: ip, type: inner_product, outputs: 6}\n"
@@ -22,31 +22,23 @@ static const char job_text[] =
     "train: {batch: 4, steps: 1}\n"
     "updater: {type: sgd, rate: 0.01}\n";
 
-typedef struct bench {
-    mu_job *job;
-    mu_session *s;
-} bench;
-
-static mu_status open_bench(bench *b, mu_err *err) {
-    memset(b, 0, sizeof *b);
-    MU_TRY(mu_job_parse("x.yaml", job_text, strlen(job_text), NULL, 0, &b->job, err));
-    mu_session_opts o = {.phases = MU_PREDICT, .predict_on = "train", .keep_all = true};
-    return mu_session_open(b->job, &o, &b->s, err);
-}
-
-static void close_bench(bench *b) {
-    mu_session_close(b->s);
-    mu_job_destroy(b->job);
+static mu_status open_bench(mu_inspect *in, mu_err *err) { // without a run: the initial parameters do
+    *in = (mu_inspect){.phase = MU_TEST, .on = "test"};
+    MU_TRY(mu_job_parse("x.yaml", job_text, strlen(job_text), NULL, 0, &in->job, err));
+    MU_TRY(
+        mu_session_open(in->job, &(mu_session_opts){.phases = MU_TEST, .keep_all = true}, &in->session, err));
+    in->at = &in->session->test;
+    return MU_OK;
 }
 
 static const char *const names[] = {"pool", "ip", "relu", "parts.1", "data.image", "data.label"};
 
 static void test_values_are_those_of_the_net(void **ctx) {
     (void)ctx;
-    bench b;
+    mu_inspect in;
     mu_extract x;
-    assert_ok(open_bench(&b, err));
-    assert_ok(mu_extract_run(&b.s->predict, names, MU_COUNT(names), &x, err));
+    assert_ok(open_bench(&in, err));
+    assert_ok(mu_extract_run(&in, names, MU_COUNT(names), &x, err));
     assert_int_equal(x.rows, ROWS);
     const mu_tensor *pool = mu_extract_find(&x, "pool"), *ip = mu_extract_find(&x, "ip"),
                     *relu = mu_extract_find(&x, "relu"), *part = mu_extract_find(&x, "parts.1"),
@@ -73,21 +65,20 @@ static void test_values_are_those_of_the_net(void **ctx) {
     }
     assert_true(negative);
     mu_extract_fini(&x);
-    close_bench(&b);
+    mu_inspect_close(&in);
 }
 
 static void test_unknown_names(void **ctx) {
     (void)ctx;
-    bench b;
+    mu_inspect in;
     mu_extract x;
-    assert_ok(open_bench(&b, err));
-    assert_fails(mu_extract_run(&b.s->predict, (const char *const[]){"ip", "rellu"}, 2, &x, err), MU_EUSAGE,
-                 "no output `rellu`");
+    assert_ok(open_bench(&in, err));
+    assert_fails(mu_extract_run(&in, (const char *const[]){"ip", "rellu"}, 2, &x, err), MU_EUSAGE,
+                 "no layer `rellu`");
     mu_extract_fini(&x);
-    assert_fails(mu_extract_run(&b.s->predict, (const char *const[]){"loss"}, 1, &x, err), MU_EUSAGE,
-                 "`loss`");
+    assert_fails(mu_extract_run(&in, (const char *const[]){"loss"}, 1, &x, err), MU_EUSAGE, "`loss`");
     mu_extract_fini(&x);
-    close_bench(&b);
+    mu_inspect_close(&in);
 }
 
 // ---- files ----
@@ -134,10 +125,10 @@ static void test_files_read_back(void **ctx) {
     (void)ctx;
     char dir[64], path[128];
     temp_dir(dir);
-    bench b;
+    mu_inspect in;
     mu_extract x;
-    assert_ok(open_bench(&b, err));
-    assert_ok(mu_extract_run(&b.s->predict, (const char *const[]){"ip", "data.label"}, 2, &x, err));
+    assert_ok(open_bench(&in, err));
+    assert_ok(mu_extract_run(&in, (const char *const[]){"ip", "data.label"}, 2, &x, err));
     static const char *const files[] = {"a.npy", "a.csv", "a.safetensors"};
     for (size_t i = 0; i < MU_COUNT(files); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
@@ -157,14 +148,14 @@ static void test_files_read_back(void **ctx) {
     assert_fails(mu_extract_save(&x, "a.txt", err), MU_EUSAGE, "no kind of file");
     assert_fails(mu_extract_save(&x, "not/there/a.npy", err), MU_EIO, "not/there");
     mu_extract_fini(&x);
-    close_bench(&b);
+    mu_inspect_close(&in);
     remove_tree(dir);
 }
 
 static void test_no_memory(void **ctx) {
     (void)ctx;
-    bench b;
-    assert_ok(open_bench(&b, err));
+    mu_inspect in;
+    assert_ok(open_bench(&in, err));
     uint64_t live = mu_alloc_get_stats().n_live;
     mu_status st = MU_ENOMEM;
     for (int n = 1; st != MU_OK; n++) {
@@ -172,13 +163,13 @@ static void test_no_memory(void **ctx) {
         mu_extract x;
         mu_err err = {0};
         mu_alloc_fail_at(n);
-        st = mu_extract_run(&b.s->predict, names, MU_COUNT(names), &x, &err);
+        st = mu_extract_run(&in, names, MU_COUNT(names), &x, &err);
         mu_alloc_fail_at(0);
         mu_extract_fini(&x);
         if (st != MU_OK) assert_int_equal(st, MU_ENOMEM);
         assert_int_equal(mu_alloc_get_stats().n_live, live);
     }
-    close_bench(&b);
+    mu_inspect_close(&in);
 }
 
 int main(void) {
