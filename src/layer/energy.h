@@ -2,14 +2,15 @@
 // energy.h - what energy layers share: stochastic units, and the weights between two layers of them.
 //
 // Units. Given its input x (everything it is connected to, times the weights, plus its bias) a binary unit is
-// 1 with probability s(x) = 1 / (1 + e^-x), a gaussian one is x plus noise of variance 1. Draws are a function
-// of (layer, sample, draw, unit), so they do not depend on batches or learners.
+// 1 with probability s(x) = 1 / (1 + e^-x), a gaussian one is x plus noise of variance 1. Draws are a
+// function of (layer, sample, draw, unit), so they do not depend on batches or learners.
 //
 // A bond is w (o, i) between i lower and o upper units, over the fully connected ops: up is lower * w', down
 // is upper * w. The gradient of contrastive divergence, for n samples,
 //     dw = (sum over b of hneg_b vneg_b' - hpos_b vpos_b') / batch
-// is that of a fully connected layer with 2n samples, x = [vpos; vneg], dy = [-hpos; hneg] / batch, and so has
-// all the forms that such a gradient can have. Fully connected ops keep nothing between forward and backward.
+// is that of a fully connected layer with 2n samples, x = [vpos; vneg], dy = [-hpos; hneg] / batch, and so
+// has all the forms that such a gradient can have. Fully connected ops keep nothing between forward and
+// backward.
 #ifndef MU_LAYER_ENERGY_H
 #define MU_LAYER_ENERGY_H
 

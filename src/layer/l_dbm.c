@@ -3,8 +3,8 @@
 //
 //     E(u) = - sum over j of u_j' w_j u_(j-1)  - sum over j of b_j' u_j
 //
-// Learning needs two expectations. Given the data, the hidden units are approximated by independent ones whose
-// means are found by coordinate ascent: in turn, from the lowest up,
+// Learning needs two expectations. Given the data, the hidden units are approximated by independent ones
+// whose means are found by coordinate ascent: in turn, from the lowest up,
 //     m_j = s(w_j m_(j-1) + w_(j+1)' m_(j+1) + b_j)
 // for `mean_field` rounds after one pass upwards. Of the model, Gibbs chains: given the odd layers all even
 // ones are independent, and the other way round, so a chain's state is the odd layers (rowstate.h). The last
@@ -12,7 +12,7 @@
 //
 // The output is the top layer's means. It learns under `cd`, by custom with `persistent: true`.
 //
-// keep, for each layer j: u_j = [data; chain] (2n, units), and scaled for the weights below it, dy_j (energy.h).
+// keep, for each layer j: u_j = [data; chain] (2n, units), and scaled for the weights below, dy_j (energy.h).
 #include "layer/energy.h"
 #include "layer/grad.h"
 #include "layer/rowstate.h"
@@ -44,7 +44,8 @@ static const mu_field fields[] = {
     MU_FIELD_ENUM(struct dbm, visible_units, "binary", MU_UNIT_CHOICES,
                   "binary (data in 0..1), or gaussian of variance 1"),
     MU_FIELD(struct dbm, mean_field, MU_INT, "10", "[1,1k]", "rounds of mean field, given the data"),
-    MU_FIELD(struct dbm, chains, MU_INT, "0", "[0,1M]", "persistent chains; 0 = one for each row of the batch"),
+    MU_FIELD(struct dbm, chains, MU_INT, "0", "[0,1M]",
+             "persistent chains; 0 = one for each row of the batch"),
     {0},
 };
 static const char *const params[] = {"weight1",      "weight2",      "weight3",      "visible_bias",
@@ -78,7 +79,8 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     struct dbm *s = l->state;
     MU_TRY(mu_visible_infer(&s->visible, l, err));
     if (s->hidden.n < 2 || s->hidden.n > MAX_HIDDEN) {
-        mu_status st = mu_layer_fail(l, err, "a dbm has 2 to %d hidden layers, not %zu", MAX_HIDDEN, s->hidden.n);
+        mu_status st =
+            mu_layer_fail(l, err, "a dbm has 2 to %d hidden layers, not %zu", MAX_HIDDEN, s->hidden.n);
         mu_err_hint(err, "A machine with one hidden layer is a `rbm`.");
         return st;
     }
@@ -259,7 +261,8 @@ static mu_status sweep(mu_layer *l, const mu_step *step, int64_t t, mu_err *err)
     }
     for (int j = 1; j <= s->top; j += 2) {
         float *u = chain_units(l, j);
-        MU_TRY(add_inputs(l, j, s->n, chain_units(l, j - 1), j < s->top ? chain_units(l, j + 1) : NULL, u, err));
+        const float *above = j < s->top ? chain_units(l, j + 1) : NULL;
+        MU_TRY(add_inputs(l, j, s->n, chain_units(l, j - 1), above, u, err));
         mu_unit_mean(MU_UNIT_BINARY, s->n * s->units[j], u, NULL);
         mu_unit_draw_rows(MU_UNIT_BINARY, l->key, first, draw + j, s->n, s->units[j], u,
                           in_scratch(l, s->at_odd[j]));

@@ -9,8 +9,8 @@
 // The output is the hidden units' mean. Under `cd` the layer learns by contrast: positive statistics of the
 // data with the hidden means, negative ones after k steps of Gibbs sampling. As in SINGA and Hinton's guide
 // hidden units are drawn, visible ones stand at their means unless `sample_visible`, and the last hidden ones
-// are means. Persistent chains keep the drawn hidden units (rowstate.h). Under `bp` it is a feed-forward layer,
-// so that a stack can be fine-tuned as it is; the visible side has no parameters then.
+// are means. Persistent chains keep the drawn hidden units (rowstate.h). Under `bp` it is a feed-forward
+// layer, so that a stack can be fine-tuned as it is; the visible side has no parameters then.
 //
 // keep: x = [v; reconstruction] (2n, i), dy = [-h; h of the reconstruction] / batch (2n, o), see energy.h.
 //
@@ -51,7 +51,8 @@ static const mu_field fields[] = {
              "draw the visible units of a Gibbs chain instead of taking their means"),
     MU_FIELD(struct rbm, sparsity, MU_FLOAT, "0", "[0,1)", "wanted mean of each hidden unit; 0 = off"),
     MU_FIELD(struct rbm, sparsity_cost, MU_FLOAT, "0.1", "[0,)", "how strongly it is wanted"),
-    MU_FIELD(struct rbm, chains, MU_INT, "0", "[0,1M]", "persistent chains; 0 = one for each row of the batch"),
+    MU_FIELD(struct rbm, chains, MU_INT, "0", "[0,1M]",
+             "persistent chains; 0 = one for each row of the batch"),
     {0},
 };
 static const char *const params[] = {"weight",           "hidden_bias", "visible_bias", "condition_hidden",
@@ -188,6 +189,14 @@ static double visible_energy(const mu_layer *l, int64_t rows, const float *v) {
     return sum;
 }
 
+// Rows that no sample has are 0.
+static void draw_hidden(const mu_layer *l, const mu_step *step, int64_t draw, const float *mean, float *out) {
+    const struct rbm *s = l->state;
+    mu_unit_draw_rows((mu_unit)s->hidden_units, l->key, step->first_sample, draw, step->rows, s->h, mean,
+                      out);
+    memset(out + step->rows * s->h, 0, (size_t)((s->n - step->rows) * s->h) * sizeof *out);
+}
+
 static void set_metric(mu_metric *m, double sum, int64_t rows) {
     m->sum = sum;
     m->weight = (double)rows;
@@ -201,8 +210,7 @@ static mu_status judge(mu_layer *l, const mu_step *step, double energy, mu_err *
     float *h = in_scratch(l, s->at_h), *v = in_scratch(l, s->at_v);
     const int64_t rows = step->rows;
     double log_z = 0;
-    mu_unit_draw_rows((mu_unit)s->hidden_units, l->key, step->first_sample, 0, rows, s->h, l->out[0].value.f, h);
-    memset(h + rows * s->h, 0, (size_t)((s->n - rows) * s->h) * sizeof *h);
+    draw_hidden(l, step, 0, l->out[0].value.f, h);
     MU_TRY(visible_mean(l, h, v, err));
     set_metric(s->error, mu_unit_distance(flat_src(l), v, rows * s->v), rows);
     MU_TRY(hidden_mean(l, rows, v, h, &log_z, err));
@@ -243,15 +251,14 @@ static void keep_chains(mu_layer *l, const mu_step *step, int64_t draw, const fl
     }
 }
 
-// Fills the lower halves: v (n, i) and the hidden means h (n, o) after k steps. Draw 0 is of the data's hidden
-// units, 2t - 1 and 2t are those of step t.
+// Fills the lower halves: v (n, i) and the hidden means h (n, o) after k steps. Draw 0 is of the data's
+// hidden units, 2t - 1 and 2t are those of step t.
 static mu_status run_chain(mu_layer *l, const mu_step *step, int64_t k, bool persistent, float *v, float *h,
                            mu_err *err) {
     struct rbm *s = l->state;
-    const int64_t rows = step->rows, first = step->first_sample;
+    const int64_t rows = step->rows;
     float *drawn = in_scratch(l, s->at_h);
-    mu_unit_draw_rows((mu_unit)s->hidden_units, l->key, first, 0, rows, s->h, l->out[0].value.f, drawn);
-    memset(drawn + rows * s->h, 0, (size_t)((s->n - rows) * s->h) * sizeof *drawn);
+    draw_hidden(l, step, 0, l->out[0].value.f, drawn);
     MU_TRY(visible_mean(l, drawn, v, err));
     set_metric(s->error, mu_unit_distance(in_keep(l, s->at_x), v, rows * s->v), rows);
     if (persistent) {
@@ -260,10 +267,11 @@ static mu_status run_chain(mu_layer *l, const mu_step *step, int64_t k, bool per
     }
     for (int64_t t = 1; t <= k; t++) {
         if (s->sample_visible)
-            mu_unit_draw_rows((mu_unit)s->visible_units, l->key, first, 2 * t - 1, rows, s->v, v, v);
+            mu_unit_draw_rows((mu_unit)s->visible_units, l->key, step->first_sample, 2 * t - 1, rows, s->v, v,
+                              v);
         MU_TRY(hidden_mean(l, rows, v, h, NULL, err));
         if (t == k) break;
-        mu_unit_draw_rows((mu_unit)s->hidden_units, l->key, first, 2 * t, rows, s->h, h, drawn);
+        draw_hidden(l, step, 2 * t, h, drawn);
         MU_TRY(visible_mean(l, drawn, v, err));
     }
     if (persistent) keep_chains(l, step, 2 * k, h);
@@ -295,8 +303,9 @@ static void positive_grads(mu_layer *l, int64_t rows, float scale, float *dy) {
     mu_unit_scale(rows * s->h, -scale, h, dy);
     if (!s->activity || rows < 1) return;
     float *q = s->activity->value;
+    const float cost = scale * s->sparsity_cost;
     for (int64_t b = 0; b < rows; b++)
-        for (int64_t j = 0; j < s->h; j++) dy[b * s->h + j] += scale * s->sparsity_cost * (q[j] - s->sparsity);
+        for (int64_t j = 0; j < s->h; j++) dy[b * s->h + j] += cost * (q[j] - s->sparsity);
     mu_unit_scale(s->h, ACTIVITY_DECAY, q, q);
     mu_unit_add_columns(rows, s->h, (1 - ACTIVITY_DECAY) / (float)rows, h, q);
 }
@@ -335,8 +344,9 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
             mu_gemm(false, false, s->n, s->c, s->h, dx, s->h, s->condition_hidden->value, s->c, 0.0f,
                     l->src[1]->grad.f, s->c);
     }
-    const mu_op_args a = {.src = flat_src(l), .ddst = dx, .weight = s->bond.weight->value, .scratch = l->scratch,
-                    .dsrc = dsrc && s->visible.reorder ? in_scratch(l, s->at_v) : dsrc};
+    const mu_op_args a = {.src = flat_src(l), .ddst = dx, .weight = s->bond.weight->value,
+                          .dsrc = dsrc && s->visible.reorder ? in_scratch(l, s->at_v) : dsrc,
+                          .scratch = l->scratch};
     MU_TRY(mu_grad_inner(l, step, s->bond.op, s->bond.weight, s->hidden_bias, &a, err));
     if (dsrc && s->visible.reorder) mu_nchw_to_nhwc(dsrc, a.dsrc, s->n, s->visible.channels, s->visible.hw);
     return MU_OK;

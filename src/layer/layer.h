@@ -109,8 +109,8 @@ typedef struct mu_layer {
     void        *keep, *scratch;        // given by the plan
     mu_rng_key   key;                   // (seed, "layer/<name>")
     const mu_contrast *contrast;        // of this net; NULL: nothing in it learns by contrast
-    bool         in_contrast;           // it does itself: an energy layer, not all of its parameters are frozen;
-                                        // known when infer has declared them
+    bool         in_contrast;           // it does: an energy layer, not all of its parameters are frozen.
+                                        // Known when infer has declared them
     // set and used by the net
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred

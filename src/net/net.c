@@ -54,9 +54,10 @@ static void check_has_energy(mu_net_builder *nb) {
         const mu_layer *l = nb->net->layer[i];
         learns |= l->broken || l->in_contrast;
         if (l->broken || l->in_contrast || !wants_to_learn(l)) continue;
-        mu_diag *g = mu_diags_add(d, MU_DIAG_WARNING, l->pos,
-                                  "layer `%s` learns nothing: contrastive divergence trains energy layers only",
-                                  l->name);
+        mu_diag *g =
+            mu_diags_add(d, MU_DIAG_WARNING, l->pos,
+                         "layer `%s` learns nothing: contrastive divergence trains energy layers only",
+                         l->name);
         mu_diag_hint(d, g, "Train it afterwards by `algorithm: bp`, with this job's model in `init_from`.");
     }
     if (learns) return;
@@ -65,7 +66,8 @@ static void check_has_energy(mu_net_builder *nb) {
                                      : "the net has no energy layer for contrastive divergence to train");
     if (energy) mu_diag_hint(d, g, "Give a parameter of `%s` an `lr` above 0.", energy->name);
     else
-        mu_diag_hint(d, g, "Add one such as `{name: rbm1, type: rbm, hidden: 500}`, or write `algorithm: bp`.");
+        mu_diag_hint(d, g,
+                     "Add one such as `{name: rbm1, type: rbm, hidden: 500}`, or write `algorithm: bp`.");
 }
 
 static mu_status build(mu_net_builder *nb, mu_err *err) {

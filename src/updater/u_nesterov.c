@@ -28,7 +28,9 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     }
 }
 
-static const char *check(const void *state) { return mu_momentum_check(&((const struct nesterov *)state)->m); }
+static const char *check(const void *state) {
+    return mu_momentum_check(&((const struct nesterov *)state)->m);
+}
 static void set_epoch(void *state, double updates) {
     mu_momentum_set_epoch(&((struct nesterov *)state)->m, updates);
 }

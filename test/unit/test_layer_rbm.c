@@ -87,8 +87,8 @@ static void free_energy_is_exact(void **state) {
 
 // ---- the gradient of long chains ----
 
-// g = E_model - E_data; each element is a mean over ROWS chains of something in [0, 1] (or a little beyond for
-// gaussian units), so five standard errors are at most 5 * spread / sqrt(ROWS).
+// g = E_model - E_data; each element is a mean over ROWS chains of something in [0, 1] (or a little beyond
+// for gaussian units), so five standard errors are at most 5 * spread / sqrt(ROWS).
 static void compare_gradient(const rig *r, const tiny_stats *model, const tiny_stats *data, double spread) {
     const double tolerance = 5 * spread / sqrt(ROWS);
     const float *dw = param_of(r, "weight")->grad.dense, *da = param_of(r, "visible_bias")->grad.dense,
@@ -141,7 +141,8 @@ static void long_chains_give_the_exact_gradient(void **state) {
 }
 
 // p(h) of a machine with gaussian visible units: v given h is a + w'h with variance 1, so
-// ln p(h) = b'h + a'w'h + |w'h|^2 / 2 + constant. The same with the sides exchanged for gaussian hidden units.
+// ln p(h) = b'h + a'w'h + |w'h|^2 / 2 + constant. The same with the sides exchanged for gaussian hidden
+// units.
 static void gaussian_stats(const tiny_rbm *m, bool visible, tiny_stats *out) {
     const int n = visible ? m->h : m->v, other = visible ? m->v : m->h; // n binary units are visited
     double z = 0;
@@ -204,7 +205,8 @@ static void condition_gives_the_exact_gradient(void **state) {
     float *u = r.layer.src[1]->value.f;
     for (int b = 0; b < ROWS; b++) memcpy(u + b * C, (const float[]){0.7f, -1.0f, 0.4f}, C * sizeof *u);
     tiny_rbm m = tiny_of(&r);
-    const float *to_h = param_of(&r, "condition_hidden")->value, *to_v = param_of(&r, "condition_visible")->value;
+    const float *to_h = param_of(&r, "condition_hidden")->value;
+    const float *to_v = param_of(&r, "condition_visible")->value;
     for (int k = 0; k < C; k++) {
         for (int j = 0; j < H; j++) m.b[j] += (double)to_h[j * C + k] * (double)u[k];
         for (int i = 0; i < V; i++) m.a[i] += (double)to_v[i * C + k] * (double)u[k];
