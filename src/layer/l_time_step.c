@@ -37,8 +37,8 @@ static mu_status check_source(const mu_layer *l, mu_err *err) {
         st = mu_layer_fail(l, err, "`%s` gives %s%s, which is not a sequence (batch, time, values)",
                            mu_infer_src_name(l, 0), integers ? "integers " : "", mu_shape_text(in, text));
     } else if (s->total && in->d[1] != s->total) {
-        st = mu_layer_fail(l, err, "`%s` gives %s: %" PRId64 " time steps, not the %" PRId64 " of `unroll`",
-                           mu_infer_src_name(l, 0), mu_shape_text(in, text), in->d[1], s->total);
+        st = mu_layer_fail(l, err, "`%s` has %" PRId64 " time steps, not the %" PRId64 " of `unroll`",
+                           mu_infer_src_name(l, 0), in->d[1], s->total);
     } else {
         return MU_OK;
     }

@@ -50,8 +50,8 @@ mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err
 void      mu_net_destroy(mu_net *net);
 
 mu_layer *mu_net_find(const mu_net *net, const char *name);
-// The layer that stands for l in reports: of an unrolled layer, of all its copies and of what was inserted for
-// them the first copy; of other layers l itself.
+// The layer that stands for l in reports: the first copy for all copies of an unrolled layer and for what was
+// inserted behind them; other layers stand for themselves.
 const mu_layer *mu_net_family(const mu_layer *l);
 // Is this output read by nothing but losses and output layers? Then it stays readable after the pass.
 bool      mu_net_is_end(const mu_net *net, const mu_blob *b);

@@ -395,7 +395,7 @@ static void problems_are_said_once(void **state) {
         {"- {name: a, type: inner_product, src: data.context, outputs: 2, unroll: 3}\n",
          "not a sequence"},
         {"- {name: a, type: inner_product, src: data.seq, outputs: 2, unroll: 4}\n",
-         "3 time steps, not the 4"},
+         "has 3 time steps, not the 4"},
         {"- {name: a, type: tanh, src: data.sqe, unroll: 3}\n", "unknown source `data.sqe`"},
         {"- {name: a, type: tanh, src: data.seq, unroll: 3}\n- {name: a, type: tanh}\n",
          "two layers are called"},
