@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_run_sequence.c - trainings of recurrent nets whose state goes on from batch to batch: what is learned,
 // resumed in the middle of an epoch, shared by several learners.
-#include "run_help.h"
-
-#include "run/driver.h"
-#include "run/worker.h"
-
-#include <math.h>
+#include "training_help.h"
 
 static char folder[] = "test-sequence-XXXXXX";
 
@@ -32,46 +27,6 @@ static char folder[] = "test-sequence-XXXXXX";
     "- {name: loss, type: softmax_loss, src: [ip, data.label], unroll: 6}\n"
 #define SGD(rate) "updater: {type: sgd, momentum: 0.9, rate: " rate "}\n"
 #define TRAIN(steps) "name: t\ntrain: {batch: 24, steps: " steps "}\ntest: {every: never, batch: 24}\n"
-
-typedef struct training {
-    mu_job *job;
-    mu_session *s;
-    mu_run_result r;
-    mu_err err;
-} training;
-
-static void train(training *t, const char *text, const mu_run_opts *o, const char *const *sets, size_t n) {
-    memset(t, 0, sizeof *t);
-    mu_status st = mu_job_parse("t.yaml", text, strlen(text), sets, n, &t->job, &t->err);
-    if (st == MU_OK)
-        st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
-    if (st != MU_OK) {
-        if (t->job) mu_diags_print(&t->job->diags, stderr, false);
-        fail_msg("%s", t->err.msg);
-    }
-    if (mu_run_train(t->s, o, &t->r, &t->err) != MU_OK) fail_msg("%s (%s)", t->err.msg, t->err.note);
-}
-
-static void end(training *t) {
-    mu_session_close(t->s);
-    mu_job_destroy(t->job);
-}
-
-// Largest difference of a parameter's elements, relative to its largest element; states are parameters, too.
-static double distance(const training *a, const training *b) {
-    double worst = 0;
-    for (int i = 0; i < a->s->params->n; i++) {
-        const mu_param *p = a->s->params->list[i], *q = b->s->params->list[i];
-        double most = 0, off = 0;
-        for (size_t k = 0; k < p->count; k++) {
-            most = fmax(most, fabs((double)p->value[k]));
-            double d = fabs((double)p->value[k] - (double)q->value[k]);
-            off = d > off || isnan(d) ? d : off;
-        }
-        if (off / most > worst || isnan(off)) worst = off / most;
-    }
-    return worst;
-}
 
 static const mu_param *state_of(const training *t) {
     for (int i = 0; i < t->s->params->n; i++)
@@ -171,19 +126,6 @@ static void bptt_gives_the_bits_of_bp(void **state) {
         end(&bp);
         end(&bptt);
     }
-}
-
-static void count_allocations(const char *text) {
-    training t = {0};
-    assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &t.job, &t.err), MU_OK);
-    assert_int_equal(mu_session_open(t.job, &(mu_session_opts){.phases = MU_TRAIN}, &t.s, &t.err), MU_OK);
-    mu_worker w;
-    mu_worker_init(&w, t.s);
-    for (int i = 0; i < 3; i++) assert_int_equal(mu_worker_step(&w, &t.err), MU_OK);
-    uint64_t before = mu_alloc_get_stats().n_calls;
-    for (int i = 0; i < 20; i++) assert_int_equal(mu_worker_step(&w, &t.err), MU_OK);
-    assert_int_equal(mu_alloc_get_stats().n_calls, before);
-    end(&t);
 }
 
 static void a_step_allocates_nothing(void **state) {
