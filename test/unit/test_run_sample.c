@@ -177,6 +177,29 @@ static void test_bad_options(void **ctx) {
     rig_close(&r);
 }
 
+// Every allocation on the way to the first character fails once.
+static void test_allocation_failures(void **ctx) {
+    (void)ctx;
+    uint64_t live = mu_alloc_get_stats().n_live;
+    for (int64_t n = 1;; n++) {
+        if (n > 5000) fail_msg("never succeeds");
+        rig r;
+        mu_err err = {0};
+        text t = {.n = 0};
+        mu_sample_opts o = {.prime = "ab", .length = 3};
+        mu_alloc_fail_at(n);
+        mu_status st = rig_open(&r, chars, bigram, &err);
+        if (st == MU_OK) st = mu_sampler_draw(r.sampler, &o, take, &t, NULL, &err);
+        mu_alloc_fail_at(0);
+        rig_close(&r);
+        uint64_t now = mu_alloc_get_stats().n_live;
+        if (now != live) fail_msg("%d blocks stay when allocation %d fails", (int)(now - live), (int)n);
+        if (st == MU_OK) break;
+        if (st != MU_ENOMEM && st != MU_EJOB)
+            fail_msg("%s: `%s` for allocation %d", mu_status_name(st), err.msg, (int)n);
+    }
+}
+
 static void test_no_character_model(void **ctx) {
     (void)ctx;
     static const char *const nets[][3] = {
@@ -206,7 +229,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
         cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_no_character_model),
+        cmocka_unit_test(test_allocation_failures),      cmocka_unit_test(test_no_character_model),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_tree(dir);
