@@ -128,9 +128,13 @@ void mu_net_destroy(mu_net *net) {
 }
 
 mu_layer *mu_net_find(const mu_net *net, const char *name) {
-    for (int i = 0; i < net->n_layers; i++)
-        if (!strcmp(net->layer[i]->name, name)) return net->layer[i];
-    return NULL;
+    mu_layer *last = NULL;
+    for (int i = 0; i < net->n_layers; i++) {
+        mu_layer *l = net->layer[i];
+        if (!strcmp(l->name, name)) return l;
+        if (l->origin && !strcmp(l->origin, name)) last = l;
+    }
+    return last;
 }
 
 const mu_layer *mu_net_family(const mu_layer *l) {

@@ -39,6 +39,7 @@ typedef struct mu_net_opts {
     int64_t              batch;
     uint64_t             seed;
     mu_params           *share;         // parameters of an earlier net; NULL = this net defines them
+    bool                 one_step;      // data is one time step (sampling): unrolled layers have one copy
     bool                 keep_all;      // no reuse of activation memory (tests, inspection)
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     bool                 shapes_only;   // for `check`: no memory, no setup
@@ -49,7 +50,7 @@ typedef struct mu_net_opts {
 mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err);
 void      mu_net_destroy(mu_net *net);
 
-mu_layer *mu_net_find(const mu_net *net, const char *name);
+mu_layer *mu_net_find(const mu_net *net, const char *name);     // of an unrolled layer the last copy; or NULL
 // The layer that stands for l in reports: the first copy for all copies of an unrolled layer and for what was
 // inserted behind them; other layers stand for themselves.
 const mu_layer *mu_net_family(const mu_layer *l);

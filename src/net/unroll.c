@@ -106,6 +106,7 @@ static void read_block(unroller *u, const mu_node *node) {
     const char *text = mu_node_text(mu_node_find(node, "unroll"));
     if (text && (!mu_parse_int(text, &b->copies) || b->copies < 0 || b->copies > MU_UNROLL_MAX))
         b->copies = 0; // binding reports it
+    if (b->copies && u->nb->o->one_step) b->copies = 1;
     b->absent = mu_build_is_absent(u->nb, node, b->name);
     if (b->absent) u->nb->absent[u->nb->n_absent++] = b->name;
 }

@@ -74,6 +74,7 @@ static mu_status build_net(mu_session *s, mu_sampler *m, mu_err *err) {
                      .phase = MU_PREDICT,
                      .batch = 1,
                      .seed = (uint64_t)s->job->seed,
+                     .one_step = true,
                      .keep_all = true};
     MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
     m->net = s->predict.net;

@@ -128,7 +128,7 @@ static void one_to_one_with_shift(void **state) {
     fixture f;
     must_build(&f, 3, 1, LINEAR(3) "- {name: loss, type: euclidean_loss, src: [h, data.target]}\n");
     assert_null(mu_net_find(f.net, "uh#0")); // it has no source: there is no step before
-    assert_null(mu_net_find(f.net, "h"));
+    assert_ptr_equal(mu_net_find(f.net, "h"), mu_net_find(f.net, "h#2")); // the name alone: the last step
     assert_int_equal(layer(&f, "h#0")->n_src, 1);
     assert_int_equal(layer(&f, "h#2")->n_src, 2);
     assert_string_equal(layer(&f, "h#2")->origin, "h");

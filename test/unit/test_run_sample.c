@@ -107,6 +107,29 @@ static void test_temperature_and_seed(void **ctx) {
     rig_close(&r);
 }
 
+// An unrolled net is sampled one step at a time, too, with the state carried: the text of the fused net.
+static void test_unrolled_draws_as_fused(void **ctx) {
+    (void)ctx;
+    static const char *const nets[] = {
+        "  - {name: rec, type: lstm, hidden: 9, src: [data.chars, data.begin],\n"
+        "     init: {type: gaussian, std: 2}}\n"
+        "  - {name: ip, type: inner_product, outputs: 4, axis: 2, init: {type: gaussian, std: 2}}\n"
+        "  - {name: loss, type: softmax_loss, src: [ip, data.next]}\n",
+        "  - {name: rec, type: lstm_cell, hidden: 9, unroll: 3, init: {type: gaussian, std: 2},\n"
+        "     src: [data.chars, {layer: rec.1, shift: 1}, {layer: data.begin, connect: one_to_all}]}\n"
+        "  - {name: ip, type: inner_product, outputs: 4, unroll: 3, init: {type: gaussian, std: 2}}\n"
+        "  - {name: loss, type: softmax_loss, src: [ip, data.next], unroll: 3}\n"};
+    static text drawn[2];
+    for (int k = 0; k < 2; k++) {
+        rig r;
+        assert_ok(rig_open(&r, "reader: chars, streams: 2, length: 3", nets[k], err));
+        mu_sample_opts o = {.prime = "cab", .length = 200, .temperature = 1, .seed = 3};
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &drawn[k], NULL, err));
+        rig_close(&r);
+    }
+    assert_string_equal(drawn[0].s, drawn[1].s);
+}
+
 // The whole prime as one record through a net that shares the parameters: scores after its last character.
 static void score_at_once(rig *r, const char *prime, float out[4]) {
     int32_t in[32], begin = 1;
@@ -228,8 +251,9 @@ int main(void) {
     temp_dir(dir);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
-        cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_allocation_failures),      cmocka_unit_test(test_no_character_model),
+        cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_unrolled_draws_as_fused),
+        cmocka_unit_test(test_bad_options),              cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_no_character_model),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_tree(dir);
