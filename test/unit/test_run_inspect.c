@@ -35,8 +35,8 @@ static char folder[64], run_dir[128], csv_path[128];
 static int train_once(void **state) {
     (void)state;
     muster_error e;
-    muster_job *job;
-    muster_run *run;
+    muster_job *job = NULL;
+    muster_run *run = NULL;
     muster_result result;
     char path[128];
     snprintf(path, sizeof path, "%s/tiny.yaml", temp_dir(folder));
