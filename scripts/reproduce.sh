@@ -10,5 +10,5 @@ run=runs/cifar10_full-40
 rm -rf "$run"
 "$build/muster" train examples/cifar10_full-40.yaml --out "$run"
 mkdir -p docs/img
-python3 scripts/plot-curve.py "$run" -o docs/img/cifar10_full-40.svg --title "cifar10_full on CIFAR-10, Caffe's recipe in 40 epochs"
-echo "wrote docs/img/cifar10_full-40.svg" >&2
+"$build/muster" plot "$run" --curves error --title "cifar10_full on CIFAR-10, Caffe's recipe in 40 epochs" \
+    --out docs/img/cifar10_full-40.svg

@@ -45,7 +45,6 @@ lint optional cppcheck         cppcheck   # more checks
 fuzz required clang            clang      # libFuzzer
 reproduce required npm         npm        # fetches exact CIFAR-10
 reproduce required nodejs      node       # converts it
-reproduce required python3     python3    # draws the curve
 fuzz optional libclang-rt-dev  -          # libFuzzer's library, where clang does not bring it
 LIST
 }

@@ -9,13 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-bool mu_cli_is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
+bool mu_cli_is_folder(const char *path) { return mu_fs_is_folder(path); }
 
 static void show(const mu_args *a, const mu_job *job) {
     if (!job->diags.n_errors && !job->diags.n_warnings) return;

@@ -22,7 +22,6 @@ enum {
     BOTTOM = 60,
     LEGEND_LEAST = 80, // width of its column
     LEGEND_MOST = 320,
-    LEGEND_UNIT = 40, // charts that stand below each other end at one line
     FONT = 12,
     SMALL = 10,
     MARK = 5, // half the size of a mark
@@ -369,7 +368,7 @@ static double legend_width(const mu_chart *c) {
         if (letters > longest) longest = letters;
         rows++;
     }
-    double wanted = ceil((46 + em * FONT * (double)longest) / LEGEND_UNIT) * LEGEND_UNIT;
+    double wanted = fmax(46 + em * FONT * (double)longest, c->legend);
     return !rows ? 0 : fmin(fmax(LEGEND_LEAST, wanted), LEGEND_MOST);
 }
 

@@ -42,6 +42,7 @@ typedef struct mu_chart {
     const char *x_name, *y_name;
     bool x_log, y_log;
     int width, height;             // 0 = 860 x 540
+    int legend;                    // its least width, so that charts below each other end at one line
     const mu_chart_series *series; // drawn in this order
     size_t n;
 } mu_chart;

@@ -51,6 +51,11 @@ mu_status mu_fs_write_all(int fd, const void *data, size_t size, const char *pat
     return MU_OK;
 }
 
+bool mu_fs_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 mu_status mu_fs_sync_dir(const char *path, mu_err *err) {
     int fd = ops->open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return fail_errno(err, "open", path);

@@ -37,6 +37,7 @@ void mu_fs_set_ops(const mu_fs_ops *ops);       // tests only, before other thre
 MU_MUST_CHECK mu_status mu_fs_join(char out[MU_FS_PATH], const char *dir, const char *name, mu_err *err);
 
 MU_MUST_CHECK mu_status mu_fs_write_all(int fd, const void *data, size_t size, const char *path, mu_err *err);
+bool mu_fs_is_folder(const char *path);
 MU_MUST_CHECK mu_status mu_fs_mkdirs(const char *path, mu_err *err);    // with parents; existing is fine
 MU_MUST_CHECK mu_status mu_fs_sync_dir(const char *path, mu_err *err);
 MU_MUST_CHECK mu_status mu_fs_rename(const char *from, const char *to, mu_err *err);

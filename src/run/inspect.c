@@ -8,7 +8,6 @@
 #include "run/rundir.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 static const char *const blocks[] = {"test", "validation", "train", "predict"}; // in order of preference
 
@@ -63,11 +62,6 @@ static mu_status choose_block(mu_inspect *in, const char *on, mu_err *err) {
 
 // ---- opening ----
 
-static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 // The first problem of the job rather than "2 problems in job.yaml".
 static mu_status problem(const mu_inspect *in, mu_status st, mu_err *err) {
     if (st != MU_EJOB || !in->job || !in->job->diags.n_errors) return st;
@@ -88,7 +82,7 @@ static mu_status open_session(mu_inspect *in, mu_err *err) {
 
 static mu_status open_job(mu_inspect *in, const char *run, const mu_inspect_opts *o, mu_err *err) {
     char path[MU_FS_PATH];
-    if (is_folder(run)) {
+    if (mu_fs_is_folder(run)) {
         MU_TRY(mu_fs_join(path, run, MU_RUN_JOB, err));
     } else {
         size_t n = strlen(run);
@@ -102,7 +96,7 @@ static mu_status open_job(mu_inspect *in, const char *run, const mu_inspect_opts
 mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts *o, mu_err *err) {
     int n;
     *in = (mu_inspect){0};
-    if (!o->model && !is_folder(run)) {
+    if (!o->model && !mu_fs_is_folder(run)) {
         MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", run);
         mu_err_hint(err, "Runs are in `runs/`; a job file needs `--model FILE.safetensors` beside it.");
         return MU_ENOTFOUND;

@@ -113,6 +113,7 @@ MU_MUST_CHECK mu_status mu_plot_report(mu_page *p, const mu_plot_run *run, const
 // size, else (only with `guess`) a square of one or three channels. False: no image.
 bool mu_plot_image_shape(const mu_inspect *in, const mu_shape *blob, int64_t count, bool guess,
                          int64_t chw[3]);
+int mu_plot_by_value(const void *a, const void *b); // qsort of doubles, ascending
 // The field that is an image; -1.
 int mu_plot_image_field(const mu_inspect *in);
 // The first int32 field of one value a sample: labels; -1.

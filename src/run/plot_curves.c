@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TAG "plot"
-enum { WIDTH = 860, HEIGHT = 400, MARKS_MOST = 40, QUANTITIES = MU_CURVES_MAX, WORD = 64 };
+enum { WIDTH = 860, HEIGHT = 400, LEGEND = 180, MARKS_MOST = 24, QUANTITIES = MU_CURVES_MAX, WORD = 64 };
 
 static const struct {
     const char *prefix, *name;
@@ -288,6 +288,7 @@ static mu_status draw(panel *p, mu_page *page, mu_err *err) {
                       p->o->log && p->positive && (!strcmp(p->q->key, "loss") || !strcmp(p->q->key, "lr")),
                   .width = WIDTH,
                   .height = HEIGHT,
+                  .legend = LEGEND,
                   .series = p->series,
                   .n = p->n};
     MU_TRY(mu_page_add(page, title, &f, err));

@@ -100,7 +100,7 @@ static void put_training(mu_text *t, const mu_curves *c) {
     put_row(t, "training", text);
 }
 
-static int by_value(const void *a, const void *b) {
+int mu_plot_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -114,7 +114,7 @@ static mu_status put_speed(mu_text *t, const mu_curves *c, mu_err *err) {
     if (!v) return MU_FAIL_NOMEM(err, "the report");
     for (size_t i = 0; i < s->n; i++)
         if (isfinite(s->v[i].value)) v[n++] = s->v[i].value;
-    qsort(v, n, sizeof *v, by_value);
+    qsort(v, n, sizeof *v, mu_plot_by_value);
     if (n) {
         snprintf(text, sizeof text, "%s samples/s (median)", with_commas(llround(v[n / 2]), room));
         put_row(t, "speed", text);
@@ -123,32 +123,52 @@ static mu_status put_speed(mu_text *t, const mu_curves *c, mu_err *err) {
     return MU_OK;
 }
 
-// "test accuracy: 90.77 % at the end, best 90.91 % in epoch 4".
+// The name of a score for people, "" for what is none: `val_loss` is "validation loss".
+static const char *score_name(const char *key, char out[100]) {
+    static const char *const prefix[][2] = {{"val_", "validation"}, {"test_", "test"}};
+    out[0] = '\0';
+    if (!strcmp(key, "train_loss")) snprintf(out, 100, "training loss");
+    for (size_t i = 0; i < MU_COUNT(prefix); i++) {
+        size_t n = strlen(prefix[i][0]);
+        if (!strncmp(key, prefix[i][0], n)) snprintf(out, 100, "%s %.80s", prefix[i][1], key + n);
+    }
+    for (char *c = out; *c; c++)
+        if (*c == '_') *c = ' ';
+    return out;
+}
+
+static bool ends(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+// NULL where nobody can say what is better.
+static const mu_curve_point *best_of(const mu_curve *c) {
+    bool loss = ends(c->key, "_loss"), accuracy = ends(c->key, "_accuracy");
+    const mu_curve_point *best = NULL;
+    for (size_t i = 0; (loss || accuracy) && i < c->n; i++) {
+        double v = c->v[i].value;
+        if (isfinite(v) && (!best || (loss ? v < best->value : v > best->value))) best = &c->v[i];
+    }
+    return best;
+}
+
+// "test accuracy: 90.77 %, best 90.91 % in epoch 4".
 static void put_scores(mu_text *t, const mu_curves *c) {
-    static const struct {
-        const char *key, *name;
-        bool percent;
-    } scores[] = {{"train_loss", "training loss", false},
-                  {"val_loss", "validation loss", false},
-                  {"val_accuracy", "validation accuracy", true},
-                  {"test_loss", "test loss", false},
-                  {"test_accuracy", "test accuracy", true}};
-    for (size_t i = 0; i < MU_COUNT(scores); i++) {
-        const mu_curve *k = mu_curves_find(c, scores[i].key);
-        double last = mu_curve_last(k), factor = scores[i].percent ? 100 : 1;
-        char text[120], room[32];
-        if (isnan(last)) continue;
-        const mu_curve_point *best = NULL;
-        for (size_t j = 0; j < k->n; j++)
-            if (isfinite(k->v[j].value) &&
-                (!best || (scores[i].percent ? k->v[j].value > best->value : k->v[j].value < best->value)))
-                best = &k->v[j];
-        int n = snprintf(text, sizeof text, scores[i].percent ? "%.2f %%" : "%.5g", factor * last);
-        if (best->value != last && i > 0)
+    for (size_t i = 0; i < c->n; i++) {
+        const mu_curve *k = &c->v[i];
+        char text[160], room[32], name[100];
+        double last = mu_curve_last(k);
+        bool percent = ends(k->key, "_accuracy");
+        if (isnan(last) || !score_name(k->key, name)[0]) continue;
+        int n = snprintf(text, sizeof text, percent ? "%.2f %%" : "%.5g", percent ? 100 * last : last);
+        const mu_curve_point *best =
+            strcmp(k->key, "train_loss") ? best_of(k) : NULL; // of one window: chance
+        if (best && best->value != last)
             snprintf(text + n, sizeof text - (size_t)n,
-                     scores[i].percent ? ", best %.2f %% in epoch %s" : ", best %.5g in epoch %s",
-                     factor * best->value, rounded(best->epoch, room));
-        put_row(t, scores[i].name, text);
+                     percent ? ", best %.2f %% in epoch %s" : ", best %.5g in epoch %s",
+                     percent ? 100 * best->value : best->value, rounded(best->epoch, room));
+        put_row(t, name, text);
     }
 }
 

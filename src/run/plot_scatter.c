@@ -20,7 +20,7 @@ enum {
     POINTS = 4000,
     LEGEND_MOST = 20,
     NAMES_MOST = 30,
-    WORDS_MOST = 80,
+    WORDS_MOST = 60,
     CLASSES_MOST = 400,
     WIDTH = 860,
     HEIGHT = 640
@@ -54,14 +54,9 @@ static mu_status place(cloud *c, double share[2], mu_err *err) {
     return MU_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const mu_chart_point *p, size_t n, bool of_y, double *room) {
     for (size_t i = 0; i < n; i++) room[i] = of_y ? p[i].y : p[i].x;
-    qsort(room, n, sizeof *room, by_value);
+    qsort(room, n, sizeof *room, mu_plot_by_value);
     return room[n / 2];
 }
 
@@ -72,6 +67,14 @@ static const char *const *words_of(const mu_inspect *in, const cloud *c) {
         if (f->names && f->n_classes >= c->n && f->n_classes == c->rows) return f->names;
     }
     return NULL;
+}
+
+// Names the points that lie farthest out: what lies in the middle says little and would hide itself.
+static void name_words(const char *const *word, mu_chart_point *p, int64_t n, double *room) {
+    for (int64_t i = 0; word && i < n; i++) room[i] = -hypot(p[i].x, p[i].y);
+    if (word) qsort(room, (size_t)n, sizeof *room, mu_plot_by_value);
+    for (int64_t i = 0; word && i < n; i++)
+        if (n <= WORDS_MOST || -hypot(p[i].x, p[i].y) < room[WORDS_MOST]) p[i].label = word[i];
 }
 
 typedef struct drawing {
@@ -90,8 +93,8 @@ static mu_status add_class(mu_page *p, const mu_inspect *in, const cloud *c, int
     if (*at == first) return MU_OK;
     mu_chart_series *s = &d->series[d->n_series++];
     *s = (mu_chart_series){.look = (int)k, .dots = true, .point = d->point + first, .n = *at - first};
-    const char *const *word = words_of(in, c);
-    for (int64_t i = 0; word && i < c->n && i < WORDS_MOST; i++) d->point[i].label = word[i];
+    name_words(words_of(in, c), d->point, c->n, d->room);
+    s->pale = !c->label && c->n > POINTS / 2;
     if (!c->label) return MU_OK;
     const char *name = mu_arena_strdup(&p->arena, mu_plot_class_name(in, k, number));
     if (!name) return MU_FAIL_NOMEM(err, "a name");

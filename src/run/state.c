@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static mu_status list_params(mu_arena *a, const mu_params *ps, mu_st_tensor **out, size_t *n, mu_err *err) {
     mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n + 1, sizeof *t);
@@ -176,14 +175,9 @@ mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, 
     return st;
 }
 
-static bool is_dir(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
                                int *n_taken, mu_err *err) {
-    if (!is_dir(path)) {
+    if (!mu_fs_is_folder(path)) {
         mu_st_file *f;
         MU_TRY(mu_st_open(path, &f, err));
         mu_status st = copy_params(f, path, params, all, n_taken, err);
@@ -193,7 +187,7 @@ mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params 
     char inner[MU_FS_PATH];
     MU_TRY(mu_fs_join(inner, path, MU_RUN_CHECKPOINTS, err)); // a run folder, or already the checkpoints
     mu_ckpt_loaded *c;
-    MU_TRY(mu_ckpt_load(is_dir(inner) ? inner : path, which, &c, err));
+    MU_TRY(mu_ckpt_load(mu_fs_is_folder(inner) ? inner : path, which, &c, err));
     mu_status st = copy_params(c->params, c->path, params, all, n_taken, err);
     mu_ckpt_unload(c);
     return st;
