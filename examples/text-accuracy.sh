@@ -12,6 +12,7 @@
 # MUSTER   program, build/muster unless said otherwise
 # DATA     folder of the sets, data unless said otherwise
 # SEEDS    "1 2 3" unless said otherwise
+# JOBS     runs at a time, 1 unless said otherwise
 # LIMIT    seconds after which a run is given up, 3600
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,7 @@ muster=${MUSTER:-build/muster}
 data=$(realpath -m "${DATA:-data}")
 seeds=${SEEDS:-1 2 3}
 limit=${LIMIT:-3600}
+jobs=${JOBS:-1}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
@@ -32,35 +34,47 @@ if [ ${#sets[@]} -eq 0 ]; then
 fi
 [ ${#sets[@]} -gt 0 ] || { echo "text-accuracy.sh: no sets in $data" >&2; exit 6; }
 
-# accuracy SET SENTENCES LABELS MU SEED ARGUMENTS... - one line: test accuracy, sentences/s; or `failed`
-accuracy() {
-    local set=$1 labels=$3 mu=$4 seed=$5 code=0
-    shift 5
-    rm -rf "$out/run"
-    timeout "$limit" "$muster" train examples/kim-trec6.yaml --json --quiet --out "$out/run" --seed "$seed" \
+# size SET - sentences, labels and mini-batch of a set
+size() {
+    local n labels
+    n=$(wc -l <"$data/$1.train.tsv")
+    labels=$(cut -f1 "$data/$1.train.tsv" | sort -u | wc -l)
+    echo "$n $labels $((n < 10000 ? 2 : n < 100000 ? 4 : 32))"
+}
+
+# train SET SEED ARGUMENTS... - leaves one line in $out/SET-SEED: test accuracy and sentences/s, or `failed`
+train() {
+    local set=$1 seed=$2 run="$out/$1-$2" labels mu
+    shift 2
+    read -r _ labels mu < <(size "$set")
+    echo "train $set, seed $seed $*" >&2
+    if timeout "$limit" "$muster" train examples/kim-trec6.yaml --json --quiet --out "$run.run" --seed "$seed" \
         --set name="kim-$set" --set data.train.file="$data/$set.train.tsv" \
         --set data.test.file="$data/$set.test.tsv" --set data.test.vocab_of="$data/$set.train.tsv" \
-        --set net.last.outputs="$labels" --set train.batch="$mu" "$@" >"$out/json" 2>"$out/errors" || code=$?
-    if [ $code -ne 0 ]; then
-        tail -n 5 "$out/errors" >&2
-        echo failed
-        return
-    fi
-    python3 -c 'import json, sys
+        --set net.last.outputs="$labels" --set train.batch="$mu" "$@" >"$run.json" 2>"$run.errors"; then
+        python3 -c 'import json, sys
 d = json.load(sys.stdin)
-print(d["test_accuracy"], d["samples_per_s"])' <"$out/json"
+print(d["test_accuracy"], d["samples_per_s"])' <"$run.json" >"$run"
+    else
+        tail -n 5 "$run.errors" >&2
+        echo failed >"$run"
+    fi
+    rm -rf "$run.run"
 }
+
+for set in "${sets[@]}"; do
+    for seed in $seeds; do
+        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+        train "$set" "$seed" "$@" &
+    done
+done
+wait
 
 echo "| set | sentences | labels | mini-batch | test accuracy % | each seed | sentences/s |"
 echo "|---|---|---|---|---|---|---|"
 for set in "${sets[@]}"; do
-    n=$(wc -l <"$data/$set.train.tsv")
-    labels=$(cut -f1 "$data/$set.train.tsv" | sort -u | wc -l)
-    mu=$((n < 10000 ? 2 : n < 100000 ? 4 : 32))
-    for seed in $seeds; do
-        echo "train $set, seed $seed $*" >&2
-        accuracy "$set" "$n" "$labels" "$mu" "$seed" "$@"
-    done | awk -v row="| $set | $n | $labels | $mu |" '
+    read -r n labels mu < <(size "$set")
+    for seed in $seeds; do cat "$out/$set-$seed"; done | awk -v row="| $set | $n | $labels | $mu |" '
         $1 == "failed" { bad++; next }
         { a = 100 * $1; each = each sprintf("%s%.1f", k ? ", " : "", a); sum += a; speed += $2; k++ }
         END { if (bad || !k) print row " failed | | |"

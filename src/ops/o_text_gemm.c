@@ -9,7 +9,7 @@
 // and their maximum is taken while they are in the first cache: P itself never exists.
 //
 // Sentences end with padding, rows of zeros. A window behind the last word is 0 whatever the weights are, so
-// of those just the first is computed: the result, also the place of the maximum, is that of computing all.
+// it is compared without being computed: the result, also the place of the maximum, is that of computing all.
 // Short sentences lie side by side in a panel. Long ones are cut; the parts overlap by a window.
 //
 // Backward passes through the places of the maxima only. It walks the rows of the weights once: their part of
@@ -28,6 +28,7 @@ enum {
 
 typedef struct part { // of a sentence: words [begin, begin + cols), in the panel from column `at` on
     int64_t n, begin, cols, at;
+    bool zeros; // behind it there is padding alone
 } part;
 
 typedef struct panel {
@@ -101,11 +102,11 @@ static bool is_zero(const float *x, int64_t n) {
     return true;
 }
 
-// Words of a sentence that windows are computed of: up to the first window of padding alone.
+// Words of a sentence that windows are computed of: all windows that begin at a word.
 static int64_t words_of(const mu_text_desc *d, const text *v, const float *src) {
     int64_t n = d->t;
     while (n > 0 && is_zero(src + (n - 1) * d->d, d->d)) n--;
-    return min64(d->t, n + v->w_max);
+    return min64(d->t, max64(n, 1) + v->w_max - 1);
 }
 
 // The next panel, from word *begin of sentence *n on.
@@ -115,10 +116,10 @@ static void next_panel(const mu_text_desc *d, const text *v, const float *src, i
     p->n_parts = 0;
     p->cols = 0;
     for (; *n < d->n; (*n)++, *begin = 0) {
-        const int64_t left = words_of(d, v, src + *n * d->t * d->d) - *begin;
+        const int64_t words = words_of(d, v, src + *n * d->t * d->d), left = words - *begin;
         if (left > room - p->cols && p->cols) break;
         const int64_t cols = min64(left, room);
-        p->part[p->n_parts++] = (part){*n, *begin, cols, p->cols};
+        p->part[p->n_parts++] = (part){*n, *begin, cols, p->cols, cols == left && words < d->t};
         p->cols += cols;
         if (cols == left) continue;
         *begin += cols - (v->w_max - 1);
@@ -188,7 +189,8 @@ static void take_filter(const mu_text_desc *d, const mu_op_args *a, const panel 
         const part *q = &p->part[i];
         const int64_t to = q->n * d->n_widths * d->o + k;
         int32_t at, *keep = (int32_t *)a->keep + to;
-        const float v = largest(sum + q->at, q->cols - w + 1, &at);
+        float v = largest(sum + q->at, q->cols - w + 1, &at);
+        if (q->zeros && v < 0) v = 0, at = (int32_t)(q->cols - w + 1);
         if (q->begin && !(v > a->dst[to])) continue;
         a->dst[to] = v;
         *keep = (int32_t)q->begin + at;
