@@ -135,9 +135,7 @@ static mu_status draw(mu_page *p, const mu_args *a, const struct plot *v, runs *
                           .which = v->best ? MU_CKPT_BEST : MU_CKPT_NEWEST,
                           .sets = a->set,
                           .n_sets = a->n_sets};
-    size_t n = v->out ? strlen(v->out) : 0;
-    bool html = !v->out || (n > 4 && strcmp(v->out + n - 4, ".svg") && strcmp(v->out + n - 4, ".png"));
-    if (!wants_some(v) && r->n == 1 && html) {
+    if (!wants_some(v) && r->n == 1 && (!v->out || mu_page_is_html(v->out))) {
         MU_TRY(load_runs(r, true, err));
         return mu_plot_report(p, &r->v[0], &io, &o, err);
     }
@@ -145,7 +143,11 @@ static mu_status draw(mu_page *p, const mu_args *a, const struct plot *v, runs *
         MU_TRY(load_runs(r, false, err));
         MU_TRY(mu_plot_curves(p, r->v, r->n, &o, err));
     }
-    for (size_t i = 0; wants_net(v) && i < r->n; i++) MU_TRY(look_inside(p, r->v[i].path, v, &io, &o, err));
+    for (size_t i = 0; wants_net(v) && i < r->n; i++) {
+        p->heading = r->n > 1 ? r->v[i].name : NULL;
+        MU_TRY(look_inside(p, r->v[i].path, v, &io, &o, err));
+    }
+    p->heading = NULL;
     return v->text ? mu_page_add_text(p, v->text, err) : MU_OK;
 }
 

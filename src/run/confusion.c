@@ -86,7 +86,7 @@ static const mu_layer *find_judge(const mu_net *net) {
         if (!accuracy && strcmp(l->class->name, "softmax_loss")) continue;
         const mu_tensor *x = &l->src[0]->value, *y = &l->src[1]->value;
         if (x->dtype != MU_F32 || x->shape.n < 2 || y->dtype != MU_I32) continue;
-        if (mu_shape_count(&y->shape) != x->shape.d[0]) continue; // sequences have no one class
+        if (x->shape.d[0] != net->batch || mu_shape_count(&y->shape) != net->batch) continue; // sequences
         if (!found || accuracy) found = l;
         if (accuracy) break;
     }

@@ -32,6 +32,7 @@ typedef struct mu_figure {
 typedef struct mu_page { // mu_page_init, mu_page_fini
     mu_arena arena;
     const char *title;
+    const char *heading; // before the titles of figures that are added, "run: title"; NULL = none. Borrowed
     mu_text head; // markup before the figures, .html only
     size_t n, cap;
     mu_figure *v;
@@ -52,6 +53,7 @@ MU_MUST_CHECK mu_status mu_page_add_text(mu_page *p, const char *path, mu_err *e
 // Writes what the end of the name says: .html everything; .svg all pictures in one column; .png the one
 // picture of pixels. MU_EUSAGE for other names and for what a form cannot hold. The file is replaced at once.
 MU_MUST_CHECK mu_status mu_page_save(const mu_page *p, const char *path, mu_err *err);
+bool mu_page_is_html(const char *path);
 MU_MUST_CHECK mu_status mu_page_check_name(const char *path,
                                            mu_err *err); // before the work: the form is known
 MU_MUST_CHECK mu_status mu_page_html(const mu_page *p, mu_text *out, mu_err *err);

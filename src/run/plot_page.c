@@ -40,7 +40,8 @@ mu_status mu_page_add(mu_page *p, const char *title, mu_figure **out, mu_err *er
         p->v = v;
         p->cap = cap;
     }
-    const char *copy = mu_arena_strdup(&p->arena, title);
+    const char *copy = p->heading ? mu_arena_printf(&p->arena, "%s: %s", p->heading, title)
+                                  : mu_arena_strdup(&p->arena, title);
     if (!copy) return MU_FAIL_NOMEM(err, "the page");
     p->v[p->n] = (mu_figure){.title = copy};
     *out = &p->v[p->n++];
@@ -76,7 +77,7 @@ mu_status mu_page_add_picture(mu_page *p, const char *title, const char *note, m
     *r = (mu_raster){0};
     double left = MU_FIGURE_LEFT;
     for (size_t i = 0; i < n_labels; i++) left = fmax(left, MU_FIGURE_LEFT + 12 + text_width(label[i], 12));
-    double words = fmax(text_width(title, 16), note ? text_width(note, 12) : 0);
+    double words = fmax(text_width(f->title, 16), note ? text_width(note, 12) : 0);
     double w = (double)f->raster.w, h = (double)f->raster.h;
     mu_figure_begin(f, fmax(left + w, MU_FIGURE_LEFT + words) + MU_FIGURE_LEFT,
                     MU_FIGURE_TOP + h + MU_FIGURE_LEFT, note);
@@ -204,8 +205,10 @@ static bool ends(const char *s, const char *end) {
     return n > m && !strcasecmp(s + n - m, end);
 }
 
+bool mu_page_is_html(const char *path) { return ends(path, ".html") || ends(path, ".htm"); }
+
 mu_status mu_page_check_name(const char *path, mu_err *err) {
-    if (ends(path, ".html") || ends(path, ".htm") || ends(path, ".svg") || ends(path, ".png")) return MU_OK;
+    if (mu_page_is_html(path) || ends(path, ".svg") || ends(path, ".png")) return MU_OK;
     MU_FAIL(err, MU_EUSAGE, "`%s` names no form of picture", path);
     mu_err_hint(err, "End the name with .html, .svg or .png.");
     return MU_EUSAGE;

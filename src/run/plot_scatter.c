@@ -123,7 +123,7 @@ static mu_status draw(mu_page *p, const mu_inspect *in, const cloud *c, const ch
     mu_figure *f;
     MU_TRY(mu_page_add(p, title, &f, err));
     f->width = WIDTH, f->height = HEIGHT;
-    mu_chart chart = {.title = title,
+    mu_chart chart = {.title = f->title,
                       .note = note,
                       .x_name = x,
                       .y_name = y,

@@ -40,6 +40,8 @@ good runs/one-learner runs/two-learners --out both.svg --curves loss,error,speed
 good name=runs/one-learner "a<b=runs/two-learners" --out named.html
 good runs/one-learner --filters conv --out filters.png
 good runs/one-learner --filters conv --scatter pair --confusion --out inside.svg
+good runs/one-learner b=runs/two-learners --filters conv --confusion --out pair.svg
+has pair.svg '>b: confusion matrix</text>'
 printf 'static int </pre> \377\n' >sample.txt
 cp sample.txt runs/one-learner/
 good runs/one-learner --text sample.txt --out text.html
