@@ -74,6 +74,29 @@ class CharRNN(nn.Module):
         return self.out(self.gru(x)[0]).flatten(0, 1)
 
 
+class RBM:
+    """784-1000 by contrastive divergence; momentum is added to by the products themselves, without a gradient."""
+
+    def __init__(self, batch, v=784, h=1000, rate=1e-4, momentum=0.9):
+        self.x, self.rate, self.momentum = torch.rand(batch, v), rate / batch, momentum
+        self.w, self.a, self.b = 0.01 * torch.randn(h, v), torch.zeros(v), torch.zeros(h)
+        self.mw, self.ma, self.mb = torch.zeros(h, v), torch.zeros(v), torch.zeros(h)
+
+    @torch.no_grad()
+    def step(self):
+        x, rate = self.x, self.rate
+        h = torch.addmm(self.b, x, self.w.t()).sigmoid_()
+        v1 = torch.addmm(self.a, torch.bernoulli(h), self.w).sigmoid_()
+        h1 = torch.addmm(self.b, v1, self.w.t()).sigmoid_()
+        self.mw.mul_(self.momentum).addmm_(h.t(), x, alpha=rate).addmm_(h1.t(), v1, alpha=-rate)
+        self.ma.mul_(self.momentum).add_(x.sum(0) - v1.sum(0), alpha=rate)
+        self.mb.mul_(self.momentum).add_(h.sum(0) - h1.sum(0), alpha=rate)
+        self.w += self.mw
+        self.a += self.ma
+        self.b += self.mb
+        return ((x - v1) ** 2).sum().item()
+
+
 NETS = {"mlp": mlp, "lenet": lenet, "cifar10_full": cifar10_full, "alexnet": alexnet}
 
 
@@ -93,7 +116,10 @@ def prepare(name, batch):
     return net, opts, torch.randn(batch, *shape), torch.randint(0, classes, (batch,))
 
 
-def measure(name, batch, seconds):
+def step_of(name, batch):
+    """One training step as a function."""
+    if name == "rbm":
+        return RBM(batch).step
     net, opts, x, y = prepare(name, batch)
     loss = nn.CrossEntropyLoss()
 
@@ -104,6 +130,11 @@ def measure(name, batch, seconds):
         for opt in opts:
             opt.step()
 
+    return step
+
+
+def measure(name, batch, seconds):
+    step = step_of(name, batch)
     start = time.perf_counter()
     n = 0
     while n < 3 or time.perf_counter() - start < 0.2 * seconds:

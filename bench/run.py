@@ -19,7 +19,8 @@ ROWS = [("mlp",           1,     3.5), ("mlp", 4, 2.0), ("mlp", 32, 1.4), ("mlp"
         ("cifar10_full",  4,     2.0), ("cifar10_full", 16, 2.0), ("cifar10_full", 100, 2.0), ("cifar10_full", 256, 2.0),
         ("alexnet",       16,    1.1),
         ("kim",           1,     4.0), ("kim", 4, 4.0), ("kim", 32, 3.3),
-        ("charrnn",       50,    1.5)]
+        ("charrnn",       50,    1.5),
+        ("rbm",           100,   1.3)]
 
 
 def pinned(command, core):
