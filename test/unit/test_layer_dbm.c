@@ -18,7 +18,8 @@ typedef struct stats { // of each layer, and of each pair of neighbours
 
 static void make(rig *r, deep *m, const char *settings, const char *sources, const mu_contrast *c) {
     static const char *const weight[] = {"it.weight1", "it.weight2", "it.weight3"};
-    static const char *const bias[] = {"it.visible_bias", "it.hidden_bias1", "it.hidden_bias2", "it.hidden_bias3"};
+    static const char *const bias[] = {"it.visible_bias", "it.hidden_bias1", "it.hidden_bias2",
+                                       "it.hidden_bias3"};
     const mu_layer_class *class = (const mu_layer_class *)mu_registry_find(&mu_layers, "dbm");
     mu_err err = {0};
     if (rig_prepare(r, class, settings, sources, MU_TRAIN, 5, &err) != MU_OK) fail_msg("%s", err.msg);
@@ -47,7 +48,8 @@ static void add_stats(const deep *m, double u[MOST + 1][TINY_MAX], double weight
     for (int j = 0; j <= m->top; j++)
         for (int a = 0; a < m->units[j]; a++) {
             out->u[j][a] += weight * u[j][a];
-            for (int b = 0; j && b < m->units[j - 1]; b++) out->uu[j - 1][a][b] += weight * u[j][a] * u[j - 1][b];
+            for (int b = 0; j && b < m->units[j - 1]; b++)
+                out->uu[j - 1][a][b] += weight * u[j][a] * u[j - 1][b];
         }
 }
 
@@ -111,7 +113,8 @@ static void expect_near(const char *what, int j, int a, int b, double got, doubl
 
 static void long_chains_give_the_exact_gradient(void **state) {
     (void)state;
-    static const char *const settings[] = {"hidden: [4, 3], mean_field: 6", "hidden: [4, 3, 2], mean_field: 6"};
+    static const char *const settings[] = {"hidden: [4, 3], mean_field: 6",
+                                           "hidden: [4, 3, 2], mean_field: 6"};
     for (int deepest = 0; deepest < 2; deepest++)
         for (int persistent = 0; persistent < 2; persistent++) {
             const mu_contrast c = {.k = persistent ? 10 : 120, .persistent = persistent, .chains = ROWS};
@@ -126,13 +129,15 @@ static void long_chains_give_the_exact_gradient(void **state) {
             stats model, data;
             model_stats(&m, &model);
             mean_field_stats(&m, x, &data);
-            for (int j = 0; j <= m.top; j++)
+            for (int j = 0; j <= m.top; j++) {
+                const float *db = grad_of(&r, m.b[j]), *dw = j ? grad_of(&r, m.w[j - 1]) : NULL;
                 for (int a = 0; a < m.units[j]; a++) {
-                    expect_near("bias", j, a, 0, (double)grad_of(&r, m.b[j])[a], model.u[j][a] - data.u[j][a]);
+                    expect_near("bias", j, a, 0, (double)db[a], model.u[j][a] - data.u[j][a]);
                     for (int b = 0; j && b < m.units[j - 1]; b++)
-                        expect_near("weight", j, a, b, (double)grad_of(&r, m.w[j - 1])[a * m.units[j - 1] + b],
+                        expect_near("weight", j, a, b, (double)dw[a * m.units[j - 1] + b],
                                     model.uu[j - 1][a][b] - data.uu[j - 1][a][b]);
                 }
+            }
             assert_true(rig_guards_hold(&r));
             rig_fini(&r);
         }

@@ -14,7 +14,8 @@ static double kept(mu_updater *u, int64_t step) {
 
 static void expect(mu_updater *u, int64_t step, double want) {
     const double got = kept(u, step);
-    if (!(fabs(got - want) < 1e-6)) fail_msg("%s, step %d: momentum %g, want %g", u->class->name, (int)step, got, want);
+    if (!(fabs(got - want) < 1e-6))
+        fail_msg("%s, step %d: momentum %g, want %g", u->class->name, (int)step, got, want);
 }
 
 static void test_steps(void **unused) {
@@ -37,7 +38,8 @@ static void test_steps(void **unused) {
 static void test_epochs(void **unused) {
     (void)unused;
     bound b;
-    mu_updater *u = bound_get(&b, "{type: sgd, rate: 1, momentum: 0.9, early_momentum: 0.25, early: 2 epochs}");
+    mu_updater *u =
+        bound_get(&b, "{type: sgd, rate: 1, momentum: 0.9, early_momentum: 0.25, early: 2 epochs}");
     mu_updater_set_epoch(u, 5.5);
     expect(u, 10, 0.25);
     expect(u, 11, 0.9);
