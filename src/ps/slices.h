@@ -56,8 +56,8 @@ typedef struct mu_apply {               // one update, the same for all slices
 // (twice that with max_norm, whose rows are pieces of their own), and is advanced after each piece (release);
 // a call with *done in between goes on from there, with the gradients of the first call. With undo, in the
 // same region as done, a kill at any instruction leaves what mu_undo_restore repairs. undo may be NULL:
-// faster, but a kill inside leaves a torn slice. Statistics become the mean of the gradients' values, memories
-// of layers the newest of them.
+// faster, but a kill inside leaves a torn slice. Statistics become the mean of the gradients' values,
+// memories of layers the newest of them.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
 // Puts a piece back that was being written. True if there was one. To be called when the executor is dead,
 // before its slice is given to another; may itself be killed and called again.
