@@ -160,7 +160,8 @@ mu_status mu_plot_confusion(mu_page *p, mu_inspect *in, bool if_any, bool *found
     if (st == MU_OK && *found) st = draw(p, in, &c, err);
     mu_confusion_fini(&c);
     if (st != MU_OK || *found || if_any) return st;
-    MU_FAIL(err, MU_EUSAGE, "the net of `%s` has no layer that compares scores with labels", in->job->name);
+    MU_FAIL(err, MU_EUSAGE, "the net of `%s` has no layer that compares a sample's scores with its label",
+            in->job->name);
     mu_err_hint(err, "A confusion matrix needs a `softmax_loss` or an `accuracy` layer.");
     return MU_EUSAGE;
 }

@@ -165,6 +165,7 @@ typedef struct panel {
     mu_chart_series series[2 * PHASES * 16]; // raw and smooth of each phase and run
     size_t n;
     bool positive; // all values: a logarithm can be taken
+    bool has_raw, has_pale, has_dashed;
 } panel;
 
 static double value_of(const panel *p, double v) {
@@ -204,7 +205,7 @@ static const char *label_of(panel *p, const char *name, const mu_curve *c) {
 
 static mu_status add_series(panel *p, const mu_curve *c, mu_chart_series s, bool judged, mu_err *err) {
     if (!c->n || p->n + 2 > MU_COUNT(p->series)) return MU_OK;
-    bool smooth = p->o->smooth > 0 && !judged && c->n > 2;
+    bool smooth = p->o->smooth > 0 && !judged && c->n > 2 && strcmp(p->q->key, "lr"); // a rate is no noise
     s.n = c->n;
     s.line = s.line == MU_LINE_NONE ? MU_LINE_SOLID : s.line;
     s.marks = c->n == 1 || (judged && c->n <= MARKS_MOST && !s.pale);
@@ -213,9 +214,12 @@ static mu_status add_series(panel *p, const mu_curve *c, mu_chart_series s, bool
         raw.name = NULL, raw.pale = true, raw.marks = false;
         if (!(raw.point = make_points(p, c, 0, err))) return MU_ENOMEM;
         p->series[p->n++] = raw;
+        p->has_raw = true;
     }
     if (!(s.point = make_points(p, c, smooth ? p->o->smooth : 0, err))) return MU_ENOMEM;
     p->series[p->n++] = s;
+    p->has_pale |= s.pale;
+    p->has_dashed |= s.line == MU_LINE_DASHED;
     return MU_OK;
 }
 
@@ -254,18 +258,11 @@ static const char *y_name(const quantity *q) {
                                               : q->key;
 }
 
+// What pale and dashed lines are; NULL = there are none.
 static const char *note_of(const panel *p) {
-    bool pale = false, dashed = false, smooth = false;
-    for (size_t i = 0; i < p->n; i++) {
-        pale |= p->series[i].pale;
-        dashed |= p->series[i].line == MU_LINE_DASHED;
-    }
-    smooth = p->o->smooth > 0;
-    return p->n_runs == 1   ? (smooth && pale ? "pale: before smoothing" : NULL)
-           : pale && dashed ? "pale: training; dashed: test"
-           : pale           ? "pale: training"
-           : dashed         ? "dashed: test"
-                            : NULL;
+    const char *pale = p->has_raw ? "pale: before smoothing" : p->has_pale ? "pale: training" : NULL;
+    if (pale && p->has_dashed) return mu_arena_printf(p->arena, "%s; dashed: test", pale);
+    return pale ? pale : p->has_dashed ? "dashed: test" : NULL;
 }
 
 static mu_status draw(panel *p, mu_page *page, mu_err *err) {

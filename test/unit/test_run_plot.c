@@ -83,6 +83,9 @@ static void test_one_run(void **state) {
     assert_has(&p.v[0].svg, ">time, min</text>");
     assert_has(&p.v[1].svg, "pale: before smoothing");
     mu_page_fini(&p);
+    p = curves_of(&r, 1, &(mu_plot_opts){.curves = "rate", .smooth = 0.5});
+    assert_null(strstr(p.v[0].svg.s, "pale")); // rates are shown as they were
+    mu_page_fini(&p);
     mu_page_init(&p, "x");
     assert_fails(mu_plot_curves(&p, &r, 1, &(mu_plot_opts){.curves = "loss,nonsense"}, err), MU_EUSAGE,
                  "no run has a curve `nonsense`");
