@@ -300,6 +300,29 @@ static void a_step_allocates_nothing(void **state) {
     }
 }
 
+// Rows applied at once, factors kept to the end of the step, sums of two half batches: the same weights. Two
+// machines learn at the same time, and the factors of one must outlive the other's chain.
+static void ways_of_a_gradient_agree(void **state) {
+    (void)state;
+    const char *text = "name: t\n"
+                       "data: {train: {reader: synthetic, shape: [3, 12, 12], records: 90, scale: 0.0039}}\n"
+                       "net:\n- {name: a, type: rbm, src: data.image, hidden: 300}\n"
+                       "- {name: b, type: rbm, hidden: 200}\n"
+                       "train: {algorithm: cd, batch: 16, steps: 6, shuffle: false}\n" MOMENTUM;
+    static const char *const ways[][2] = {{"updater.clip_norm=1e9", "seed=1"},
+                                          {"train.nonfinite=skip", "seed=1"},
+                                          {"train.batch=8", "train.accumulate=2"}};
+    training fused, other;
+    run(&fused, text, NULL, false, NULL, 0);
+    for (size_t i = 0; i < MU_COUNT(ways); i++) {
+        run(&other, text, NULL, false, ways[i], 2);
+        const double d = distance(&fused, &other);
+        if (!(d <= 1e-6)) fail_msg("%s, %s: off by %g", ways[i][0], ways[i][1], d);
+        close_job(&other);
+    }
+    close_job(&fused);
+}
+
 // ---- stacks ----
 
 #define STACK                                                                                                \
@@ -400,6 +423,7 @@ int main(void) {
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
         cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(ways_of_a_gradient_agree),
         cmocka_unit_test(stacks_are_trained_layer_by_layer),
         cmocka_unit_test(mistakes_are_named),
     };
