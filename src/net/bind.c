@@ -335,10 +335,10 @@ static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu
     }
 }
 
-static void check_name(mu_net_builder *nb, const char *name, const mu_node *node) {
+static void check_name(mu_net_builder *nb, const char *name, const mu_node *node, bool copy) {
     mu_diags *d = nb->b->diags;
     const mu_layer *other = find_layer(nb, name, strlen(name));
-    if (other) {
+    if (other && !(copy && other->n_copies)) { // unrolling has said it of all copies
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, node->pos, "two layers are called `%s`", name);
         mu_diag_hint(d, g, "The first one is at line %d.", other->pos.line);
     }
@@ -394,7 +394,7 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
         nb->absent[nb->n_absent++] = u->name;
         return MU_OK;
     }
-    check_name(nb, u->name, name_node);
+    check_name(nb, u->name, name_node, u->n_copies > 0);
     mu_layer *l = NULL;
     MU_TRY(new_layer(nb, u, &l, err));
     l->class = c ? c : &mu_input_class;

@@ -163,7 +163,12 @@ static mu_status emit_stack(unroller *u, const source *s, const char **list, int
 // What must stand above block b so that it can take source s.
 static mu_status emit_before(unroller *u, block *b, const source *s, mu_err *err) {
     const inserted *found;
-    if (s->connect == ONE_TO_ONE && b->copies && (!s->of || !s->of->copies)) {
+    const block *of = s->of;
+    if (of && of->exists && of->group != b->group && !of->exists[of->copies - 1]) {
+        b->broken = true; // what is wrong is said of `of`
+        return MU_OK;
+    }
+    if (s->connect == ONE_TO_ONE && b->copies && (!of || !of->copies)) {
         MU_TRY(was_done(u, s->name, b->copies, &found, err));
         if (!found) return emit_steps(u, s, s->name, 0, b->copies, b->copies, err);
         if (found->steps == b->copies) return MU_OK;
@@ -171,12 +176,12 @@ static mu_status emit_before(unroller *u, block *b, const source *s, mu_err *err
                      "`%s` is a sequence of %" PRId64 " steps for other layers, of %" PRId64 " for `%s`",
                      s->name, found->steps, b->copies, b->name);
         b->broken = true;
-    } else if (s->connect == ONE_TO_ALL && s->of && s->of->copies) {
+    } else if (s->connect == ONE_TO_ALL && of && of->copies) {
         const char *list[MU_UNROLL_MAX];
         int64_t n = 0;
-        MU_TRY(was_done(u, s->name, s->of->copies, &found, err));
-        for (int64_t i = 0; !found && i < s->of->copies; i++)
-            if (s->of->exists[i] && !(list[n++] = copy_name(u, s, i))) return MU_FAIL_NOMEM(err, "a name");
+        MU_TRY(was_done(u, s->name, of->copies, &found, err));
+        for (int64_t i = 0; !found && i < of->copies; i++)
+            if (of->exists[i] && !(list[n++] = copy_name(u, s, i))) return MU_FAIL_NOMEM(err, "a name");
         if (!found && n) return emit_stack(u, s, list, n, err);
     }
     return MU_OK;

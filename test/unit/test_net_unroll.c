@@ -399,6 +399,10 @@ static void problems_are_said_once(void **state) {
         {"- {name: a, type: tanh, src: data.sqe, unroll: 3}\n", "unknown source `data.sqe`"},
         {"- {name: a, type: tanh, src: data.seq, unroll: 3}\n- {name: a, type: tanh}\n",
          "two layers are called"},
+        {"- {name: a, type: tanh, src: data.seq, unroll: 3}\n"
+         "- {name: a, type: tanh, src: data.seq, unroll: 3}\n",
+         "two layers are called `a`"},
+        {"- {name: a, type: tanh, src: {layer: a, shift: 1}, unroll: 3}\n", "has no source at all"},
     };
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         fixture f;
