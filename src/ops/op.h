@@ -122,7 +122,7 @@ typedef struct mu_op_args {
                   // norm, both ways: just these of the n*h*w rows exist (0 = all); the others are not touched
     mu_rng_key   key;                   // dropout only
     int64_t      step, first_sample;    // dropout only
-    // inner, backward: when set, the weight gradient is handed over in blocks of whole rows, after the
+    // inner, text, backward: when set, the weight gradient is handed over in blocks of whole rows, after the
     // block's part of dsrc is computed from the old weights, instead of being written to dweight. The
     // receiver may update those rows of the weights at once: the block is still in the cache.
     void       (*rows_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *grad);

@@ -2,7 +2,7 @@
 // worker.h - station 5: one learner's step, from a batch to updated weights.
 //
 // Three ways of a gradient, chosen once at init:
-//   fused     a fully connected layer hands over rows of its gradient during backward and they are
+//   fused     a layer (fully connected, sentences) hands over rows of its gradient in backward and they are
 //             applied at once, so the weights stream through the core once. The normal case.
 //   deferred  all gradients are complete before the first is applied: needed to clip by the global
 //             norm and to skip a step whose gradient is not finite.
