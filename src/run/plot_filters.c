@@ -108,9 +108,9 @@ static bool lay_out(const mu_inspect *in, const mu_param *p, bool guess, sheet *
     if (w->n != 2) return false;
     const mu_shape *src = source_shape(in->at->net, p);
     int64_t chw[3] = {0};
-    for (int sure = 1; sure >= !guess; sure--) // a size that fits beats a square that might
+    for (int guessed = 0; guessed < (guess ? 2 : 1); guessed++) // a size that fits beats a square that might
         for (int columns = 0; columns < 2; columns++)
-            if (mu_plot_image_shape(in, columns ? NULL : src, w->d[!columns], !sure, chw)) {
+            if (mu_plot_image_shape(in, columns ? NULL : src, w->d[!columns], guessed, chw)) {
                 s->n = w->d[columns], s->c = chw[0], s->h = chw[1], s->w = chw[2], s->by_column = columns;
                 return true;
             }

@@ -129,7 +129,7 @@ static void undo(const tones *t, const row *w, float *v) {
 
 static mu_status draw(mu_page *page, const mu_inspect *in, int field, rows *r, mu_err *err) {
     tones t = tones_of(in, field, &r->v[0], r->have);
-    int64_t h = 0, w = 0;
+    int64_t h = 1, w = 1;
     const char *label[ROWS];
     for (int k = 0; k < r->n; k++) {
         w = r->v[k].chw[2] > w ? r->v[k].chw[2] : w;
