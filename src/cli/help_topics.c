@@ -31,7 +31,7 @@ static const mu_topic topics[] = {
      .where = "cluster: {learners: 4, protocol: WORD} or {..., protocol: {type: WORD, ...}}",
      .registry = &mu_protocols, .common = mu_cluster_fields, .common_are = "Keys of `cluster`"},
     {.word = "algorithm", .help = "how one batch is trained", .title = "Algorithms",
-     .where = "train: {algorithm: WORD}", .registry = &mu_algos},
+     .where = "train: {algorithm: WORD} or {algorithm: {type: WORD, ...}}", .registry = &mu_algos},
     {.word = "op", .help = "implementations of the mathematics, chosen at set-up", .title = "Ops",
      .where = "(not in a job: muster chooses, --verbose tells; MUSTER_OPS=ref restricts)",
      .registry = &mu_ops},
@@ -86,7 +86,7 @@ void mu_topic_print_plugin(mu_page *p, int level, const mu_topic *t, const mu_pl
              p->style == MU_PAGE_MARKDOWN ? "" : plugin->name, plugin->help);
     mu_page_paragraph(p, text);
     if (t->registry == &mu_layers) print_layer_facts(p, (const mu_layer_class *)plugin);
-    if (t->registry == &mu_ops || t->registry == &mu_algos) return;
+    if (t->registry == &mu_ops) return;
     example(t, plugin, text, sizeof text);
     mu_page_code(p, text);
     mu_page_fields(p, plugin->fields);
