@@ -14,7 +14,7 @@ OUT gets for each split (train, val, test; the split is by emoji, so those of te
     SPLIT.emoji.bin        int32: drawings of one emoji have one number
     SPLIT.txt              name and keywords, for people
 and words.txt, word i in line i from 0, and words.idf.bin, its weight: log(emoji / emoji with this word).
-A text is the name and the keywords. Only words of the training data are known.
+A text is category, subcategory, name and keywords. Only words of the training data are known.
 """
 import lzma
 import math
@@ -38,7 +38,7 @@ def read(folder, name):
 
 
 def words_of(pair):
-    return list(dict.fromkeys(re.findall(r"[a-z0-9]+", (pair[5] + " " + pair[6]).lower())))
+    return list(dict.fromkeys(re.findall(r"[a-z0-9]+", " ".join(pair[3:]).lower())))
 
 
 def vocabulary(pairs):
