@@ -22,6 +22,9 @@
  * muster_run_stop. Runs in different threads do not disturb each other, but where several train in
  * different folders at once, their log.txt may hold each other's lines.
  *
+ * Signals: a handler of your program that may interrupt a thread inside the library needs a stack of its own
+ * (sigaltstack, SA_ONSTACK): oneDNN's kernels borrow the stack pointer, and a handler would write there.
+ *
  * Compatibility: functions, enum values and struct members are added, never renamed or moved.
  * Compile and link with `pkg-config --cflags --libs muster`.
  */
