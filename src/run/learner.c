@@ -278,6 +278,7 @@ int mu_learner_main(void *ctx) {
     mu_err err;
     mu_err_clear(&err);
     mu_status st = live(&l, &err);
+    mu_source_stop(role->session->train.source); // its thread is joined, not left to the end of the process
     atomic_store_explicit(&l.row->doing, MU_DOING_NOTHING, memory_order_relaxed);
     if (st == MU_OK) return 0;
     l.row->error = err;
