@@ -77,14 +77,14 @@ show_session() {
 
 # finish CODE SECONDS NAME: the run ends with that code within that time and leaves no process.
 finish() {
-    local pid=$session
-    for _ in $(seq $(($2 * 50))); do
+    local pid=$session seconds=$(($2 * ${PATIENCE:-1})) # sanitizers are slow
+    for _ in $(seq $((seconds * 50))); do
         if ! [ -e "/proc/$pid" ] || grep -qs '^State:.*Z' "/proc/$pid/status"; then break; fi
         sleep 0.02
     done
     if [ -e "/proc/$pid" ] && ! grep -qs '^State:.*Z' "/proc/$pid/status"; then
         show_session >&2
-        fail "$3: still running after $2 s"
+        fail "$3: still running after $seconds s"
     fi
     wait "$pid"
     local code=$?
