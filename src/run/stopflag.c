@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stopflag.c - see stopflag.h. The handler touches lock-free atomics and, for the impatient, calls _exit:
-// both are async-signal-safe. It runs on a stack of its own: oneDNN's matrix product (2.6, dnnl_sgemm) moves the
-// stack pointer into its buffers, and a handler on the interrupted thread's stack overwrites the heap there.
+// both are async-signal-safe. It runs on a stack of its own: oneDNN's matrix product (2.6, dnnl_sgemm) moves
+// the stack pointer into its buffers, and a handler on the interrupted stack overwrites the heap there.
 #include "run/stopflag.h"
 
 #include <errno.h>

@@ -58,7 +58,8 @@ static float *numbers(int64_t n, int period) {
 
 static void test_signals_disturb_no_product(void **state) {
     (void)state;
-    float *a = numbers(K * LDA, 17), *b = numbers(K * N, 13), *c = numbers(M * N, 2), *want = numbers(M * N, 2);
+    float *a = numbers(K * LDA, 17), *b = numbers(K * N, 13);
+    float *c = numbers(M * N, 2), *want = numbers(M * N, 2);
     pthread_t self = pthread_self(), shooter;
     mu_gemm_set_threads(1);
     mu_gemm(true, false, M, N, K, a, LDA, b, N, 0, want, N);
@@ -67,7 +68,8 @@ static void test_signals_disturb_no_product(void **state) {
     assert_int_equal(pthread_create(&shooter, NULL, shoot, &self), 0);
     for (int i = 0; i < 1500; i++) {
         mu_gemm(true, false, M, N, K, a, LDA, b, N, 0, c, N);
-        if (memcmp(c, want, sizeof(float) * M * N)) fail_msg("product %d is wrong after %d signals", i, n_shots);
+        if (memcmp(c, want, sizeof(float) * M * N))
+            fail_msg("product %d is wrong after %d signals", i, n_shots);
     }
     atomic_store(&shooting, false);
     pthread_join(shooter, NULL);
