@@ -75,14 +75,21 @@ show_session() {
     done
 }
 
+# gone PID: it has ended. One look at its state: the shell may take its rest away between two.
+gone() {
+    local state
+    state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2> /dev/null)
+    [ -z "$state" ] || [ "$state" = Z ]
+}
+
 # finish CODE SECONDS NAME: the run ends with that code within that time and leaves no process.
 finish() {
-    local pid=$session seconds=$(($2 * ${PATIENCE:-1})) # sanitizers are slow
+    local pid=$session seconds=$(($2 * ${PATIENCE:-1})) ended= # sanitizers are slow
     for _ in $(seq $((seconds * 50))); do
-        if ! [ -e "/proc/$pid" ] || grep -qs '^State:.*Z' "/proc/$pid/status"; then break; fi
+        if gone "$pid"; then ended=1; break; fi
         sleep 0.02
     done
-    if [ -e "/proc/$pid" ] && ! grep -qs '^State:.*Z' "/proc/$pid/status"; then
+    if [ -z "$ended" ]; then
         show_session >&2
         fail "$3: still running after $seconds s"
     fi
