@@ -281,6 +281,7 @@ static mu_status set_field(mu_source *s, int f, mu_err *err) {
         t->c = in->shape.d[0], t->h = in->shape.d[1], t->w = in->shape.d[2];
         t->random_crop = train;
         t->mirror = train && s->spec.mirror;
+        t->shift_h = train ? s->spec.shift[0] : 0, t->shift_w = train ? s->spec.shift[1] : 0;
         if (s->spec.crop[0] > 0 && s->spec.crop[1] > 0) {
             MU_TRY(check_crop(s, in, err));
             d->shape.d[1] = s->spec.crop[0], d->shape.d[2] = s->spec.crop[1];
@@ -352,9 +353,11 @@ static mu_status set_up(mu_source *s, mu_err *err) {
     if (!s->bad) return MU_FAIL_NOMEM(err, "the list of bad records");
     bool has_image = false;
     for (int f = 0; f < s->reader->n_fields; f++) has_image |= s->reader->field[f].is_image;
-    if (!has_image && (s->spec.crop[0] > 0 || s->spec.mirror))
-        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, s->spec.mirror ? "mirror" : "crop"),
-                          "crop and mirror need images, and this reader gives none");
+    const char *of_images = s->spec.mirror ? "mirror" : s->spec.crop[0] > 0 ? "crop" :
+                            s->spec.shift[0] + s->spec.shift[1] > 0 ? "shift" : NULL;
+    if (!has_image && of_images)
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, of_images),
+                          "`%s` needs images, and this reader gives none", of_images);
     for (int f = 0; f < s->reader->n_fields; f++) MU_TRY(set_field(s, f, err));
     return make_slots(s, err);
 }

@@ -10,8 +10,9 @@
 // the same permutation, in evaluation it is left out of its batch, in prediction it is an error; more than
 // max_bad of them stop the run with MU_EDATA.
 //
-// Transformation of image fields: crop (random in training, centre otherwise), minus mean (of the
-// pixel's place before cropping, or per channel), times scale, mirror (random, training only). Other
+// Transformation of image fields: crop (random in training, centre otherwise; shift lets the window hang
+// over the edge), minus mean (of the pixel's place before cropping, or per channel), times scale, mirror
+// (random, training only). Other
 // byte and float fields only get mean and scale; int32 fields (labels) pass unchanged. Random choices
 // are keyed by (seed, sample number). Batches hold images as NHWC floats.
 //
@@ -54,6 +55,7 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     mu_floats   mean_values;            // the numbers
     const char *mean_file;              // raw little-endian floats: one per channel, or per element (HWC)
     int64_t     crop[2];                // height, width; 0 = none
+    int64_t     shift[2];               // pixels up or down, left or right, training only
     bool        mirror;
     int64_t     limit;                  // records used, 0 = all
     int64_t     max_bad;                // -1 = a thousandth of the records, at least 10
@@ -66,7 +68,7 @@ MU_MUST_CHECK mu_status mu_source_open_spec(const mu_source_spec *spec, const mu
                                             mu_source **out, mu_err *err);
 
 // Binds and opens one block of `data:` (reader class by key `reader`, plus the transformation fields
-// scale, mean, mean_file, crop, mirror, limit, max_bad). Problems go to the binder's diags (MU_EJOB
+// scale, mean, mean_file, crop, shift, mirror, limit, max_bad). Problems go to the binder's diags (MU_EJOB
 // returned); failures of the files go to err.
 mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o,
                          mu_source **out, mu_err *err);

@@ -45,33 +45,54 @@ static void reverse_pixels(float *row, size_t w, size_t c) {
 
 static int64_t below(uint32_t u, int64_t n) { return (int64_t)(((uint64_t)u * (uint64_t)n) >> 32); }
 
+// Where the window lies: y, x may be outside by shift_h, shift_w.
+typedef struct { int64_t y, x; bool flip; } window;
+
+static window choose_window(const mu_transform *t, bool moves, int64_t sample) {
+    window o = {(t->h - t->out_h) / 2, (t->w - t->out_w) / 2, false};
+    if (!moves && !t->mirror) return o;
+    uint32_t u[4];
+    mu_rng_block(t->key, 0, (uint64_t)sample, u);
+    o.flip = t->mirror && (u[2] & 1);
+    if (moves) {
+        o.y = below(u[0], t->h - t->out_h + 2 * t->shift_h + 1) - t->shift_h;
+        o.x = below(u[1], t->w - t->out_w + 2 * t->shift_w + 1) - t->shift_w;
+    }
+    return o;
+}
+
+static int64_t clamp(int64_t v, int64_t last) { return v < 0 ? 0 : v > last ? last : v; }
+
+// One row of the window: the columns inside, then the edge's pixels beside them.
+static void window_row(const mu_transform *t, const void *src, int64_t y, int64_t x, float *d) {
+    size_t c = (size_t)t->c, row = (size_t)clamp(y, t->h - 1);
+    int64_t from = clamp(x, t->w - 1), to = clamp(x + t->out_w - 1, t->w - 1) + 1;
+    int64_t left = clamp(from - x, t->out_w - 1), right = left + to - from;
+    size_t at = (size_t)from * c;
+    const float *mean = t->mean ? t->mean + row * t->mean_stride + at : NULL;
+    run(t, d + (size_t)left * c, src, row * (size_t)t->w * c + at, mean, (size_t)(to - from) * c);
+    for (int64_t i = 0; i < left; i++) memcpy(d + (size_t)i * c, d + (size_t)left * c, c * sizeof *d);
+    for (int64_t i = right; i < t->out_w; i++)
+        memcpy(d + (size_t)i * c, d + (size_t)(right - 1) * c, c * sizeof *d);
+}
+
 void mu_transform_apply(const mu_transform *t, const void *src, int64_t sample, void *dst) {
-    size_t c = (size_t)t->c, w = (size_t)t->w, out_w = (size_t)t->out_w, out_h = (size_t)t->out_h;
+    size_t c = (size_t)t->c, out_w = (size_t)t->out_w, out_h = (size_t)t->out_h;
     if (t->store == MU_STORE_I32) {
-        memcpy(dst, src, (size_t)t->h * w * c * sizeof(int32_t));
+        memcpy(dst, src, (size_t)t->h * (size_t)t->w * c * sizeof(int32_t));
         return;
     }
-    bool cropped = t->out_h != t->h || t->out_w != t->w, flip = false;
-    int64_t y0 = (t->h - t->out_h) / 2, x0 = (t->w - t->out_w) / 2;
-    if (t->mirror || (cropped && t->random_crop)) {
-        uint32_t u[4];
-        mu_rng_block(t->key, 0, (uint64_t)sample, u);
-        flip = t->mirror && (u[2] & 1);
-        if (t->random_crop) {
-            y0 = below(u[0], t->h - t->out_h + 1);
-            x0 = below(u[1], t->w - t->out_w + 1);
-        }
-    }
+    bool cropped = t->out_h != t->h || t->out_w != t->w;
+    bool moves = t->random_crop && (cropped || t->shift_h || t->shift_w);
+    window o = choose_window(t, moves, sample);
     bool whole_mean = !t->mean || t->mean_stride;
-    if (!cropped && !flip && whole_mean) {
+    if (!cropped && !moves && !o.flip && whole_mean) {
         run(t, dst, src, 0, t->mean, out_h * out_w * c);
         return;
     }
     for (size_t y = 0; y < out_h; y++) {
-        size_t row = (size_t)y0 + y;
         float *d = (float *)dst + y * out_w * c;
-        const float *mean = t->mean ? t->mean + row * t->mean_stride + (size_t)x0 * c : NULL;
-        run(t, d, src, (row * w + (size_t)x0) * c, mean, out_w * c);
-        if (flip) reverse_pixels(d, out_w, c);
+        window_row(t, src, o.y + (int64_t)y, o.x, d);
+        if (o.flip) reverse_pixels(d, out_w, c);
     }
 }

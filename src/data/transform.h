@@ -3,6 +3,7 @@
 //
 //     out = (in - mean) * scale      at the crop window, columns reversed when mirrored
 //
+// A window moved over the edge (shift) repeats the pixels of the edge there.
 // Runs once per sample on the prefetch thread and must keep up with thousands of steps a second:
 // the loops are plain and vectorise, and a per-channel mean is held as one image row that every row
 // shares (mean_stride 0).
@@ -17,6 +18,7 @@ typedef struct mu_transform {
     int64_t      h, w, c;               // of the input; no image: 1, n, 1
     int64_t      out_h, out_w;          // crop window; h and w when not cropped
     bool         random_crop;           // else centred
+    int64_t      shift_h, shift_w;      // a random window may lie so far outside
     bool         mirror;                // with probability 1/2, by sample number
     float        scale;
     const float *mean;                  // NULL = none

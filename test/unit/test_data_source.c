@@ -246,6 +246,38 @@ static void test_random_crop_and_mirror(void **ctx) {
     stream_close(&t);
 }
 
+static int between(int v, int last) { return v < 0 ? 0 : v > last ? last : v; }
+
+// A shifted window repeats the edge, rows and columns; all places occur. In tests nothing moves.
+static void test_random_shift(void **ctx) {
+    (void)ctx;
+    uint8_t px[5 * 4];
+    for (int i = 0; i < 20; i++) px[i] = (uint8_t)(i * i / 2);
+    const char *p = write_idx("one.idx", 8, 3, (uint32_t[]){1, 5, 4}, px, sizeof px);
+    const char *yaml = yaml_of("{reader: idx, images: %s, crop: 3, shift: [1, 2], mean: 1}", p);
+    stream t;
+    stream_open(&t, yaml, opts(1, MU_TRAIN));
+    int seen[5][6] = {{0}};
+    for (int s = 0; s < 1800; s++) {
+        const float *v = next(&t)->field[0].f;
+        int hits = 0;
+        for (int y0 = -1; y0 <= 3; y0++)
+            for (int x0 = -2; x0 <= 3; x0++) {
+                bool same = true;
+                for (int k = 0; k < 9; k++)
+                    same &= v[k] == (float)px[between(y0 + k / 3, 4) * 4 + between(x0 + k % 3, 3)] - 1.0f;
+                if (same) seen[y0 + 1][x0 + 2]++, hits++;
+            }
+        if (hits != 1) fail_msg("sample %d matches %d windows", s, hits);
+    }
+    for (int i = 0; i < 30; i++)
+        if ((&seen[0][0])[i] < 25) fail_msg("window %d came %d times of 1800", i, (&seen[0][0])[i]);
+    stream_close(&t);
+    stream_open(&t, yaml, opts(1, MU_TEST));
+    assert_true(next(&t)->field[0].f[0] == (float)px[1 * 4 + 0] - 1.0f);
+    stream_close(&t);
+}
+
 static void test_auto_mean(void **ctx) {
     (void)ctx;
     stream train, test;
@@ -404,7 +436,8 @@ static void test_bad_values_found_at_open(void **ctx) {
     (void)ctx;
     open_fails("{reader: synthetic, shape: [1, 8, 8], crop: 9}", MU_EJOB, "larger than the images", 45);
     open_fails("{reader: synthetic, mean: [1, 2]}", MU_EJOB, "2 numbers for 3 channels", 27);
-    open_fails("{reader: synthetic, shape: 5, crop: 2}", MU_EJOB, "need images", 37);
+    open_fails("{reader: synthetic, shape: 5, crop: 2}", MU_EJOB, "`crop` needs images", 37);
+    open_fails("{reader: synthetic, shape: 5, shift: 2}", MU_EJOB, "`shift` needs images", 38);
     open_fails("{reader: synthetic, mean_file: /not/there}", MU_EIO, "/not/there", 0);
     open_fails("{reader: idx, images: /not/there}", MU_EIO, "/not/there", 1);
 }
@@ -456,6 +489,7 @@ int main(void) {
         cmocka_unit_test(test_centre_crop_mean_and_scale),
         cmocka_unit_test(test_mean_suffix),
         cmocka_unit_test(test_random_crop_and_mirror),
+        cmocka_unit_test(test_random_shift),
         cmocka_unit_test(test_auto_mean),
         cmocka_unit_test(test_bad_records_are_counted_and_replaced),
         cmocka_unit_test(test_too_many_bad_records_stop),
