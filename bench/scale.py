@@ -31,7 +31,11 @@ PAIR = [("mlp",          1,   ("hogwild", "async", "mirror"),              1.6),
         ("mlp",          32,  ("hardsync",),                               1.6),
         ("cifar10_full", 16,  ("hardsync", "softsync", "async", "hogwild"), 1.9),
         ("lenet",        64,  ("hardsync", "softsync", "async", "hogwild"), 1.9),
-        ("kim",          4,   ("hogwild", "async", "mirror"),              1.8)]
+        ("kim",          1,   ("hogwild", "async"),                        1.8),
+        ("kim",          4,   ("hogwild", "async"),                        1.8),
+        ("kim",          32,  ("hogwild", "async"),                        1.8),
+        ("charrnn",      50,  ("hogwild", "async"),                        1.8),
+        ("rbm",          100, ("hogwild", "async"),                        1.8)]
 SERVER = [("cifar10_full", 16, ("hardsync", "async"), 0.97), ("lenet", 64, ("hardsync", "async"), 0.97)]
 OVERLAP = [("cifar10_full", 4, 0.99), ("cifar10_full", 16, 0.99)]
 #         workload       batch protocols             goals at 16 learners: over the peer, over one learner
