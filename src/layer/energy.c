@@ -10,30 +10,37 @@
 
 // ---- units ----
 
-// s(x) and ln(1 + e^x) from e^-|x|, which never overflows.
-MU_INLINE mu_vec logistic(mu_vec x, mu_vec *log_z) {
+// s(x) from e^-|x|, which never overflows. ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|): *factor is of the second
+// part, 1 to 2, and may be multiplied with others before the logarithm.
+MU_INLINE mu_vec logistic(mu_vec x, mu_vec *above, mu_vec *factor) {
     const mu_vec e = mu_vec_exp(-mu_vec_abs(x)), sum = 1.0f + e, big = 1.0f / sum;
     const mu_vmask positive = mu_vec_gt(x, mu_vec_set(0));
-    *log_z = mu_vec_log(sum) + mu_vec_select(positive, x, mu_vec_set(0));
+    *above = mu_vec_select(positive, x, mu_vec_set(0));
+    *factor = sum;
     return mu_vec_select(positive, big, e * big);
 }
 
-enum { SUM_BLOCK = 4096 }; // floats added up in single precision, by lanes, before they go to the double
+enum {
+    SUM_BLOCK = 4096,           // floats added up in single precision, by lanes, before they go to the double
+    FACTORS = 64,               // multiplied before a logarithm: at most 2^64
+};
 
 static void logistic_sum(int64_t n, float *x, double *log_z) {
-    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
-        const int64_t end = n - at < SUM_BLOCK ? n : at + SUM_BLOCK;
-        mu_vec sum = mu_vec_set(0), z;
-        int64_t i = at;
-        for (; i + MU_LANES <= end; i += MU_LANES) {
-            mu_vec_store(x + i, logistic(mu_vec_load(x + i, MU_LANES), &z), MU_LANES);
-            sum += z;
+    mu_vec above, factor;
+    int64_t i = 0;
+    while (i + MU_LANES <= n) {
+        mu_vec sum = mu_vec_set(0), product = mu_vec_set(1);
+        for (int k = 0; k < FACTORS && i + MU_LANES <= n; k++, i += MU_LANES) {
+            mu_vec_store(x + i, logistic(mu_vec_load(x + i, MU_LANES), &above, &factor), MU_LANES);
+            sum += above;
+            product *= factor;
         }
-        if (i < end) {
-            mu_vec_store(x + i, logistic(mu_vec_load(x + i, end - i), &z), end - i);
-            for (int64_t k = 0; k < end - i; k++) *log_z += (double)z[k];
-        }
-        *log_z += (double)mu_vec_sum(sum);
+        *log_z += (double)mu_vec_sum(sum + mu_vec_log(product));
+    }
+    if (i < n) {
+        mu_vec_store(x + i, logistic(mu_vec_load(x + i, n - i), &above, &factor), n - i);
+        const mu_vec z = above + mu_vec_log(factor);
+        for (int64_t k = 0; k < n - i; k++) *log_z += (double)z[k];
     }
 }
 

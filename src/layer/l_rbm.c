@@ -109,8 +109,10 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     MU_TRY(infer_params(l, err));
     if (l->in_contrast) {
         s->error = mu_layer_add_metric(l, "reconstruction", true);
-        s->energy = mu_layer_add_metric(l, "free_energy", false);
-        if (!mu_layer_trains(l)) s->gap = mu_layer_add_metric(l, "free_energy_gap", false);
+        if (!mu_layer_trains(l)) {
+            s->energy = mu_layer_add_metric(l, "free_energy", false);
+            s->gap = mu_layer_add_metric(l, "free_energy_gap", false);
+        }
     }
     return mu_layer_add_out(l, NULL, MU_SHAPE(s->n, s->h), MU_F32, err);
 }
@@ -221,14 +223,14 @@ static mu_status judge(mu_layer *l, const mu_step *step, double energy, mu_err *
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     struct rbm *s = l->state;
     double log_z = 0;
+    const bool judged = l->in_contrast && !mu_layer_trains(l);
     mu_visible_flatten(&s->visible, l, in_keep(l, s->at_x));
     condition(l, l->in_contrast);
-    MU_TRY(hidden_mean(l, step->rows, flat_src(l), l->out[0].value.f, l->in_contrast ? &log_z : NULL, err));
-    if (!l->in_contrast) return MU_OK;
+    MU_TRY(hidden_mean(l, step->rows, flat_src(l), l->out[0].value.f, judged ? &log_z : NULL, err));
+    if (!judged) return MU_OK; // in training contrast tells the error
     const double energy = visible_energy(l, step->rows, flat_src(l)) - log_z;
     set_metric(s->energy, energy, step->rows);
-    set_metric(s->error, 0, 0); // in training contrast knows it
-    return mu_layer_trains(l) ? MU_OK : judge(l, step, energy, err);
+    return judge(l, step, energy, err);
 }
 
 // ---- contrast ----

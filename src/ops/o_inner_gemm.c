@@ -14,6 +14,7 @@
 #include "ops/gemm.h"
 #include "ops/inner.h"
 #include "ops/tile.h"
+#include "ops/transpose.h"
 
 #include <string.h>
 
@@ -21,10 +22,16 @@
 #define TILE_BYTES ((int64_t)256 << 10)         // of their gradient
 #define TILED_BATCH 32          // up to here one pass over the weights is worth adding to dx again and again
 #define PANEL (MU_TILE_VECS * MU_TILE_WIDTH)    // the most samples of a panel
+#define MAX_TOGETHER 16
+#define NEAR_BYTES ((int64_t)256 << 10)         // of these weights
+#define WHOLE_TILES 24          // a multiple of the rows of the larger tiles
+#define PANELS_BYTES ((int64_t)512 << 10)       // of panels that go over a block of weights together
 
 typedef struct inner {
     int     width;              // of the tiles' vectors, which run along the samples
     int64_t vecs, n_panels;     // all vectors; panels they are spread over
+    int64_t panel, together;    // floats of a packed panel; panels packed at once
+    int64_t near;               // rows of the weights that serve these panels one after the other
     int64_t rows, cols;         // of the weights as they lie
     bool    tiled;              // dx block by block; else by one product beforehand
     int64_t block;              // rows of the weights taken together for dx
@@ -47,6 +54,9 @@ static mu_status create(mu_op *op, mu_err *err) {
     v->width = mu_tile_best_width(d->n);
     v->vecs = ceil_div(d->n, v->width);
     v->n_panels = ceil_div(v->vecs, most);
+    v->panel = most * v->width * v->cols;
+    v->together = min64(min64(max64(PANELS_BYTES / (most * v->width * row_bytes), 1), v->n_panels), MAX_TOGETHER);
+    v->near = max64(NEAR_BYTES / row_bytes / WHOLE_TILES, 1) * WHOLE_TILES;
     v->block = min64(max64(BLOCK_BYTES / row_bytes, 32), v->rows);
     v->tile = min64(max64(TILE_BYTES / row_bytes, 8), v->block);
     v->tiled = d->need_dsrc && d->n <= TILED_BATCH && !d->transposed;
@@ -54,52 +64,59 @@ static mu_status create(mu_op *op, mu_err *err) {
     v->at_dx = at, at += d->n * padded;
     v->at_w = at, at += v->block * padded;
     v->at_tile = at, at += v->tile * v->cols;
-    op->scratch_bytes = (size_t)max64(at, PANEL * v->cols) * sizeof(float);
+    op->scratch_bytes = (size_t)max64(at, v->together * v->panel) * sizeof(float);
     return MU_OK;
 }
 
 // ---- products with w^T ----
 
-// x^T of n samples, padded with zeros to `ld`: panel[k][s]. In squares, so that both sides stay in the
-// first-level cache.
+// x^T of n samples, padded with zeros to `ld`: panel[k][s].
 static void pack_panel(const float *x, int64_t cols, int64_t n, int64_t ld, float *panel) {
-    enum { SIDE = 16 };
-    for (int64_t k0 = 0; k0 < cols; k0 += SIDE) {
-        int64_t k1 = min64(k0 + SIDE, cols);
-        for (int64_t s0 = 0; s0 < ld; s0 += SIDE)
-            for (int64_t k = k0; k < k1; k++)
-                for (int64_t s = s0; s < min64(s0 + SIDE, ld); s++)
-                    panel[k * ld + s] = s < n ? x[s * cols + k] : 0.0f;
-    }
+    mu_transpose(panel, ld, x, cols, n, cols, NULL);
+    for (int64_t k = 0; n < ld && k < cols; k++) memset(panel + k * ld + n, 0, (size_t)(ld - n) * sizeof *panel);
 }
 
-// x (n, cols) * w(rows, cols)^T + b -> y (n, rows), for n <= vecs * width samples; b may be NULL.
-static void times_panel(const inner *v, const mu_op_args *a, const float *x, const float *b, float *y,
-                        int64_t n, int vecs) {
-    int64_t ld = (int64_t)vecs * v->width;
-    int most = mu_tile_max_rows(vecs);
+typedef struct panel {          // of packed samples
+    const float *x;             // [column][sample]
+    float *y;                   // where their rows of the result begin
+    int64_t n;                  // samples
+    int vecs;
+} panel;
+
+// y (n, rows) = the samples * weights of rows [first, end)^T + b; b may be NULL.
+static void times_panel(const inner *v, const float *weight, const panel *p, const float *b, int64_t first,
+                        int64_t end) {
+    int64_t ld = (int64_t)p->vecs * v->width;
+    int most = mu_tile_max_rows(p->vecs);
     float out[MU_TILE_ROWS * PANEL];            // [row of w][sample]
-    pack_panel(x, v->cols, n, ld, a->scratch);
-    mu_tile_dot t = {.n_seg = 1, .seg = v->cols, .b = a->scratch, .ldb = ld};
-    for (int64_t o = 0; o < v->rows; o += most) {
-        int rows = (int)min64(most, v->rows - o);
+    mu_tile_dot t = {.n_seg = 1, .seg = v->cols, .b = p->x, .ldb = ld};
+    for (int64_t o = first; o < end; o += most) {
+        int rows = (int)min64(most, end - o);
         for (int r = 0; r < rows; r++) {
-            t.a[r] = a->weight + (o + r) * v->cols;
+            t.a[r] = weight + (o + r) * v->cols;
             t.c[r] = out + r * ld;
         }
-        mu_tile_run_dot(&t, v->width, rows, vecs);
-        float *to = y + o;
-        for (int64_t s = 0; s < n; s++, to += v->rows)
-            for (int r = 0; r < rows; r++) to[r] = out[r * ld + s] + (b ? b[o + r] : 0.0f);
+        mu_tile_run_dot(&t, v->width, rows, p->vecs);
+        mu_transpose(p->y + o, v->rows, out, ld, rows, p->n, b ? b + o : NULL);
     }
 }
 
+// x (n, cols) * w(rows, cols)^T + b -> y (n, rows): a block of weights serves some panels while it is near.
 static void times_rows(const inner *v, const mu_op_args *a, int64_t n, const float *x, const float *b,
                        float *y) {
-    for (int64_t p = 0, vec = 0; p < v->n_panels; p++) {
-        int64_t vecs = ceil_div(v->vecs - vec, v->n_panels - p), s0 = vec * v->width;
-        times_panel(v, a, x + s0 * v->cols, b, y + s0 * v->rows, min64(vecs * v->width, n - s0), (int)vecs);
-        vec += vecs;
+    for (int64_t done = 0, vec = 0; done < v->n_panels;) {
+        panel group[MAX_TOGETHER];
+        int64_t m = min64(v->together, v->n_panels - done);
+        for (int64_t i = 0; i < m; i++, done++) {
+            int64_t vecs = ceil_div(v->vecs - vec, v->n_panels - done), s0 = vec * v->width;
+            float *to = (float *)a->scratch + i * v->panel;
+            group[i] = (panel){to, y + s0 * v->rows, min64(vecs * v->width, n - s0), (int)vecs};
+            pack_panel(x + s0 * v->cols, v->cols, group[i].n, vecs * v->width, to);
+            vec += vecs;
+        }
+        for (int64_t row = 0; row < v->rows; row += v->near)
+            for (int64_t i = 0; i < m; i++)
+                times_panel(v, a->weight, &group[i], b, row, min64(row + v->near, v->rows));
     }
 }
 

@@ -16,6 +16,7 @@
 #include "ops/rnn.h"
 #include "ops/rnn_gates.h"
 #include "ops/tile.h"
+#include "ops/transpose.h"
 
 #include <string.h>
 
@@ -98,15 +99,6 @@ static mu_status create(mu_op *op, mu_err *err) {
 
 // ---- moving ----
 
-// to[c][r] = from[r][c], in squares that stay in the first-level cache.
-static void transpose(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows, int64_t cols) {
-    enum { SIDE = 16 };
-    for (int64_t r0 = 0; r0 < rows; r0 += SIDE)
-        for (int64_t c0 = 0; c0 < cols; c0 += SIDE)
-            for (int64_t c = c0; c < min64(c0 + SIDE, cols); c++)
-                for (int64_t r = r0; r < min64(r0 + SIDE, rows); r++) to[c * ldt + r] = from[r * ldf + c];
-}
-
 // (rows, cols, wide) -> (cols, rows, wide): between batch-major and time-major.
 static void swap_order(float *to, const float *from, int64_t rows, int64_t cols, int64_t wide) {
     for (int64_t r = 0; r < rows; r++)
@@ -154,7 +146,7 @@ static void pack_forward(const rnn *v, const mu_rnn_desc *d, const float *u, flo
         const int64_t u0 = j * v->unit, units = min64(v->unit, d->h - u0);
         if (units < v->unit) memset(panels, 0, (size_t)(cols * d->h) * sizeof(float));
         for (int64_t g = 0; g < v->gates; g++)
-            transpose(panels + g * v->unit, cols, u + (g * d->h + u0) * d->h, d->h, units, d->h);
+            mu_transpose(panels + g * v->unit, cols, u + (g * d->h + u0) * d->h, d->h, units, d->h, NULL);
     }
 }
 
@@ -173,7 +165,7 @@ static void input_product(const mu_op *op, const mu_op_args *a) {
     const mu_rnn_desc *d = &op->desc.rnn;
     float *s = a->scratch, *wx = s + v->at_wx;
     if (v->lookup) {
-        transpose(s + v->at_table, v->rows, a->weight, d->i, v->rows, d->i);
+        mu_transpose(s + v->at_table, v->rows, a->weight, d->i, v->rows, d->i, NULL);
     } else if (d->one_hot) {
         for (int64_t step = 0; step < d->t; step++)
             for (int64_t b = 0; b < d->n; b++, wx += v->rows)
