@@ -71,8 +71,10 @@ static mu_status infer_params(mu_layer *l, mu_err *err) {
     for (int j = 1; j <= s->top; j++)
         mu_bond_infer(&s->bond[j - 1], l, weight[j - 1], s->n, s->units[j - 1], s->units[j]);
     if (!l->in_contrast || !mu_layer_trains(l) || !l->contrast->persistent) return MU_OK;
-    return mu_rowstate_infer(&s->chain, l, "chain", s->chains ? s->chains : l->contrast->chains,
-                             s->units[1] + (s->top > 2 ? s->units[3] : 0), err);
+    MU_TRY(mu_rowstate_infer(&s->chain, l, "chain", s->chains ? s->chains : l->contrast->chains,
+                             s->units[1] + (s->top > 2 ? s->units[3] : 0), err));
+    s->chain.param->may_restart = true;
+    return MU_OK;
 }
 
 static mu_status infer(mu_layer *l, mu_err *err) {

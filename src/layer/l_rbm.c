@@ -86,8 +86,10 @@ static mu_status infer_params(mu_layer *l, mu_err *err) {
         MU_TRY(mu_layer_add_stat(l, "activity", MU_SHAPE(s->h), "constant", err));
         s->activity = l->param[l->n_param - 1];
     }
-    const int64_t chains = s->chains ? s->chains : l->contrast->chains;
-    return l->contrast->persistent ? mu_rowstate_infer(&s->chain, l, "chain", chains, s->h, err) : MU_OK;
+    if (!l->contrast->persistent) return MU_OK;
+    MU_TRY(mu_rowstate_infer(&s->chain, l, "chain", s->chains ? s->chains : l->contrast->chains, s->h, err));
+    s->chain.param->may_restart = true;
+    return MU_OK;
 }
 
 static mu_status infer(mu_layer *l, mu_err *err) {

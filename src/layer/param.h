@@ -39,6 +39,7 @@ typedef struct mu_param {
     float        lr_mult, decay_mult;
     bool         is_stat;       // running statistics: saved and loaded, never updated by gradients
     bool         is_state;      // a statistic that is a layer's memory (rowstate.h): not part of a model
+    bool         may_restart;   // a state that a resumed run with other streams may begin anew (Gibbs chains)
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced

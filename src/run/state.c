@@ -109,10 +109,18 @@ static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *p
     return MU_OK;
 }
 
+// The number of streams follows the batch, and so the learners and the protocol. Gibbs chains are of the
+// model, not of its samples: where there are more or fewer of them, they begin anew and the run goes on. What
+// a recurrent layer remembers belongs to the samples before, and is missed.
 static mu_status copy_state(const mu_ckpt_loaded *c, mu_param *p, mu_err *err) {
     const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, p->name) : NULL;
     if (t && mu_st_copy_f32(t, &p->shape, p->value, err) == MU_OK) return MU_OK;
     mu_err_clear(err);
+    if (p->may_restart) {
+        memset(p->value, 0, p->count * sizeof *p->value);
+        mu_info("`%s` begins anew: the checkpoint has another number of chains", p->name);
+        return MU_OK;
+    }
     MU_FAIL_AT(err, MU_EMODEL, p->pos, "checkpoint `%s` has no state `%s` of this size", c->path, p->name);
     mu_err_hint(err, "The number of streams has changed; start anew with `train.init_from: %s`.", c->path);
     return MU_EMODEL;

@@ -258,6 +258,30 @@ static void resume_is_exact(void **state) {
         }
 }
 
+// Another number of learners may mean another number of chains: they begin anew, all else goes on.
+static void resume_with_other_learners(void **state) {
+    (void)state;
+    for (size_t k = 0; k < MU_COUNT(nets); k++) {
+        char out[20];
+        training first, second;
+        snprintf(out, sizeof out, "others-%zu", k);
+        run(&first, nets[k], out, false, (const char *const[]){"train.steps=7"}, 1);
+        const mu_param *a = mu_params_find(first.s->params, "m.chain");
+        run(&second, nets[k], out, true,
+            (const char *const[]){"train.steps=20", "cluster.learners=3", "cluster.protocol=async"}, 3);
+        const mu_param *b = mu_params_find(second.s->params, "m.chain");
+        assert_int_equal(a->shape.d[0], 16);
+        if (b->shape.d[0] == a->shape.d[0]) fail_msg("the same number of chains proves nothing");
+        const int64_t row = b->shape.d[1];
+        for (int64_t i = 0; i < b->shape.d[0]; i++) {
+            const float even = b->value[i * row], odd = b->value[i * row + row / 2];
+            if (!(even > 0 || odd > 0)) fail_msg("net %zu: chain %d never began", k, (int)i);
+        }
+        close_job(&first);
+        close_job(&second);
+    }
+}
+
 static void two_learners_equal_one(void **state) {
     (void)state;
     for (size_t k = 0; k < MU_COUNT(nets); k++) {
@@ -422,6 +446,7 @@ int main(void) {
         cmocka_unit_test(resume_is_exact),
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
+        cmocka_unit_test(resume_with_other_learners),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(ways_of_a_gradient_agree),
         cmocka_unit_test(stacks_are_trained_layer_by_layer),
