@@ -9,7 +9,8 @@
 // With several learners each one takes the mean of its own rows, and their shares of the loss add up: the
 // penalty is of the same size, but not the same number as over the whole batch. Below EDGE and above
 // 1 - EDGE the divergence goes on as a straight line, so that a unit that is silent in a batch is pushed,
-// and not thrown, back. Each value of a sample is a unit, also in a 4-D source.
+// and not thrown, back. Each value of a sample is a unit, also in a 4-D source. Where nothing learns through
+// its output (a branch of its own), dy is 0.
 #include "layer/infer.h"
 #include "layer/pass.h"
 
@@ -30,6 +31,11 @@ static const mu_field fields[] = {
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct sparsity *s = l->state;
+    if (l->contrast) {
+        mu_status st = mu_layer_fail(l, err, "`sparsity` is a penalty of backward, `cd` has none");
+        mu_err_hint(err, "A `rbm` has the keys `sparsity` and `sparsity_cost`.");
+        return st;
+    }
     MU_TRY(mu_infer_float(l, 0, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
     l->keep_bytes = (size_t)mu_shape_inner(in, 1) * sizeof(float); // the slopes KL_j'
@@ -75,8 +81,9 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const mu_shape *in = mu_layer_src_shape(l, 0);
     const int64_t units = mu_shape_inner(in, 1), valid = step->rows * units, all = mu_shape_count(in);
     for (int64_t r = 0; dx && r < step->rows; r++)
-        for (int64_t j = 0, i = r * units; j < units; j++, i++) dx[i] = dy[i] + scale * slope[j];
-    for (int64_t i = valid; dx && i < all; i++) dx[i] = dy[i];
+        for (int64_t j = 0, i = r * units; j < units; j++, i++)
+            dx[i] = (dy ? dy[i] : 0.0f) + scale * slope[j];
+    for (int64_t i = valid; dx && i < all; i++) dx[i] = dy ? dy[i] : 0.0f;
     return MU_OK;
 }
 
@@ -87,7 +94,7 @@ const mu_layer_class mu_layer_sparsity = {
     .state_size = sizeof(struct sparsity),
     .n_src_min = 1,
     .n_src_max = 1,
-    .flags = MU_LAYER_IN_PLACE,
+    .flags = MU_LAYER_IN_PLACE | MU_LAYER_PENALTY,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -88,6 +88,8 @@ enum {                                  // mu_layer_class.flags
     MU_BACK_NEEDS_SRC = 16,             // backward reads src[]->value
     MU_BACK_NEEDS_DST = 32,             // backward reads out[].value
     MU_LAYER_LOOPS    = 64,             // recurrent: a loop over time steps is inside
+    MU_LAYER_PENALTY  = 128,            // adds to the objective by itself: backward runs also where nothing
+                                        // that leads to a loss takes its output (out[]->grad is NULL then)
 };
 
 typedef struct mu_layer {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph.c - gradients and memory of a net whose layers are known.
 //
-// Who needs a gradient: a blob does when something above it leads to a loss and something at or below
-// its producer has parameters. A blob with several such consumers gets a split(x) layer, so every
-// gradient has exactly one writer. Unrolled nets have thousands of layers: nothing here compares all
+// Who needs a gradient: a blob does when something above it leads to a loss, or is a penalty, and something
+// at or below its producer has parameters. A blob with several such consumers gets a split(x) layer, so
+// every gradient has exactly one writer. Unrolled nets have thousands of layers: nothing here compares all
 // with all.
 //
 // Memory: moments are 0..n-1 for forward, n..2n-1 for backward (layer i at 2n-1-i), 2n for "after the
@@ -30,7 +30,7 @@ static void mark_backward(mu_net *net) {
     int n = net->n_layers;
     for (int i = n - 1; i >= 0; i--) { // leads to a loss
         mu_layer *l = net->layer[i];
-        bool leads = l->class->flags & MU_LAYER_LOSS;
+        bool leads = l->class->flags & (MU_LAYER_LOSS | MU_LAYER_PENALTY);
         for (int k = 0; k < MU_MAX_OUT; k++) leads |= l->out[k].needs_grad; // n_out is not known before infer
         l->in_backward = net->backward && !l->contrast && leads && l->class->backward;
         for (int k = 0; l->in_backward && k < l->n_src; k++) l->src[k]->needs_grad = true;

@@ -420,6 +420,8 @@ static void mistakes_are_named(void **state) {
     expect_problem(MNIST_LIKE "net:\n- {name: m, type: rbm, src: data.image, hidden: 5, weight: {lr: 0},"
                               " hidden_bias: {lr: 0}, visible_bias: {lr: 0}}\n"
                               "train: {algorithm: cd, epochs: 1}\n" SGD, "frozen");
+    expect_problem(MNIST_LIKE RBM_NET "- {name: few, type: sparsity}\n"
+                                      "train: {algorithm: cd, epochs: 1}\n" SGD, "penalty of backward");
     expect_problem(MNIST_LIKE RBM_NET "train: {algorithm: cd, epochs: 1}\n"
                                       "updater: {type: sgd, rate: 0.1, early: 5m}\n", "not a time");
 }
@@ -444,9 +446,9 @@ int main(void) {
         cmocka_unit_test(conditional_machine_uses_its_condition),
         cmocka_unit_test(sparsity_reaches_its_target),
         cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(resume_with_other_learners),
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
-        cmocka_unit_test(resume_with_other_learners),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(ways_of_a_gradient_agree),
         cmocka_unit_test(stacks_are_trained_layer_by_layer),

@@ -125,8 +125,37 @@ static void slopes(void **state) {
     done(&tied);
 }
 
+// A penalty on a branch of its own pulls at the encoder as one that stands on the way to the decoder does.
+static void penalty_on_a_branch(void **state) {
+    (void)state;
+    fixture way, branch, none;
+    build(&way, "- {name: few, type: sparsity, weight: 2}\n"
+                "- {name: dec, type: inner_product, src: few, outputs: 36}\n");
+    build(&branch, "- {name: few, type: sparsity, src: act, weight: 2}\n"
+                   "- {name: dec, type: inner_product, src: act, outputs: 36}\n");
+    build(&none, "- {name: dec, type: inner_product, src: act, outputs: 36}\n");
+    step(way.net, true);
+    step(branch.net, true);
+    step(none.net, true);
+    const mu_param *a = mu_params_find(way.net->params, "enc.weight"),
+                   *b = mu_params_find(branch.net->params, "enc.weight"),
+                   *c = mu_params_find(none.net->params, "enc.weight");
+    double pull = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const float want = a->grad.dense[i], got = b->grad.dense[i];
+        if (!(fabsf(got - want) <= 1e-6f + 1e-5f * fabsf(want)))
+            fail_msg("gradient [%zu] is %.6g, want %.6g", i, (double)got, (double)want);
+        pull = fmax(pull, fabs((double)want - (double)c->grad.dense[i]));
+    }
+    if (!(pull > 1e-3)) fail_msg("the penalty pulls by %g only", pull);
+    done(&way);
+    done(&branch);
+    done(&none);
+}
+
 int main(void) {
     for (size_t i = 0; i < MU_COUNT(image); i++) image[i] = 0.5f + 0.5f * sinf((float)i * 0.7f);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(outputs_and_gradients), cmocka_unit_test(slopes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(outputs_and_gradients), cmocka_unit_test(slopes),
+                                       cmocka_unit_test(penalty_on_a_branch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
