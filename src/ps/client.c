@@ -196,7 +196,7 @@ static void serve(mu_client *c) {
 }
 
 static void publish(mu_client *c, const mu_core *core, bool bad, float scale) {
-    double rate = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - c->grant.rows);
+    const mu_pace pace = c->pace_at(c->pace_ctx, core->version - 1, mu_core_samples(core) - c->grant.rows);
     const mu_group_head *h = c->group->head;
     const int group = h->plan.learners / h->plan.splits;
     const int64_t sigma = mu_mirror_updates(h, core->version - 1) - mu_mirror_updates(h, c->mirror->target);
@@ -204,10 +204,10 @@ static void publish(mu_client *c, const mu_core *core, bool bad, float scale) {
                           .slot = c->slot,
                           .bad = bad,
                           .weight = scale * mu_core_weight(core, sigma, group),
-                          .rate = rate,
-                          .rule_step = mu_mirror_updates(h, core->version - 1)};
+                          .rate = pace.rate,
+                          .rule_step = mu_moment(mu_mirror_updates(h, core->version - 1), pace.early)};
     mu_mirror_publish(c->mirror, core, &u);
-    atomic_store_explicit(&c->group->head->rate, rate, memory_order_relaxed);
+    atomic_store_explicit(&c->group->head->rate, pace.rate, memory_order_relaxed);
 }
 
 mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {

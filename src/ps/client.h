@@ -18,8 +18,8 @@ typedef struct mu_client {
     uint32_t   incarnation;
     mu_server *server;                  // the learner's own, when the server is beside; else NULL
     mu_mirror *mirror;                  // its own weights in protocols that mirror; else NULL
-    double   (*rate_at)(void *ctx, int64_t version, int64_t samples);   // for mirrors, as mu_server has it
-    void      *rate_ctx;
+    mu_pace  (*pace_at)(void *ctx, int64_t version, int64_t samples);   // for mirrors, as mu_server has it
+    void      *pace_ctx;
     int64_t    accepted;                // its gradients, over all incarnations
     bool       queued;                  // the gradient in hand goes into the queue: always, except where
                                         // learners apply themselves and the warm start is over

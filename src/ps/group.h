@@ -92,7 +92,7 @@ typedef struct mu_group_update {        // the update in progress; filled under 
     int32_t          n_parts;
     int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
-    int64_t          rule_step;
+    int64_t          rule_step;         // a mu_moment
     mu_core_part     part[];            // (learners)
 } mu_group_update;
 

@@ -20,7 +20,7 @@ typedef struct mu_mirror_update {       // one entry of the log, at version modu
     int32_t bad;                        // not finite: changes nothing
     float   weight;
     double  rate;
-    int64_t rule_step;
+    int64_t rule_step;                  // a mu_moment
 } mu_mirror_update;
 
 typedef struct mu_mirror {              // one learner's

@@ -23,8 +23,8 @@
 #define READERS_S 0.2           // longest wait for readers of the weights while the group's lock is held
 
 mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
-                         double (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.group = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .shared = *g->params};
+                         mu_pace (*pace_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
+    *s = (mu_server){.group = g, .executor = executor, .pace_at = pace_at, .ctx = ctx, .shared = *g->params};
     s->shared.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->shared.slot[k] = g->history[k];
     s->grads = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->grads, "server");
@@ -49,8 +49,9 @@ static void fill_record(mu_server *s, const mu_core *c) {
     const mu_core_part *part = mu_core_parts(c);
     u->n_parts = c->n_parts;
     u->skip = 0;
-    u->rule_step = c->version;
-    u->rate = s->rate_at(s->ctx, c->version, mu_core_samples(c));
+    const mu_pace pace = s->pace_at(s->ctx, c->version, mu_core_samples(c));
+    u->rule_step = mu_moment(c->version, pace.early);
+    u->rate = pace.rate;
     for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
         int at = j;
         for (; at > 0 && u->part[at - 1].id.learner > part[j].id.learner; at--) u->part[at] = u->part[at - 1];

@@ -94,7 +94,7 @@ static mu_status open_group(cluster *c, mu_err *err) {
     MU_TRY(mu_group_create(&o, &c->group, err));
     atomic_store(&c->group.head->parent_pid, (int32_t)getpid());
     atomic_store(&c->group.head->rate,
-                 mu_role_rate(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples));
+                 mu_role_pace(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples).rate);
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->group.region.fd, id, err);
 }
@@ -355,7 +355,7 @@ static mu_status drain(cluster *c, mu_err *err) {
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
     mu_role role = {.session = c->t->s, .group = g, .at = &c->at};
     mu_server s;
-    MU_TRY(mu_server_init(&s, g, 0, mu_role_rate, &role, err));
+    MU_TRY(mu_server_init(&s, g, 0, mu_role_pace, &role, err));
     do drain_journal(c);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);

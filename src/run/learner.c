@@ -32,15 +32,17 @@ typedef struct learner {
     bool             uses_own;          // blocks of the group
 } learner;
 
-double mu_role_rate(void *ctx, int64_t version, int64_t samples) {
+mu_pace mu_role_pace(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     const mu_worker *at = r->at;
     const mu_cluster_plan *plan = &r->session->plan;
     (void)version;
     int64_t step = at->step + (samples - at->samples) / plan->global_batch;
     double epoch = (double)samples / (double)mu_source_n_records(r->session->train.source);
-    return at->rate_scale * plan->rate_factor *
-           mu_updater_rate(r->session->updater, step, epoch, at->end_steps, at->end_epochs);
+    const mu_updater *u = r->session->updater;
+    return (mu_pace){.rate = at->rate_scale * plan->rate_factor *
+                             mu_updater_rate(u, step, epoch, at->end_steps, at->end_epochs),
+                     .early = mu_updater_is_early(u, step, epoch)};
 }
 
 // ---- samples: the prefetch thread ----
@@ -137,8 +139,8 @@ static mu_status use_own_blocks(learner *l, mu_err *err) {
     if (!mirrors) return MU_OK;
     MU_TRY(mu_mirror_init(&l->mirror, g, l->role->index, err));
     l->client.mirror = &l->mirror;
-    l->client.rate_at = mu_role_rate;
-    l->client.rate_ctx = l->role;
+    l->client.pace_at = mu_role_pace;
+    l->client.pace_ctx = l->role;
     return MU_OK;
 }
 
@@ -212,9 +214,11 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     int32_t slow = atomic_load_explicit(&l->row->slow_us, memory_order_relaxed);
     if (slow > 0) nanosleep(&(struct timespec){slow / 1000000, slow % 1000000 * 1000L}, NULL);
     refresh_stats(l);
-    if (writes_weights(l))
-        l->w.rate = (double)l->client.weight *
-                    mu_role_rate(l->role, 0, atomic_load(&l->group->head->samples));
+    if (writes_weights(l)) {
+        const mu_pace pace = mu_role_pace(l->role, 0, atomic_load(&l->group->head->samples));
+        l->w.rate = (double)l->client.weight * pace.rate;
+        l->w.early = pace.early;
+    }
     float scale = 1;
     mu_status st = compute(l, &scale, err);
     bool bad = st == MU_EDIVERGED;
@@ -249,7 +253,7 @@ static mu_status set_up(learner *l, mu_err *err) {
         mu_params_rebase(s->params, l->copy, g->history);
     }
     bool beside = g->plan->server == MU_SERVER_BESIDE && !mu_group_uses_own(g);
-    if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_rate, l->role, err));
+    if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_pace, l->role, err));
     MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));
     if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(l, err));
     if (!g->plan->protocol->applies_itself) MU_TRY(own_stats(l, err));
@@ -320,7 +324,7 @@ int mu_server_main(void *ctx) {
         t[i].group = *g;
         t[i].group.self = (int32_t)getpid();
         t[i].group.pulse = &g->executor[i].pulse;
-        if (mu_server_init(&t[i].server, &t[i].group, i, mu_role_rate, role, &err) != MU_OK) return 1;
+        if (mu_server_init(&t[i].server, &t[i].group, i, mu_role_pace, role, &err) != MU_OK) return 1;
         t[i].server.spin_ns = mu_cores_count() > g->plan->learners ? 100000 : 0;
     }
     if (g->plan->pin) (void)mu_cores_pin(g->plan->learners);

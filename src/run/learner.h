@@ -19,8 +19,8 @@ typedef struct mu_role {                // what a child is to do
 int mu_learner_main(void *role);        // mu_child_main
 int mu_server_main(void *role);
 
-// The rate of an update that begins after `samples`: schedule, rate factor, rollbacks.
-double mu_role_rate(void *role, int64_t version, int64_t samples);
+// Of an update that begins after `samples`: schedule, rate factor, rollbacks; early or not.
+mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
 
 // ---- a gradient on its way into a message, for whoever computes one ----
 

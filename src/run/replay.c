@@ -205,6 +205,8 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
 
 static void apply_slice(mu_replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
+    const mu_worker *at = &r->t->w; // where the training stands before this update
+    const bool early = mu_updater_is_early(at->updater, at->step, mu_worker_epoch(at));
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
@@ -217,7 +219,7 @@ static void apply_slice(mu_replay *r, const mu_runlog_update *u, const mu_slice_
                   .ctx = r->grads,
                   .weight = r->weights,
                   .rate = u->u.rate,
-                  .step = u->u.version - 1};
+                  .step = mu_moment(u->u.version - 1, early)};
     atomic_store(&r->piece->done, 0);
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
 }

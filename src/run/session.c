@@ -237,14 +237,6 @@ static void check_memory(mu_session *s) {
                  largest->count);
 }
 
-// Asynchronous protocols make several updates of a batch.
-static void set_epoch(mu_session *s) {
-    if (!s->updater || !s->train.source || !s->plan.rows) return;
-    const double batch = (double)(s->plan.global_batch * s->job->train.accumulate);
-    mu_updater_set_epoch(s->updater,
-                         (double)mu_source_n_records(s->train.source) / batch * (double)s->plan.splits);
-}
-
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
     bind_algorithm(s);
@@ -272,7 +264,6 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (!(o->phases & (unsigned)phases[i])) continue;
         MU_TRY(build_net_apart(s, phases[i], o, err));
     }
-    set_epoch(s);
     check_memory(s);
     if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
                                             job->diags.n_errors == 1 ? "" : "s", job->path);

@@ -45,7 +45,7 @@ static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, con
     float *slots[MU_MAX_SLOTS];
     slots_of(w->params, p, slots);
     mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate,
-                          w->step + w->extra_updates);
+                          mu_moment(w->step + w->extra_updates, w->early));
 }
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
@@ -135,7 +135,7 @@ void mu_worker_apply(mu_worker *w, float scale) {
         float *slots[MU_MAX_SLOTS];
         slots_of(w->params, p, slots);
         mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate,
-                         w->step + w->extra_updates);
+                         mu_moment(w->step + w->extra_updates, w->early));
     }
 }
 
@@ -182,6 +182,7 @@ static void keep_stats(mu_worker *w, bool back) {
 static mu_status try_step(mu_worker *w, mu_err *err) {
     w->rate = w->rate_scale * w->session->plan.rate_factor *
               mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
+    w->early = mu_updater_is_early(w->updater, w->step, mu_worker_epoch(w));
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;

@@ -26,6 +26,7 @@ typedef struct mu_worker {
     int64_t      step;                  // updates done
     int64_t      samples;               // samples used since the job began
     double       rate;                  // of the current step
+    bool         early;                 // the current step is, by the updater (mu_pace)
     double       rate_scale;            // 1, halved by each rollback
     double       end_steps, end_epochs; // planned length, for schedules; 0 = unknown
     bool         bad;                   // this step is not to be applied any further

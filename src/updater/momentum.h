@@ -1,41 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // momentum.h - the momentum of a rule, with a smaller one while training is young (Hinton's guide, 9).
 //
-// A function of the number of the update alone, so that a run that resumes, a server and every learner agree.
-// A time in epochs becomes a number of updates once, when the size of the data and the protocol are known.
+// Young is a matter of samples, as rates are: `early: 3000 steps` ends at the same sample with one learner
+// and with sixteen, however many updates they make of a step. Whoever makes an update says so (mu_moment), so
+// that a run that resumes, a server and every learner agree.
 #ifndef MU_UPDATER_MOMENTUM_H
 #define MU_UPDATER_MOMENTUM_H
 
 #include "updater/updater.h"
 
-#include <math.h>
-
 typedef struct mu_momentum {
-    float       momentum, early_momentum;
+    float       momentum;
+    float       early_momentum;         // below 0: not given
     mu_interval early;                  // how long early_momentum holds: steps or epochs
-    int64_t     early_steps;            // the same in updates
 } mu_momentum;
 
 // Rows of a field table for `struct type_ { mu_momentum m; ... }`.
 #define MU_MOMENTUM_FIELDS(type_, def)                                                                       \
     {"momentum", MU_FLOAT, offsetof(type_, m.momentum), def, "[0,1)", NULL,                                  \
      "share of the last step that is kept"},                                                                 \
-    {"early_momentum", MU_FLOAT, offsetof(type_, m.early_momentum), "0.5", "[0,1)", NULL,                    \
-     "momentum of the first steps, see `early`"},                                                            \
+    {"early_momentum", MU_FLOAT, offsetof(type_, m.early_momentum), "-1", "[-1,1)", NULL,                    \
+     "momentum of the first steps, see `early`; -1 = 0.5"},                                                  \
     {"early", MU_INTERVAL, offsetof(type_, m.early), "never", NULL, NULL,                                    \
      "how long `early_momentum` holds, such as `5 epochs` or `3000 steps`"}
 
 static inline const char *mu_momentum_check(const mu_momentum *m) {
-    return m->early.unit == MU_EVERY_SECOND ? "`early` is a number of steps or epochs, not a time" : NULL;
+    if (m->early.unit == MU_EVERY_SECOND) return "`early` is a number of steps or epochs, not a time";
+    if (m->early_momentum < 0 && m->early_momentum > -1)
+        return "`early_momentum` is a share of at least 0; leave it out for 0.5";
+    if (m->early.unit == MU_EVERY_NEVER && m->early_momentum >= 0)
+        return "`early_momentum` needs `early`, such as `early: 5 epochs`";
+    return NULL;
 }
 
-static inline void mu_momentum_set_epoch(mu_momentum *m, double updates) {
-    const double n = m->early.unit == MU_EVERY_NEVER ? 0 : m->early.n;
-    m->early_steps = (int64_t)ceil(m->early.unit == MU_EVERY_EPOCH ? n * updates - 1e-9 : n);
+static inline bool mu_momentum_is_early(const mu_momentum *m, int64_t step, double epoch) {
+    return (m->early.unit == MU_EVERY_STEP && (double)step < m->early.n) ||
+           (m->early.unit == MU_EVERY_EPOCH && epoch < m->early.n);
 }
 
-static inline float mu_momentum_at(const mu_momentum *m, int64_t step) {
-    return step < m->early_steps ? m->early_momentum : m->momentum;
+static inline float mu_momentum_early(const mu_momentum *m) {
+    return m->early_momentum < 0 ? 0.5f : m->early_momentum;
+}
+
+static inline float mu_momentum_at(const mu_momentum *m, int64_t moment) {
+    return moment & MU_MOMENT_EARLY ? mu_momentum_early(m) : m->momentum;
+}
+
+// Does any part of the training have momentum?
+static inline bool mu_momentum_is_used(const mu_momentum *m) {
+    return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && mu_momentum_early(m) > 0);
 }
 
 #endif

@@ -31,8 +31,8 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 static const char *check(const void *state) {
     return mu_momentum_check(&((const struct nesterov *)state)->m);
 }
-static void set_epoch(void *state, double updates) {
-    mu_momentum_set_epoch(&((struct nesterov *)state)->m, updates);
+static bool is_early(const void *state, int64_t step, double epoch) {
+    return mu_momentum_is_early(&((const struct nesterov *)state)->m, step, epoch);
 }
 
 const mu_updater_class mu_updater_nesterov = {
@@ -44,5 +44,5 @@ const mu_updater_class mu_updater_nesterov = {
     .slot_name = {"momentum"},
     .apply = apply,
     .check = check,
-    .set_epoch = set_epoch,
+    .is_early = is_early,
 };

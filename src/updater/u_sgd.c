@@ -32,14 +32,11 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
     }
 }
 
-static int n_changed(const void *state) {
-    const mu_momentum *m = &((const struct sgd *)state)->m;
-    return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && m->early_momentum > 0);
-}
+static int n_changed(const void *state) { return mu_momentum_is_used(&((const struct sgd *)state)->m); }
 
 static const char *check(const void *state) { return mu_momentum_check(&((const struct sgd *)state)->m); }
-static void set_epoch(void *state, double updates) {
-    mu_momentum_set_epoch(&((struct sgd *)state)->m, updates);
+static bool is_early(const void *state, int64_t step, double epoch) {
+    return mu_momentum_is_early(&((const struct sgd *)state)->m, step, epoch);
 }
 
 const mu_updater_class mu_updater_sgd = {
@@ -52,5 +49,5 @@ const mu_updater_class mu_updater_sgd = {
     .apply = apply,
     .n_changed = n_changed,
     .check = check,
-    .set_epoch = set_epoch,
+    .is_early = is_early,
 };

@@ -123,7 +123,6 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     const char *problem = u->class && u->class->check && b->diags->n_errors == n_errors
                               ? u->class->check(u->state) : NULL;
     if (problem) mu_diags_add(b->diags, MU_DIAG_ERROR, where, "%s", problem);
-    mu_updater_set_epoch(u, 1);
     const mu_node *rate = mu_node_find(node, "rate");
     if (!mu_node_is_null(rate)) bind_rate(b, rate, u);
     else if (rate || !is_rate_misspelt(node)) {
@@ -135,8 +134,8 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     return b->diags->n_errors == n_errors && u->class && u->schedule ? u : NULL;
 }
 
-void mu_updater_set_epoch(mu_updater *u, double updates) {
-    if (u->class && u->class->set_epoch) u->class->set_epoch(u->state, updates);
+bool mu_updater_is_early(const mu_updater *u, int64_t step, double epoch) {
+    return u->class->is_early && u->class->is_early(u->state, step, epoch);
 }
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs) {

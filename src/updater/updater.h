@@ -27,11 +27,12 @@ typedef struct mu_updater_class {
     MU_PLUGIN_HEAD;
     int         n_slots;
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
-    void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);  // step counts from 0
+    // step: number of the update, from 0; where is_early is given, a mu_moment.
+    void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
-    void      (*set_epoch)(void *state, double updates);        // (optional) see mu_updater_set_epoch
+    bool      (*is_early)(const void *state, int64_t step, double epoch);      // (optional) see mu_pace
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c
@@ -61,10 +62,23 @@ typedef struct mu_updater {
 // Problems go to the diags; NULL when there were any.
 mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node);
 
-// Says how many updates make an epoch. Called after binding, before the first update.
-void mu_updater_set_epoch(mu_updater *u, double updates);
+// What an update is made with. Both follow the samples used so far, in steps and epochs, so that they mean
+// the same with any number of learners; the number of updates would not, since protocols differ in how many
+// of them a step has.
+typedef struct mu_pace {
+    double rate;
+    bool   early;                       // training is young, as the rule sees it (`early` of momentum)
+} mu_pace;
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
+bool   mu_updater_is_early(const mu_updater *u, int64_t step, double epoch);
+
+// The number of an update together with mu_pace.early, as one number: this is the `step` of all functions
+// below, and travels with the update. Rules without is_early see the plain number.
+#define MU_MOMENT_EARLY ((int64_t)1 << 62)
+static inline int64_t mu_moment(int64_t update, bool early) {
+    return early ? update | MU_MOMENT_EARLY : update;
+}
 
 // Applies one parameter's gradient in whatever form it has. `values` and `slots` point at the
 // parameter's first element. scale multiplies the gradient (norm clipping, accumulation).

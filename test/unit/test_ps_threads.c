@@ -68,13 +68,13 @@ static int group_of(const world *w) { return w->v->learners / w->plan.splits; }
 
 // ---- learners ----
 
-static double server_rate(void *ctx, int64_t version, int64_t samples) {
+static mu_pace server_pace(void *ctx, int64_t version, int64_t samples) {
     (void)ctx, (void)samples;
-    return rate_of(version);
+    return (mu_pace){.rate = rate_of(version)};
 }
 
 // Under the lock, for mirrors: this push makes version + 1.
-static double mirror_rate(void *ctx, int64_t version, int64_t samples) {
+static mu_pace mirror_pace(void *ctx, int64_t version, int64_t samples) {
     body *b = ctx;
     world *w = b->w;
     (void)samples;
@@ -85,7 +85,7 @@ static double mirror_rate(void *ctx, int64_t version, int64_t samples) {
                                          .bad = is_bad(b->learner, b->client.grant.step),
                                          .weight = 1.0f / (float)group_of(w) / (float)w->plan.splits,
                                          .rate = rate_of(version)};
-    return rate_of(version);
+    return (mu_pace){.rate = rate_of(version)};
 }
 
 static bool prefetch_stops(void *ctx) { return atomic_load(&((body *)ctx)->stop); }
@@ -132,8 +132,8 @@ static mu_status use_own_blocks(body *b, mu_err *err) {
     if (!b->w->plan.protocol->mirrors) return MU_OK;
     MU_TRY(mu_mirror_init(&b->mirror, &b->group, b->learner, err));
     b->client.mirror = &b->mirror;
-    b->client.rate_at = mirror_rate;
-    b->client.rate_ctx = b;
+    b->client.pace_at = mirror_pace;
+    b->client.pace_ctx = b;
     return MU_OK;
 }
 
@@ -141,7 +141,7 @@ static mu_status body_start(body *b, mu_err *err) {
     world *w = b->w;
     mu_group *g = &b->group;
     const bool beside = !w->v->threads && !mu_group_uses_own(g);
-    if (beside) MU_TRY(mu_server_init(&b->server, g, b->learner, server_rate, NULL, err));
+    if (beside) MU_TRY(mu_server_init(&b->server, g, b->learner, server_pace, NULL, err));
     MU_TRY(mu_client_init(&b->client, g, b->learner, beside ? &b->server : NULL, b->copy, err));
     if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(b, err));
     if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
@@ -221,7 +221,7 @@ static servant *servants_start(world *w) {
         mu_err err = {0};
         s[i].group = w->group;
         s[i].group.pulse = &w->group.executor[i].pulse;
-        if (mu_server_init(&s[i].server, &s[i].group, i, server_rate, NULL, &err) != MU_OK)
+        if (mu_server_init(&s[i].server, &s[i].group, i, server_pace, NULL, &err) != MU_OK)
             fail_msg("%s", err.msg);
         assert_int_equal(pthread_create(&s[i].thread, NULL, serve, &s[i]), 0);
     }
@@ -326,7 +326,7 @@ static void drain(world *w) {
     mu_err err = {0};
     mu_server s;
     if (mu_group_uses_own(&w->group)) return;
-    if (mu_server_init(&s, &w->group, 0, server_rate, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_server_init(&s, &w->group, 0, server_pace, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
     do take_journal(w);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);

@@ -41,7 +41,7 @@
                       "- {name: fc2, type: inner_product, outputs: 10}\n"                                    \
                       "- {name: loss, type: softmax_loss, src: [fc2, data.label]}\n" updater
 #define ADAM "updater: {type: adam, rate: 0.002}\n"
-#define CLIPPED "updater: {type: sgd, momentum: 0.9, rate: 0.1, clip_norm: 0.5}\n"
+#define CLIPPED "updater: {type: sgd, momentum: 0.9, early: 15 steps, rate: 0.1, clip_norm: 0.5}\n"
 
 static char folder[] = "/tmp/muster-replay-XXXXXX";
 static char log_path[64];
