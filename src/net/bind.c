@@ -46,8 +46,8 @@ const mu_field mu_param_fields[] = {
     MU_FIELD(param_opts, decay, MU_FLOAT, "1", "[0,)", "multiplier of the weight decay"),
     MU_FIELD(
         param_opts, max_norm, MU_FLOAT, "0", "[0,)",
-        "longest row (of an inner product: weights of one output); longer ones are scaled back after each "
-        "update, 0 = free"),
+        "longest row (of an inner product the weights of one output, with `transpose` those of one input); "
+        "longer ones are scaled back after each update, 0 = free"),
     {0},
 };
 
@@ -498,6 +498,32 @@ static mu_status check_max_norm(const mu_param *p, mu_err *err) {
 
 static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
                            mu_err *err) {
+static const char *first_user(const mu_net *net, const mu_param *p) {
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layer[i]->n_param; k++)
+            if (net->layer[i]->param[k] == p) return job_name(net->layer[i]);
+    return "";
+}
+
+// A shared parameter learns as its first user says. What a later one says must be the same, or it would be
+// dropped silently. Values are compared: copies of an unrolled layer repeat their block.
+static mu_status check_described(const mu_net_builder *nb, const mu_param *p, const mu_param *want,
+                                 const mu_node *block, const mu_node *init, mu_err *err) {
+    static const char *const keys[] = {"lr", "decay", "max_norm"};
+    const bool differs[] = {want->lr_mult != p->lr_mult, want->decay_mult != p->decay_mult,
+                            want->max_norm != p->max_norm};
+    const mu_node *at = init && !mu_params_same_init(&want->init, &p->init) ? init : NULL;
+    for (size_t i = 0; block && i < MU_COUNT(keys); i++)
+        if (differs[i] && mu_node_find(block, keys[i])) at = mu_node_find(block, keys[i]);
+    if (!at || nb->net->params->value || p->n_users < 2) return MU_OK;
+    const char *layer = first_user(nb->net, p);
+    mu_status st = MU_FAIL_AT(err, MU_EJOB, at->pos, "`%s` is described by layer `%s`, with another `%s`",
+                              p->name, layer, at->key);
+    mu_err_hint(err, "Layers that share a parameter share how it begins and learns: write `%s` in `%s`.",
+                at->key, layer);
+    return st;
+}
+
     mu_net_builder *nb = l->builder;
     const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
     param_opts opts = {.lr = 1, .decay = 1};
@@ -521,7 +547,6 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
                   : common.init.plugin ? common.init
                                        : default_init(nb, init_text, l->pos);
     proto->lr_mult = opts.lr;
-    l->in_contrast |= l->contrast && l->class->contrast && !proto->is_stat && opts.lr > 0;
     proto->decay_mult = opts.decay;
     proto->max_norm = opts.max_norm;
     proto->pos = block ? block->pos : l->pos;
@@ -532,7 +557,10 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
     MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));
     const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
-    return check_init(nb, l->param[l->n_param - 1], init ? init->pos : proto->pos, err);
+    MU_TRY(check_described(nb, p, proto, block, init, err));
+    return check_init(nb, p, init ? init->pos : proto->pos, err);
+    const mu_param *p = l->param[l->n_param - 1];
+    l->in_contrast |= l->contrast && l->class->contrast && !p->is_stat && p->lr_mult > 0;
 }
 
 mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,

@@ -43,6 +43,31 @@ static mu_status check_same(const mu_param *have, const mu_param *want, mu_err *
     return s;
 }
 
+static bool same_field(const mu_field *f, const char *a, const char *b) {
+    const char *text_a, *text_b;
+    switch (f->type) {
+    case MU_BOOL: return *(const bool *)a == *(const bool *)b;
+    case MU_INT: return !memcmp(a, b, sizeof(int64_t));
+    case MU_FLOAT: return !memcmp(a, b, sizeof(float));
+    case MU_DOUBLE: return !memcmp(a, b, sizeof(double));
+    case MU_ENUM: return !memcmp(a, b, sizeof(int));
+    case MU_STRING:
+    case MU_PATH:
+        memcpy(&text_a, a, sizeof text_a);
+        memcpy(&text_b, b, sizeof text_b);
+        return !strcmp(text_a ? text_a : "", text_b ? text_b : "");
+    default: return false; // no initialiser has lists
+    }
+}
+
+bool mu_params_same_init(const mu_class_ref *a, const mu_class_ref *b) {
+    if (a->plugin != b->plugin) return false;
+    const char *at_a = a->state, *at_b = b->state;
+    for (const mu_field *f = a->plugin ? a->plugin->fields : NULL; f && f->key; f++)
+        if (!same_field(f, at_a + f->offset, at_b + f->offset)) return false;
+    return true;
+}
+
 mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err) {
     mu_param *p = mu_params_find(ps, proto->name);
     if (p) {

@@ -36,6 +36,11 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
 // Allocates value (and grad when training) and fills values by their initialisers.
 mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err);
 mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err);
+// Initial values from files, and what layers have to say about initial values; once. For who finds that there
+// is no checkpoint after all.
+mu_status mu_params_load(mu_params *ps, mu_err *err);
+// Are these the same initialiser with the same settings?
+bool      mu_params_same_init(const mu_class_ref *a, const mu_class_ref *b);
 // Values and history live elsewhere from now on (shared memory, a snapshot); nothing is copied or freed.
 void      mu_params_rebase(mu_params *ps, float *value, float *const *slot);
 int64_t   mu_params_n_trained(const mu_params *ps);     // elements, without padding and statistics

@@ -251,6 +251,42 @@ static void in_place_on_a_source_without_gradient(void **state) {
     done(&f);
 }
 
+// What a later user of a shared parameter says of it is what the first one says, or a problem at that place.
+static void a_shared_parameter_is_described_once(void **state) {
+    (void)state;
+    static const struct { const char *first, *later, *key; } cases[] = {
+        {"lr: 0.5, decay: 0, max_norm: 3, init: {type: uniform, high: 2}",
+         "lr: 0.5, decay: 0, max_norm: 3, init: {type: uniform, high: 2}", NULL},
+        {"lr: 0.5, decay: 0", "name: w", NULL},
+        {"lr: 1", "decay: 1", NULL},
+        {"lr: 0.5", "lr: 1", "lr"},
+        {"decay: 1", "decay: 0", "decay"},
+        {"lr: 1", "max_norm: 3", "max_norm"},
+        {"init: {type: uniform, high: 2}", "init: {type: uniform, high: 3}", "init"},
+        {"init: xavier", "init: gaussian", "init"},
+        {"lr: 1", "init: {type: file, path: nowhere}", "init"},
+    };
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        char text[1024], want[100];
+        fixture f;
+        snprintf(text, sizeof text,
+                 "- {name: a, type: inner_product, src: data.image, outputs: 5, weight: {name: w, %s}}\n"
+                 "- {name: b, type: inner_product, src: data.image, outputs: 5, weight: {%s%s}}\n"
+                 "- {name: sum, type: add, src: [a, b]}\n"
+                 "- {name: loss, type: softmax_loss, src: [sum, data.label]}\n",
+                 cases[i].first, strncmp(cases[i].later, "name", 4) ? "name: w, " : "", cases[i].later);
+        build(&f, text, (mu_net_opts){0});
+        const mu_diag *d = f.job->diags.n ? &f.job->diags.list[0] : NULL;
+        if (!cases[i].key && d) fail_msg("case %zu: `%s`", i, d->msg);
+        snprintf(want, sizeof want, "`w` is described by layer `a`, with another `%s`",
+                 cases[i].key ? cases[i].key : "");
+        if (cases[i].key && (!d || strcmp(d->msg, want) || d->pos.line != 7))
+            fail_msg("case %zu: `%s` at line %d, want `%s`", i, d ? d->msg : "", d ? (int)d->pos.line : 0,
+                     want);
+        done(&f);
+    }
+}
+
 // More consumers than a split has outputs: a tree of splits adds the same gradients.
 static void many_consumers_get_a_tree(void **state) {
     (void)state;
@@ -311,6 +347,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_later_output_alone_carries_the_gradient),
         cmocka_unit_test(in_place_on_a_source_without_gradient),
+        cmocka_unit_test(a_shared_parameter_is_described_once),
         cmocka_unit_test(many_consumers_get_a_tree),
         cmocka_unit_test(words_of_a_rows_gradient_stay_to_the_end),
     };
