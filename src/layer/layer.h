@@ -100,6 +100,7 @@ typedef struct mu_layer {
     int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
+    bool         restored;              // its values come from a checkpoint: no look at files of initial ones
     mu_arena    *arena;                 // the net's
     int          n_src, n_out, n_param, n_metric;
     mu_blob     *src[MU_MAX_SRC];

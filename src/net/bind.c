@@ -90,6 +90,7 @@ mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
     l->phase = nb->net->phase;
     l->builder = nb;
     l->contrast = nb->o->contrast;
+    l->restored = nb->o->restored;
     return mu_build_append(nb, l, err) == MU_OK ? l : NULL;
 }
 
@@ -474,7 +475,8 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
 // Initial values from outside are looked for at once, so that a check of the job finds what is missing.
 static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
     const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-    if (!init || !init->load || nb->net->phase != MU_TRAIN || nb->net->params->value || p->n_users > 1)
+    const mu_params *ps = nb->net->params;
+    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->value || p->n_users > 1)
         return MU_OK;
     mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
     if (s != MU_OK && err && !err->pos.line) err->pos = pos;
@@ -496,8 +498,6 @@ static mu_status check_max_norm(const mu_param *p, mu_err *err) {
     return st;
 }
 
-static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
-                           mu_err *err) {
 static const char *first_user(const mu_net *net, const mu_param *p) {
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layer[i]->n_param; k++)
@@ -524,6 +524,8 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     return st;
 }
 
+static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
+                           mu_err *err) {
     mu_net_builder *nb = l->builder;
     const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
     param_opts opts = {.lr = 1, .decay = 1};
@@ -556,11 +558,11 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     if (l->n_param == MU_MAX_PARAM)
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
     MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));
+    const mu_param *p = l->param[l->n_param - 1];
+    l->in_contrast |= l->contrast && l->class->contrast && !p->is_stat && p->lr_mult > 0;
     const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
     MU_TRY(check_described(nb, p, proto, block, init, err));
     return check_init(nb, p, init ? init->pos : proto->pos, err);
-    const mu_param *p = l->param[l->n_param - 1];
-    l->in_contrast |= l->contrast && l->class->contrast && !p->is_stat && p->lr_mult > 0;
 }
 
 mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,

@@ -77,6 +77,7 @@ static mu_status build(mu_net_builder *nb, mu_err *err) {
     else {
         MU_TRY(mu_params_create(net->device, &net->params, err));
         net->owns_params = true;
+        net->params->late = nb->o->restored;
     }
     MU_TRY(mu_build_layers(nb, err));
     MU_TRY(mu_build_splits(nb, err));

@@ -44,6 +44,7 @@ typedef struct mu_net_opts {
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     bool                 shapes_only;   // for `check`: no memory, no setup
     const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
+    bool                 restored;      // a checkpoint gives all values: files with initial ones may be gone
 } mu_net_opts;
 
 // Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.

@@ -128,6 +128,17 @@ static mu_status take_block(mu_params *ps, const char *tag, float **out, mu_err 
     return MU_ENOMEM;
 }
 
+mu_status mu_params_load(mu_params *ps, mu_err *err) {
+    for (int i = 0; i < ps->n; i++) {
+        mu_param *p = ps->list[i];
+        const mu_init_class *init = (const mu_init_class *)p->init.plugin;
+        if (init && init->load) MU_TRY(init->load(p->init.state, p->name, &p->shape, p->value, err));
+        if (p->start) MU_TRY(p->start(p, p->start_ctx, err));
+    }
+    ps->late = false;
+    return MU_OK;
+}
+
 mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err) {
     MU_TRY(take_block(ps, "parameters", &ps->value, err));
     if (with_grad) MU_TRY(take_block(ps, "gradients", &ps->grad, err));
@@ -138,16 +149,12 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
         const char *purpose = mu_arena_printf(&ps->arena, "init/%s", p->name);
         if (!purpose) return MU_FAIL_NOMEM(err, "a name");
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-        // Without gradients the values are about to be read from a model, or given by somebody.
-        if (init && init->load && with_grad)
-            MU_TRY(init->load(p->init.state, p->name, &p->shape, p->value, err));
-        else if (init && init->fill)
+        if (init && init->fill)
             init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
                        p->value);
-        // Without gradients the values are about to be read from a model, or given by somebody.
-        if (p->start && with_grad) MU_TRY(p->start(p, p->start_ctx, err));
     }
-    return MU_OK;
+    // Without gradients the values are about to be read from a model, or given by somebody.
+    return with_grad && !ps->late ? mu_params_load(ps, err) : MU_OK;
 }
 
 mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err) {

@@ -26,6 +26,7 @@ typedef struct mu_params {
     float      *slot[4];
     int         n_raw;          // blocks as the device gave them; the pointers above begin a little later
     void       *raw[MU_PARAM_BLOCKS];
+    bool        late;           // values from files wait: a checkpoint is going to replace them all
 } mu_params;
 
 mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err);
@@ -33,14 +34,14 @@ void      mu_params_destroy(mu_params *ps);
 mu_param *mu_params_find(const mu_params *ps, const char *name);        // NULL if unknown
 // Adds a parameter, or returns the one of that name if the shape is the same (sharing).
 mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err);
-// Allocates value (and grad when training) and fills values by their initialisers.
+// Allocates value (and grad when training) and fills values by their initialisers; without `late` also loads.
 mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err);
-mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err);
 // Initial values from files, and what layers have to say about initial values; once. For who finds that there
 // is no checkpoint after all.
 mu_status mu_params_load(mu_params *ps, mu_err *err);
 // Are these the same initialiser with the same settings?
 bool      mu_params_same_init(const mu_class_ref *a, const mu_class_ref *b);
+mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err);
 // Values and history live elsewhere from now on (shared memory, a snapshot); nothing is copied or freed.
 void      mu_params_rebase(mu_params *ps, float *value, float *const *slot);
 int64_t   mu_params_n_trained(const mu_params *ps);     // elements, without padding and statistics

@@ -226,6 +226,11 @@ static mu_status check_log(const mu_training *r, mu_err *err) {
     return MU_EUSAGE;
 }
 
+static mu_status set_initial(mu_training *r, mu_err *err) {
+    if (r->s->params->late) MU_TRY(mu_params_load(r->s->params, err));
+    return mu_state_load_initial(r->s->job, r->s->params, err);
+}
+
 // Parameters, history and cursor: given by the caller, from the newest checkpoint, or initial.
 static mu_status set_position(mu_training *r, mu_err *err) {
     const mu_run_position *at = r->o->at;
@@ -237,14 +242,14 @@ static mu_status set_position(mu_training *r, mu_err *err) {
         mu_source_stop(r->s->train.source);
         return mu_source_seek(r->s->train.source, at->samples, err);
     }
-    if (!r->o->resume) return mu_state_load_initial(r->s->job, r->s->params, err);
+    if (!r->o->resume) return set_initial(r, err);
     mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, &r->w, &r->ps, err);
     if (st == MU_OK) {
         snprintf(r->out->checkpoint, sizeof r->out->checkpoint, "%s", r->ckpt_dir);
     } else if (st == MU_ENOTFOUND) {
         mu_training_say(r, "no checkpoint in %s yet: starting from the beginning", r->dir.path);
         mu_err_clear(err);
-        st = MU_OK;
+        st = set_initial(r, err);
     }
     return st;
 }

@@ -123,6 +123,7 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         .keep_all = so->keep_all,
         .shapes_only = so->check_only,
         .contrast = contrast_of(s),
+        .restored = so->restored,
         .keep_factors =
             s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };

@@ -33,6 +33,8 @@ typedef struct mu_session_opts {
     bool     check_only;        // shapes only: no memory is taken, nothing can run
     bool     keep_all;          // every layer's output stays readable after a forward pass (run/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
+    bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
+                                // looked at; mu_params_load where it turns out that there is none
 } mu_session_opts;
 
 // MU_EJOB: look at job->diags. MU_EDATA and others: err.

@@ -69,11 +69,18 @@ less "$end" "$begin" || fail "fine-tuning does not help"
 less "$end" "$plain" || fail "pre-training does not help"
 
 # A model needs nothing of its training: prediction works when the RBMs are gone, another training does not.
+"$MUSTER" train deep.yaml --out half --set train.epochs=4 --quiet
 mv rbm2 away
 "$MUSTER" predict deep.yaml --model deep --layer dec1 --raw --out out.csv --quiet || fail "predict needs the RBMs"
 [ "$(wc -l <out.csv)" = 100 ] || fail "predict wrote $(wc -l <out.csv) lines, want 100"
 "$MUSTER" train deep.yaml --out again --quiet 2>message && fail "trained without its initial values"
 grep -q 'deep.yaml:6:.*rbm2.*does not exist' message || { cat message; fail "no place for the missing file"; }
+# A training that goes on has its values in the checkpoint; one that was never saved begins anew, with the files.
+cp -r half unsaved && rm -r unsaved/checkpoints
+"$MUSTER" train deep.yaml --out half --resume --quiet || fail "a resumed training needs its initial values"
+cmp deep/model.safetensors half/model.safetensors || fail "a training resumed without its initial values differs"
+"$MUSTER" train deep.yaml --out unsaved --resume --quiet 2>message && fail "began anew without its initial values"
+grep -q 'rbm2.*does not exist' message || { cat message; fail "the missing file is not named"; }
 
 # ---- tied weights, noise and sparsity ----
 cat >tied.yaml <<JOB
