@@ -14,6 +14,12 @@
 //
 // keep: x = [v; reconstruction] (2n, i), dy = [-h; h of the reconstruction] / batch (2n, o), see energy.h.
 //
+// twice: `up` is a machine with two copies of every visible unit, which have one weight and one bias; `down`
+// has two copies of every hidden unit. So the input from a doubled side counts twice; drawn copies are drawn
+// apart, and their mean stands for both. The lowest (up) and the highest RBM (down) of a stack that becomes a
+// deep Boltzmann machine are such: there every layer but these two has a second neighbour (Salakhutdinov and
+// Hinton 2009, 3.1). Statistics are of one unit, so rates mean what they mean without it.
+//
 // sparsity: b and w feel cost * (q - target), q = running mean of the hidden means (Hinton's guide, 11).
 // The q of the step before is used, which all learners have in common.
 #include "layer/energy.h"
@@ -26,10 +32,14 @@
 
 #define ACTIVITY_DECAY 0.9f
 
+enum { TWICE_UP = 1, TWICE_DOWN = 2 };  // visible, hidden units are doubled
+enum { SECOND = 1 << 24 };              // added to the number of a draw: that of the second copy
+
 struct rbm {
     int64_t hidden, chains;
     int visible_units, hidden_units;    // mu_unit
     bool sample_visible;
+    int twice;                          // bits: TWICE_UP, TWICE_DOWN
     float sparsity, sparsity_cost;
     // derived
     mu_bond bond;
@@ -40,6 +50,7 @@ struct rbm {
     mu_metric *error, *energy, *gap;    // NULL = not reported
     int64_t at_x, at_dy;                // offsets into keep, floats
     int64_t at_h, at_v, at_ch, at_cv;   // into scratch: drawn hidden units, visible ones, biases by condition
+    int64_t at_second;                  // one row of a second draw
 };
 
 static const mu_field fields[] = {
@@ -49,6 +60,8 @@ static const mu_field fields[] = {
     MU_FIELD_ENUM(struct rbm, hidden_units, "binary", MU_UNIT_CHOICES, "binary, or gaussian of variance 1"),
     MU_FIELD(struct rbm, sample_visible, MU_BOOL, "false", NULL,
              "draw the visible units of a Gibbs chain instead of taking their means"),
+    MU_FIELD_ENUM(struct rbm, twice, "no", "no|up|down|both",
+                  "input that counts twice, for RBMs that become a dbm: up the lowest, down the highest"),
     MU_FIELD(struct rbm, sparsity, MU_FLOAT, "0", "[0,1)", "wanted mean of each hidden unit; 0 = off"),
     MU_FIELD(struct rbm, sparsity_cost, MU_FLOAT, "0.1", "[0,)", "how strongly it is wanted"),
     MU_FIELD(struct rbm, chains, MU_INT, "0", "[0,1M]",
@@ -92,6 +105,19 @@ static mu_status infer_params(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status check_twice(const mu_layer *l, mu_err *err) {
+    const struct rbm *s = l->state;
+    mu_status st = MU_OK;
+    if ((s->twice & TWICE_UP) && !l->contrast) {
+        st = mu_layer_fail(l, err, "`twice` is for learning by `cd`, this net learns by backward");
+        mu_err_hint(err, "Leave it out; to begin with the same outputs, double the weights.");
+    } else if ((s->twice & TWICE_DOWN) && l->in_contrast && l->contrast->persistent) {
+        st = mu_layer_fail(l, err, "persistent chains have no doubled hidden units");
+        mu_err_hint(err, "Train this machine with `algorithm: cd`; it is a start for a `dbm` only.");
+    }
+    return st;
+}
+
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct rbm *s = l->state;
     MU_TRY(mu_visible_infer(&s->visible, l, err));
@@ -109,6 +135,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     if (s->sparsity > 0 && s->hidden_units == MU_UNIT_GAUSSIAN)
         return mu_layer_fail(l, err, "`sparsity` is the mean of binary hidden units, these are gaussian");
     MU_TRY(infer_params(l, err));
+    MU_TRY(check_twice(l, err));
     if (l->in_contrast) {
         s->error = mu_layer_add_metric(l, "reconstruction", true);
         if (!mu_layer_trains(l)) {
@@ -128,6 +155,7 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     s->at_dy = mu_energy_room(&l->keep_bytes, (learns ? 2 : goes_back) * s->n * s->h);
     s->at_h = mu_energy_room(&l->scratch_bytes, l->in_contrast ? s->n * s->h : 0);
     s->at_v = mu_energy_room(&l->scratch_bytes, judged || s->c || s->visible.reorder ? s->n * s->v : 0);
+    s->at_second = mu_energy_room(&l->scratch_bytes, !s->twice ? 0 : s->v > s->h ? s->v : s->h);
     s->at_ch = mu_energy_room(&l->scratch_bytes, s->c ? s->n * s->h : 0);
     s->at_cv = mu_energy_room(&l->scratch_bytes, s->c ? s->n * s->v : 0);
     return MU_OK;
@@ -158,11 +186,18 @@ static void condition(const mu_layer *l, bool visible) {
     mu_unit_add_bias(s->n, s->v, s->visible_bias->value, false, cv);
 }
 
+// x = 2 x - bias: what came from the other side counts twice, the bias in it once.
+static void count_twice(int64_t rows, int64_t n, const float *bias, float *x) {
+    for (int64_t b = 0; b < rows; b++, x += n)
+        for (int64_t i = 0; i < n; i++) x[i] = 2 * x[i] - bias[i];
+}
+
 // h (n, o) = means of the hidden units given v; log_z as mu_unit_mean, of the valid rows.
 static mu_status hidden_mean(const mu_layer *l, int64_t rows, const float *v, float *h, double *log_z,
                              mu_err *err) {
     const struct rbm *s = l->state;
     MU_TRY(mu_bond_up(&s->bond, l, rows, v, s->hidden_bias->value, h, err));
+    if (s->twice & TWICE_UP) count_twice(s->n, s->h, s->hidden_bias->value, h);
     if (s->c) mu_unit_add_bias(s->n, s->h, in_scratch(l, s->at_ch), true, h);
     mu_unit_mean((mu_unit)s->hidden_units, rows * s->h, h, log_z);
     mu_unit_mean((mu_unit)s->hidden_units, (s->n - rows) * s->h, h + rows * s->h, NULL);
@@ -177,27 +212,45 @@ static const float *visible_bias(const mu_layer *l) {
 static mu_status visible_mean(const mu_layer *l, const float *h, float *v, mu_err *err) {
     const struct rbm *s = l->state;
     MU_TRY(mu_bond_down(&s->bond, l, h, v, err));
+    if (s->twice & TWICE_DOWN) mu_unit_scale(s->n * s->v, 2, v, v);
     mu_unit_add_bias(s->n, s->v, visible_bias(l), s->c > 0, v);
     mu_unit_mean((mu_unit)s->visible_units, s->n * s->v, v, NULL);
     return MU_OK;
 }
 
-// The part of the free energy that does not go through the hidden units.
-static double visible_energy(const mu_layer *l, int64_t rows, const float *v) {
+// The free energy of rows whose hidden units left log_z: the visible units' own part is added.
+static double free_energy(const mu_layer *l, int64_t rows, const float *v, double log_z) {
     const struct rbm *s = l->state;
     const float *bias = visible_bias(l);
     double sum = 0;
     for (int64_t b = 0; b < rows; b++, v += s->v, bias += s->c ? s->v : 0)
         sum += s->visible_units == MU_UNIT_BINARY ? -mu_unit_dot(v, bias, s->v)
                                                   : 0.5 * mu_unit_distance(v, bias, s->v);
-    return sum;
+    return (s->twice & TWICE_UP ? 2 : 1) * sum - (s->twice & TWICE_DOWN ? 2 : 1) * log_z;
+}
+
+// Draws rows of units; of doubled ones the mean of two draws. out may be mean.
+static void draw_rows(const mu_layer *l, const mu_step *step, int64_t draw, bool hidden, const float *mean,
+                      float *out) {
+    const struct rbm *s = l->state;
+    const mu_unit kind = (mu_unit)(hidden ? s->hidden_units : s->visible_units);
+    const int64_t n = hidden ? s->h : s->v;
+    float *second = in_scratch(l, s->at_second);
+    if (!(s->twice & (hidden ? TWICE_DOWN : TWICE_UP))) {
+        mu_unit_draw_rows(kind, l->key, step->first_sample, draw, step->rows, n, mean, out);
+        return;
+    }
+    for (int64_t b = 0; b < step->rows; b++, mean += n, out += n) {
+        mu_unit_draw(kind, l->key, step->first_sample + b, draw + SECOND, n, mean, second);
+        mu_unit_draw(kind, l->key, step->first_sample + b, draw, n, mean, out);
+        for (int64_t i = 0; i < n; i++) out[i] = 0.5f * (out[i] + second[i]);
+    }
 }
 
 // Rows that no sample has are 0.
 static void draw_hidden(const mu_layer *l, const mu_step *step, int64_t draw, const float *mean, float *out) {
     const struct rbm *s = l->state;
-    mu_unit_draw_rows((mu_unit)s->hidden_units, l->key, step->first_sample, draw, step->rows, s->h, mean,
-                      out);
+    draw_rows(l, step, draw, true, mean, out);
     memset(out + step->rows * s->h, 0, (size_t)((s->n - step->rows) * s->h) * sizeof *out);
 }
 
@@ -218,7 +271,7 @@ static mu_status judge(mu_layer *l, const mu_step *step, double energy, mu_err *
     MU_TRY(visible_mean(l, h, v, err));
     set_metric(s->error, mu_unit_distance(flat_src(l), v, rows * s->v), rows);
     MU_TRY(hidden_mean(l, rows, v, h, &log_z, err));
-    set_metric(s->gap, visible_energy(l, rows, v) - log_z - energy, rows);
+    set_metric(s->gap, free_energy(l, rows, v, log_z) - energy, rows);
     return MU_OK;
 }
 
@@ -230,7 +283,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     condition(l, l->in_contrast);
     MU_TRY(hidden_mean(l, step->rows, flat_src(l), l->out[0].value.f, judged ? &log_z : NULL, err));
     if (!judged) return MU_OK; // in training contrast tells the error
-    const double energy = visible_energy(l, step->rows, flat_src(l)) - log_z;
+    const double energy = free_energy(l, step->rows, flat_src(l), log_z);
     set_metric(s->energy, energy, step->rows);
     return judge(l, step, energy, err);
 }
@@ -270,9 +323,7 @@ static mu_status run_chain(mu_layer *l, const mu_step *step, int64_t k, bool per
         MU_TRY(visible_mean(l, drawn, v, err));
     }
     for (int64_t t = 1; t <= k; t++) {
-        if (s->sample_visible)
-            mu_unit_draw_rows((mu_unit)s->visible_units, l->key, step->first_sample, 2 * t - 1, rows, s->v, v,
-                              v);
+        if (s->sample_visible) draw_rows(l, step, 2 * t - 1, false, v, v);
         MU_TRY(hidden_mean(l, rows, v, h, NULL, err));
         if (t == k) break;
         draw_hidden(l, step, 2 * t, h, drawn);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_layer_dbm.c - the deep Boltzmann machine against brute force: the gradient of long chains is the
-// model's exact expectation minus that of a mean field found independently; and shares of a batch add up.
+// model's exact expectation minus that of a mean field found independently, the free energy is a bound; and
+// shares of a batch add up.
 #include "layer_rig.h"
 
 #include "energy_help.h"
@@ -16,13 +17,14 @@ typedef struct stats { // of each layer, and of each pair of neighbours
     double u[MOST + 1][TINY_MAX], uu[MOST][TINY_MAX][TINY_MAX];
 } stats;
 
-static void make(rig *r, deep *m, const char *settings, const char *sources, const mu_contrast *c) {
+static void make(rig *r, deep *m, const char *settings, const char *sources, mu_phase phase,
+                 const mu_contrast *c) {
     static const char *const weight[] = {"it.weight1", "it.weight2", "it.weight3"};
     static const char *const bias[] = {"it.visible_bias", "it.hidden_bias1", "it.hidden_bias2",
                                        "it.hidden_bias3"};
     const mu_layer_class *class = (const mu_layer_class *)mu_registry_find(&mu_layers, "dbm");
     mu_err err = {0};
-    if (rig_prepare(r, class, settings, sources, MU_TRAIN, 5, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (rig_prepare(r, class, settings, sources, phase, 5, &err) != MU_OK) fail_msg("%s", err.msg);
     r->layer.contrast = c;
     if (class->infer(&r->layer, &err) != MU_OK) fail_msg("%s", err.msg);
     rig_setup(r);
@@ -120,7 +122,7 @@ static void long_chains_give_the_exact_gradient(void **state) {
             const mu_contrast c = {.k = persistent ? 10 : 120, .persistent = persistent, .chains = ROWS};
             rig r;
             deep m;
-            make(&r, &m, settings[deepest], "f4000,5", &c);
+            make(&r, &m, settings[deepest], "f4000,5", MU_TRAIN, &c);
             float *x = r.layer.src[0]->value.f;
             for (int i = 0; i < ROWS * V; i++) x[i] = x[i] > 0.2f;
             mu_step s = rig_step(&r);
@@ -143,13 +145,48 @@ static void long_chains_give_the_exact_gradient(void **state) {
         }
 }
 
+// Never below -ln of what the data's probability is in proportion to, and equal to it where the layers do not
+// depend on each other: mean field is exact then.
+static void free_energy_is_a_bound(void **state) {
+    (void)state;
+    enum { N = 9 };
+    const mu_contrast c = {.k = 1, .chains = N};
+    for (int apart = 0; apart < 2; apart++) {
+        rig r;
+        deep d;
+        make(&r, &d, "hidden: [4, 3], mean_field: 30", "f10,5", MU_TEST, &c);
+        for (int i = 0; apart && i < 3 * 4; i++) ((float *)(uintptr_t)d.w[1])[i] = 0;
+        float *x = r.layer.src[0]->value.f;
+        for (int i = 0; i < (N + 1) * V; i++) x[i] = x[i] > 0.2f;
+        mu_step s = rig_step(&r);
+        s.rows = N; // the last row does not count
+        rig_forward(&r, &s);
+        const tiny_dbm m = {
+            .v = V, .h1 = 4, .h2 = 3, .w1 = d.w[0], .w2 = d.w[1], .a = d.b[0], .b1 = d.b[1], .b2 = d.b[2]};
+        double exact = 0;
+        for (int b = 0; b < N; b++) {
+            double v[TINY_MAX] = {0};
+            for (int i = 0; i < V; i++) v[i] = (double)x[b * V + i];
+            exact -= tiny_dbm_log_p(&m, v);
+        }
+        const mu_metric *got = &r.layer.metric[1];
+        assert_string_equal(got->name, "free_energy");
+        assert_true(got->weight == N);
+        const double above = got->sum - exact;
+        print_message("bound %.5f, exactly %.5f\n", got->sum, exact);
+        if (apart ? !(fabs(above) < 1e-4) : !(above > 1e-3 && above < N))
+            fail_msg("weight2 %s: bound %g, exactly %g", apart ? "0" : "drawn", got->sum, exact);
+        rig_fini(&r);
+    }
+}
+
 static void shares_of_a_batch_add_up(void **state) {
     (void)state;
     const mu_contrast c = {.k = 2, .persistent = true, .chains = 8};
     rig whole, part;
     deep m;
-    make(&whole, &m, "hidden: [9, 7, 5]", "f8,2,3,3", &c);
-    make(&part, &m, "hidden: [9, 7, 5]", "f5,2,3,3", &c);
+    make(&whole, &m, "hidden: [9, 7, 5]", "f8,2,3,3", MU_TRAIN, &c);
+    make(&part, &m, "hidden: [9, 7, 5]", "f5,2,3,3", MU_TRAIN, &c);
     float *sum[MU_MAX_PARAM];
     mu_step s = rig_step(&whole);
     s.first_sample = 16;
@@ -179,6 +216,7 @@ static void shares_of_a_batch_add_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_chains_give_the_exact_gradient),
+        cmocka_unit_test(free_energy_is_a_bound),
         cmocka_unit_test(shares_of_a_batch_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

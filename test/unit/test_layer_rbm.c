@@ -5,6 +5,7 @@
 #include "layer_rig.h"
 
 #include "energy_help.h"
+#include "layer/energy.h"
 
 enum { V = 6, H = 4, C = 3, ROWS = 4000 };
 
@@ -83,6 +84,105 @@ static void free_energy_is_exact(void **state) {
     assert_true(r.layer.metric[1].weight == 4);
     assert_true(r.layer.metric[0].is_loss && r.layer.metric[0].weight == 4);
     rig_fini(&r);
+}
+
+// ln of the integral over h of exp(x h - h^2 / 2), without the constant of x = 0.
+static double integral_of(double x) {
+    double sum = 0, none = 0;
+    for (int i = -4000; i <= 4000; i++) {
+        const double h = i * 0.01;
+        sum += exp(x * h - 0.5 * h * h);
+        none += exp(-0.5 * h * h);
+    }
+    return log(sum / none);
+}
+
+typedef struct kind { // of machine
+    const char *settings, *sources;
+    bool gauss_v, gauss_h;
+    int copies_v, copies_h; // `twice`
+} kind;
+
+static tiny_rbm conditioned(const rig *r, int row) {
+    tiny_rbm m = tiny_of(r);
+    if (r->layer.n_src < 2) return m;
+    const float *u = r->layer.src[1]->value.f + row * C, *to_h = param_of(r, "condition_hidden")->value,
+                *to_v = param_of(r, "condition_visible")->value;
+    for (int k = 0; k < C; k++) {
+        for (int j = 0; j < H; j++) m.b[j] += (double)to_h[j * C + k] * (double)u[k];
+        for (int i = 0; i < V; i++) m.a[i] += (double)to_v[i * C + k] * (double)u[k];
+    }
+    return m;
+}
+
+// The input of hidden unit j when all copies of the visible units are v.
+static double input_of(const tiny_rbm *m, int copies, int j, const double *v) {
+    return m->b[j] + copies * (tiny_input(m, j, v) - m->b[j]);
+}
+
+static double energy_of(const tiny_rbm *m, const kind *k, const double *v) {
+    double f = 0;
+    for (int i = 0; i < V; i++)
+        f += k->copies_v * (k->gauss_v ? 0.5 * (v[i] - m->a[i]) * (v[i] - m->a[i]) : -m->a[i] * v[i]);
+    for (int j = 0; j < H; j++) {
+        const double x = input_of(m, k->copies_v, j, v);
+        f -= k->copies_h * (k->gauss_h ? integral_of(x) : log(exp(0) + exp(x)));
+    }
+    return f;
+}
+
+// What the layer reconstructs v from: hidden units drawn with its own numbers.
+static void reconstruct(const rig *r, const tiny_rbm *m, const kind *k, int64_t sample, int row, double *v) {
+    float drawn[2][H];
+    for (int64_t copy = 0; copy < 2; copy++)
+        mu_unit_draw(k->gauss_h ? MU_UNIT_GAUSSIAN : MU_UNIT_BINARY, r->layer.key, sample, copy << 24, H,
+                     r->layer.out[0].value.f + row * H, drawn[copy]);
+    for (int i = 0; i < V; i++) {
+        double x = m->a[i];
+        for (int j = 0; j < H; j++)
+            x += m->w[j][i] * ((double)drawn[0][j] + (k->copies_h > 1 ? (double)drawn[1][j] : 0));
+        v[i] = k->gauss_v ? x : logistic_of(x);
+    }
+}
+
+static void energies_of_all_kinds(void **state) {
+    (void)state;
+    static const kind kinds[] = {
+        {"hidden: 4", "f5,6", false, false, 1, 1},
+        {"hidden: 4, visible_units: gaussian", "f5,6", true, false, 1, 1},
+        {"hidden: 4, hidden_units: gaussian", "f5,6", false, true, 1, 1},
+        {"hidden: 4, visible_units: gaussian, hidden_units: gaussian", "f5,6", true, true, 1, 1},
+        {"hidden: 4", "f5,6 f5,3", false, false, 1, 1},
+        {"hidden: 4, visible_units: gaussian", "f5,6 f5,3", true, false, 1, 1},
+        {"hidden: 4, twice: up", "f5,6", false, false, 2, 1},
+        {"hidden: 4, twice: down", "f5,6", false, false, 1, 2},
+        {"hidden: 4, twice: both", "f5,6 f5,3", false, false, 2, 2},
+    };
+    for (size_t n = 0; n < MU_COUNT(kinds); n++) {
+        const kind *k = &kinds[n];
+        rig r;
+        make(&r, k->settings, k->sources, MU_TEST, &long_chains, k->gauss_h ? 1 : 3);
+        if (!k->gauss_v) set_binary_source(&r);
+        mu_step s = rig_step(&r);
+        s.rows = 4; // the last row does not count
+        s.first_sample = 40;
+        rig_forward(&r, &s);
+        double energy = 0, gap = 0;
+        for (int b = 0; b < 4; b++) {
+            const tiny_rbm m = conditioned(&r, b);
+            double v[TINY_MAX] = {0}, again[TINY_MAX] = {0};
+            for (int i = 0; i < V; i++) v[i] = (double)r.layer.src[0]->value.f[b * V + i];
+            reconstruct(&r, &m, k, 40 + b, b, again);
+            energy += energy_of(&m, k, v);
+            gap += energy_of(&m, k, again) - energy_of(&m, k, v);
+        }
+        assert_string_equal(r.layer.metric[1].name, "free_energy");
+        assert_string_equal(r.layer.metric[2].name, "free_energy_gap");
+        expect_near(k->settings, (int)n, 1, r.layer.metric[1].sum, energy, 2e-4);
+        expect_near(k->settings, (int)n, 2, r.layer.metric[2].sum, gap, 4e-4);
+        assert_true(r.layer.metric[2].weight == 4 && fabs(gap) > 0.1);
+        rig_fini(&r);
+    }
 }
 
 // ---- the gradient of long chains ----
@@ -230,6 +330,76 @@ static void condition_gives_the_exact_gradient(void **state) {
     rig_fini(&r);
 }
 
+// A machine with copies of its units, all states of the visible copies visited; S is their sum.
+static void doubled_stats(const tiny_rbm *m, const kind *k, tiny_stats *out) {
+    double z = 0;
+    memset(out, 0, sizeof *out);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t s = 0; s < 1u << k->copies_v * V; s++) {
+            double sum[TINY_MAX] = {0}, bits[TINY_MAX] = {0}, log_p = 0;
+            for (int copy = 0; copy < k->copies_v; copy++) {
+                tiny_bits(s >> copy * V, V, bits);
+                for (int i = 0; i < V; i++) sum[i] += bits[i];
+            }
+            for (int i = 0; i < V; i++) log_p += m->a[i] * sum[i];
+            for (int j = 0; j < H; j++) log_p += k->copies_h * softplus(tiny_input(m, j, sum));
+            if (!pass) z += exp(log_p);
+            const double p = pass ? exp(log_p) / z : 0;
+            for (int i = 0; i < V; i++) out->v[i] += p * sum[i] / k->copies_v;
+            for (int j = 0; j < H; j++) {
+                const double h = logistic_of(tiny_input(m, j, sum));
+                out->h[j] += p * h;
+                for (int i = 0; i < V; i++) out->hv[j][i] += p * h * sum[i] / k->copies_v;
+            }
+        }
+}
+
+static void doubled_units_give_the_exact_gradient(void **state) {
+    (void)state;
+    static const kind kinds[] = {{"hidden: 4, sample_visible: true, twice: up", NULL, false, false, 2, 1},
+                                 {"hidden: 4, sample_visible: true, twice: down", NULL, false, false, 1, 2},
+                                 {"hidden: 4, sample_visible: true, twice: both", NULL, false, false, 2, 2}};
+    for (size_t n = 0; n < MU_COUNT(kinds); n++) {
+        rig r;
+        make(&r, kinds[n].settings, "f4000,6", MU_TRAIN, &long_chains, 2);
+        set_binary_source(&r);
+        const tiny_rbm m = tiny_of(&r);
+        mu_step s = rig_step(&r);
+        contrast(&r, &s, &long_chains);
+        tiny_stats model, data;
+        doubled_stats(&m, &kinds[n], &model);
+        memset(&data, 0, sizeof data);
+        for (int b = 0; b < ROWS; b++) {
+            double v[TINY_MAX] = {0};
+            for (int i = 0; i < V; i++) v[i] = (double)r.layer.src[0]->value.f[b * V + i];
+            for (int i = 0; i < V; i++) data.v[i] += v[i] / ROWS;
+            for (int j = 0; j < H; j++) {
+                const double h = logistic_of(input_of(&m, kinds[n].copies_v, j, v));
+                data.h[j] += h / ROWS;
+                for (int i = 0; i < V; i++) data.hv[j][i] += h * v[i] / ROWS;
+            }
+        }
+        compare_gradient(&r, &model, &data, 0.5);
+        rig_fini(&r);
+    }
+}
+
+static void doubling_is_refused(void **state) {
+    (void)state;
+    const mu_layer_class *class = (const mu_layer_class *)mu_registry_find(&mu_layers, "rbm");
+    const mu_contrast persistent = {.k = 1, .persistent = true, .chains = 8};
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        mu_err err = {0};
+        const char *settings = i ? "hidden: 4, twice: down" : "hidden: 4, twice: up";
+        fail_if(rig_prepare(&r, class, settings, "f8,6", MU_TRAIN, 11, &err), &err);
+        r.layer.contrast = i ? &persistent : NULL;
+        assert_int_equal(class->infer(&r.layer, &err), MU_EJOB);
+        assert_non_null(strstr(err.msg, i ? "persistent" : "by backward"));
+        rig_fini(&r);
+    }
+}
+
 // ---- samples, not batches ----
 
 static void shares_of_a_batch_add_up(void **state) {
@@ -294,9 +464,12 @@ static void chains_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_energy_is_exact),
+        cmocka_unit_test(energies_of_all_kinds),
         cmocka_unit_test(long_chains_give_the_exact_gradient),
         cmocka_unit_test(gaussian_units_give_the_exact_gradient),
         cmocka_unit_test(condition_gives_the_exact_gradient),
+        cmocka_unit_test(doubled_units_give_the_exact_gradient),
+        cmocka_unit_test(doubling_is_refused),
         cmocka_unit_test(shares_of_a_batch_add_up),
         cmocka_unit_test(chains_go_on),
     };
