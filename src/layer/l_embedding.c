@@ -78,7 +78,8 @@ static mu_status prepare_start(mu_layer *l, const struct embedding *s, mu_err *e
         return st;
     }
     int64_t found;
-    if (s->vectors) MU_TRY(mu_wordvec_load(s->vectors, 0, NULL, s->dim, NULL, &found, err)); // fits?
+    if (s->vectors && !l->restored)
+        MU_TRY(mu_wordvec_load(s->vectors, 0, NULL, s->dim, NULL, &found, err)); // fits?
     p->start = start;
     p->start_ctx = l;
     return MU_OK;

@@ -158,6 +158,25 @@ static void words_begin_with_vectors(void **state) {
     end(&given);
 }
 
+// All values are in the checkpoint.
+static void a_resumed_run_needs_no_vectors(void **state) {
+    (void)state;
+    const char *text = TRAIN("30") DATA NET(", vectors: once.txt") RULES;
+    write_file("once.txt", "own3 1 2 3 4 5 6 7 8 9 10 11 12\n", 32);
+    training whole, first, second = {0};
+    train(&whole, text, &(mu_run_opts){.no_files = true}, NULL, 0);
+    train(&first, text, &(mu_run_opts){.out = "once"}, (const char *const[]){"train.steps=17"}, 1);
+    end(&first);
+    assert_int_equal(remove("once.txt"), 0);
+    const mu_session_opts o = {.phases = MU_TRAIN | MU_TEST, .restored = true};
+    assert_ok(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &second.job, err));
+    assert_ok(mu_session_open(second.job, &o, &second.s, err));
+    assert_ok(mu_run_train(second.s, &(mu_run_opts){.resume = "once"}, &second.r, err));
+    assert_true(distance(&whole, &second) == 0.0);
+    end(&whole);
+    end(&second);
+}
+
 static void a_step_allocates_nothing(void **state) {
     (void)state;
     count_allocations(JOB("50"));
@@ -181,6 +200,7 @@ int main(void) {
         cmocka_unit_test(every_protocol_learns),    cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(resume_is_exact),          cmocka_unit_test(rows_stay_rows),
         cmocka_unit_test(plain_ops_give_the_same),  cmocka_unit_test(words_begin_with_vectors),
+        cmocka_unit_test(a_resumed_run_needs_no_vectors),
         cmocka_unit_test(a_step_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
