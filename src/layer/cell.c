@@ -115,9 +115,11 @@ mu_status mu_cell_forward(mu_layer *l, const mu_step *step, mu_err *err) {
     MU_TRY(mu_op_forward(l->op, &a, err));
     const int64_t w = state_width(&s->r);
     const float *state = l->out[l->n_out - 1].value.f;
-    for (int64_t b = 0; s->writes && b < step->rows; b++)
-        memcpy(mu_rowstate_after(&s->r.memory, step->first_sample + b), state + b * w,
-               (size_t)w * sizeof *state);
+    for (int64_t b = 0; s->writes && b < step->rows; b++) {
+        const int64_t g = step->first_sample + b;
+        memcpy(mu_rowstate_slot(&s->r.memory, g), state + b * w, (size_t)w * sizeof *state);
+        mu_rowstate_commit(&s->r.memory, g);
+    }
     return MU_OK;
 }
 

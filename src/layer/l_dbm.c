@@ -238,11 +238,12 @@ static void begin_chains(mu_layer *l, const mu_step *step, bool persistent) {
 static void keep_chains(mu_layer *l, const mu_step *step) {
     struct dbm *s = l->state;
     for (int64_t b = 0; b < step->rows; b++) {
-        float *to = mu_rowstate_after(&s->chain, step->first_sample + b);
+        float *to = mu_rowstate_slot(&s->chain, step->first_sample + b);
         for (int j = 1; j <= s->top; j += 2) {
             memcpy(to, in_scratch(l, s->at_odd[j]) + b * s->units[j], (size_t)s->units[j] * sizeof *to);
             to += s->units[j];
         }
+        mu_rowstate_commit(&s->chain, step->first_sample + b);
     }
 }
 

@@ -304,7 +304,8 @@ static void keep_chains(mu_layer *l, const mu_step *step, int64_t draw, const fl
     for (int64_t b = 0; b < step->rows; b++) {
         const int64_t g = step->first_sample + b;
         mu_unit_draw((mu_unit)s->hidden_units, l->key, g, draw, s->h, mean + b * s->h,
-                     mu_rowstate_after(&s->chain, g));
+                     mu_rowstate_slot(&s->chain, g));
+        mu_rowstate_commit(&s->chain, g);
     }
 }
 

@@ -177,11 +177,13 @@ mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err) {
     if (s->carries) {
         mu_recurrent_find_begin(l, 1, step);
         for (int64_t b = 0; b < s->d.n; b++)
-            s->end[b] = b < step->rows ? mu_rowstate_after(&s->memory, step->first_sample + b) : NULL;
+            s->end[b] = b < step->rows ? mu_rowstate_slot(&s->memory, step->first_sample + b) : NULL;
         a.begin = s->begin;
         a.end = s->end;
     }
     MU_TRY(mu_op_forward(l->op, &a, err));
+    for (int64_t b = 0; s->carries && b < step->rows; b++)
+        mu_rowstate_commit(&s->memory, step->first_sample + b);
     for (int64_t b = 0; s->outputs == MU_OUTPUTS_LAST && b < s->d.n; b++)
         memcpy(l->out[0].value.f + b * s->d.h, a.dst + ((b + 1) * s->d.t - 1) * s->d.h,
                (size_t)s->d.h * sizeof(float));

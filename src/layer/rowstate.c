@@ -9,15 +9,25 @@
 
 static int64_t row_floats(const mu_rowstate *s) { return 2 * (1 + s->width); }
 
+mu_status mu_rowstate_check(const mu_layer *l, const char *what, int64_t streams, int64_t rows, mu_err *err) {
+    if (rows <= streams) return MU_OK;
+    mu_status st;
+    if (!strcmp(what, "chain")) {
+        st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples needs as many chains, `chains` is %" PRId64,
+                           rows, streams);
+        mu_err_hint(err, "Make `chains` at least the batch of all learners, its value when it is left out.");
+    } else {
+        st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples has more rows than the %" PRId64
+                                   " streams whose state layer `%s` keeps", rows, streams, l->name);
+        mu_err_hint(err, "Make the number of streams at least `train.batch` and `test.batch`; learners that "
+                         "wait for each other share one batch.");
+    }
+    return st;
+}
+
 mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64_t streams, int64_t width,
                             mu_err *err) {
-    const int64_t rows = mu_layer_src_shape(l, 0)->d[0];
-    if (rows > streams) {
-        mu_status st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples has more rows than the %" PRId64
-                                             " streams whose state layer `%s` keeps", rows, streams, l->name);
-        mu_err_hint(err, "Make the number of streams at least `train.batch` and `test.batch`.");
-        return st;
-    }
+    MU_TRY(mu_rowstate_check(l, what, streams, mu_layer_src_shape(l, 0)->d[0], err));
     if (width > MU_ROWSTATE_MAX)
         return mu_layer_fail(l, err, "layer `%s` keeps %" PRId64 " values of each stream, at most %d are "
                                      "possible", l->name, width, MU_ROWSTATE_MAX);
@@ -32,31 +42,49 @@ mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64
 }
 
 // The state of the stream of sample g after its number q.
-static float *slot(const mu_rowstate *s, int64_t g, int64_t q) {
+static float *state_of(const mu_rowstate *s, int64_t g, int64_t q) {
     float *base = s->param ? s->param->value : s->own;
     return base + g % s->streams * row_floats(s) + (q & 1) * (1 + s->width);
+}
+
+// Learners may share the memory (hogwild): a tag that is seen says that its state is complete.
+static float tag_of(const float *at) {
+    float tag;
+    __atomic_load(at, &tag, __ATOMIC_ACQUIRE);
+    return tag;
 }
 
 const float *mu_rowstate_before(const mu_rowstate *s, int64_t g) {
     const int64_t q = g / s->streams - 1;
     if (q < 0) return NULL;
-    const float *at = slot(s, g, q);
-    return at[0] == (float)(q + 1) ? at + 1 : NULL;
+    const float *at = state_of(s, g, q);
+    return tag_of(at) == (float)(q + 1) ? at + 1 : NULL;
 }
 
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
-    const int64_t q = g / s->streams;
-    const float *a = slot(s, g, 0), *b = slot(s, g, 1), now = (float)(q + 1);
-    const float tag_a = a[0] < now ? a[0] : 0, tag_b = b[0] < now ? b[0] : 0;
-    if (tag_a <= 0 && tag_b <= 0) return NULL;
-    return tag_a > tag_b ? a + 1 : b + 1;
+    const float now = (float)(g / s->streams + 1), *best = NULL;
+    float best_tag = 0;
+    for (int64_t k = 0; k < 2; k++) {
+        const float *at = state_of(s, g, k), tag = tag_of(at);
+        if (tag <= 0 || tag == now) continue;
+        const bool older = tag < now, best_older = best && best_tag < now;
+        if (!best || (older == best_older ? tag > best_tag : older)) best = at, best_tag = tag;
+    }
+    return best ? best + 1 : NULL;
 }
 
-float *mu_rowstate_after(mu_rowstate *s, int64_t g) {
-    const int64_t q = g / s->streams;
-    float *at = slot(s, g, q);
-    at[0] = (float)(q + 1);
+float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
+    float *at = state_of(s, g, g / s->streams);
+    const float none = 0;
+    __atomic_store(at, &none, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE); // the tag goes before the first value is written
     return at + 1;
+}
+
+void mu_rowstate_commit(mu_rowstate *s, int64_t g) {
+    const int64_t q = g / s->streams;
+    const float tag = (float)(q + 1);
+    __atomic_store(state_of(s, g, q), &tag, __ATOMIC_RELEASE);
 }
 
 void mu_rowstate_merge(const mu_param *p, float *value, int64_t row0, int64_t row1, int n,

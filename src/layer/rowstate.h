@@ -10,8 +10,12 @@
 //
 // tag - 1 is the number the state belongs to. A state is never overwritten by its direct successor, so a
 // gradient that has to be made again (its learner died) begins with what it began with the first time, and
-// merging the rows of several learners is taking the larger tag. Who finds no state of the direct
-// predecessor, since another learner is still busy with it, begins a new sequence.
+// merging the rows of several learners is taking the larger tag. Tag 0: there is no state, or it is being
+// written; learners that share the memory (hogwild) never see one that is not complete.
+//
+// What a sample may begin with is its layer's choice. A text goes on only from what the direct predecessor
+// left (`before`): who finds none, since another learner is still busy with it, begins a new sequence. A
+// Gibbs chain may go on from any state of its stream (`latest`): a learner that is behind never restarts it.
 #ifndef MU_LAYER_ROWSTATE_H
 #define MU_LAYER_ROWSTATE_H
 
@@ -25,15 +29,21 @@ typedef struct mu_rowstate {
     float    *own;                      // other phases
 } mu_rowstate;
 
-// In infer. `what` is one of class->params, by custom "state". A batch may not have more rows than streams.
+// In infer. `what` is one of class->params: "state", or "chain" of layers with a field `chains`. A batch may
+// not have more rows than streams.
 mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64_t streams, int64_t width,
                             mu_err *err);
+// Two rows of one batch would be of one stream, and the second could not find what the first leaves. Infer
+// looks at the rows of one learner; the batch of several that wait for each other is the session's to check.
+mu_status mu_rowstate_check(const mu_layer *l, const char *what, int64_t streams, int64_t rows, mu_err *err);
 // The state that the direct predecessor of sample g left; NULL = none, a sequence begins.
 const float *mu_rowstate_before(const mu_rowstate *s, int64_t g);
-// The newest state of the stream of g that is older than g; NULL = none.
+// The newest state of the stream of g that is older than g; when there is none, the newest that is not of g
+// itself; NULL = none at all.
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g);
-// Where to write the state after sample g.
-float *mu_rowstate_after(mu_rowstate *s, int64_t g);
+// Where to write the state after sample g, which nobody finds before it is committed.
+float *mu_rowstate_slot(mu_rowstate *s, int64_t g);
+void   mu_rowstate_commit(mu_rowstate *s, int64_t g);
 
 // Merges rows [row0, row1) of several copies of the parameter: of each state the newest, at least as new as
 // what is there. Doing it twice is doing it once.

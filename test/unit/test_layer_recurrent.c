@@ -121,6 +121,32 @@ static void short_batch(const char *cell, mu_phase phase) {
 }
 static void test_short_batch(void **state) { (void)state, for_all(short_batch); }
 
+// Another learner that shares the memory (hogwild) finds a state only when it is complete.
+static const mu_op_class *real_op;
+static const mu_rowstate *watched;
+
+static mu_status look_inside(mu_op *op, const mu_op_args *a, mu_err *err) {
+    for (int64_t b = 0; b < STREAMS; b++) assert_null(mu_rowstate_before(watched, STREAMS + b));
+    mu_status st = real_op->forward(op, a, err);
+    for (int64_t b = 0; b < STREAMS; b++) assert_null(mu_rowstate_before(watched, STREAMS + b));
+    return st;
+}
+
+static void no_half_states(const char *cell, mu_phase phase) {
+    rig *r = calloc(1, sizeof *r);
+    open_rig(r, cell, SETTINGS, PIECE_SOURCES, phase);
+    real_op = r->layer.op->class;
+    watched = &((mu_recurrent *)r->layer.state)->memory;
+    mu_op_class spy = *real_op;
+    spy.forward = look_inside;
+    r->layer.op->class = &spy;
+    feed(r, 0, (const int32_t[]){1, 1, 1});
+    r->layer.op->class = real_op;
+    for (int64_t b = 0; b < STREAMS; b++) assert_non_null(mu_rowstate_before(watched, STREAMS + b));
+    rig_fini(r), free(r);
+}
+static void test_no_half_states(void **state) { (void)state, for_all(no_half_states); }
+
 // ---- gradients after a carried state: it is a constant ----
 
 static void carried_gradients(const char *cell, mu_phase phase) {
@@ -215,6 +241,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),      cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_no_half_states),
         cmocka_unit_test(test_short_batch), cmocka_unit_test(test_carried_gradients),
         cmocka_unit_test(test_last),        cmocka_unit_test(test_forget_bias),
         cmocka_unit_test(test_refusals),

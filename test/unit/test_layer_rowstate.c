@@ -2,6 +2,7 @@
 // test_layer_rowstate.c - the memory of streams: what a sample finds, after a repetition and after a merge.
 #include "run_help.h"
 
+#include "base/rng.h"
 #include "layer/rowstate.h"
 
 enum { STREAMS = 3, WIDTH = 2, ROW = 2 * (1 + WIDTH) };
@@ -13,8 +14,9 @@ static mu_param param_of(float *v) {
 }
 
 static void leave(mu_rowstate *s, int64_t g, float v) {
-    float *to = mu_rowstate_after(s, g);
+    float *to = mu_rowstate_slot(s, g);
     for (int i = 0; i < WIDTH; i++) to[i] = v;
+    mu_rowstate_commit(s, g);
 }
 
 static void expect(const float *found, float want) {
@@ -61,6 +63,63 @@ static void test_latest_is_older(void **state) {
     expect(mu_rowstate_latest(&s, 8), 50);
 }
 
+// A learner that is behind: the others have left states of later numbers only.
+static void test_only_newer_states(void **state) {
+    (void)state;
+    mu_param p = param_of(values);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &p};
+    leave(&s, 14, 140), leave(&s, 17, 170);     // numbers 4 and 5 of stream 2
+    expect(mu_rowstate_latest(&s, 8), 170);     // number 2: the newest
+    assert_null(mu_rowstate_before(&s, 8));     // a text cannot go on from its own future
+    expect(mu_rowstate_latest(&s, 17), 140);    // older before newer
+    leave(&s, 8, 80);                           // in the place of number 4
+    expect(mu_rowstate_latest(&s, 8), 170);     // not its own result, when it is made again
+    expect(mu_rowstate_latest(&s, 14), 80);
+}
+
+// Two learners with leases of eight batches each, in any order: chains begin at the data only where nobody
+// has been before. Each works on its own copy, which is merged with the others' after every batch.
+static void test_learners_restart_no_chain(void **state) {
+    (void)state;
+    enum { LEASE = 8, BATCHES = 400 };
+    const mu_rng_key key = mu_rng_key_make(17, "test");
+    int64_t next_lease = 0, at[2] = {0}, left[2] = {0}, restarts = 0;
+    mu_param all = param_of(values), own = param_of(other);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &own};
+    for (uint64_t n = 0; n < BATCHES; n++) {
+        uint32_t u[4];
+        mu_rng_block(key, 0, n / 6, u);         // one of them runs for six batches
+        const int who = (int)(u[0] & 1);
+        if (!left[who]) at[who] = LEASE * next_lease++, left[who] = LEASE;
+        memcpy(other, values, sizeof other);
+        for (int64_t g = at[who] * STREAMS; g < (at[who] + 1) * STREAMS; g++) {
+            restarts += !mu_rowstate_latest(&s, g);
+            leave(&s, g, (float)n);
+        }
+        const float *copies[] = {other};
+        mu_rowstate_merge(&all, values, 0, STREAMS, 1, copies);
+        at[who]++, left[who]--;
+    }
+    print_message("seed 17: %d of %d chains restarted\n", (int)restarts, BATCHES * STREAMS);
+    if (restarts > STREAMS) fail_msg("%d restarts, the first batch alone has %d", (int)restarts, STREAMS);
+}
+
+// Learners that share the memory see no state while it is written, neither the new one nor what was there.
+static void test_nobody_finds_half_a_state(void **state) {
+    (void)state;
+    mu_param p = param_of(values);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &p};
+    leave(&s, 1, 10);
+    float *to = mu_rowstate_slot(&s, 7);
+    to[0] = 70;
+    assert_null(mu_rowstate_before(&s, 10));
+    assert_null(mu_rowstate_before(&s, 4));
+    assert_null(mu_rowstate_latest(&s, 10));
+    to[1] = 70;
+    mu_rowstate_commit(&s, 7);
+    expect(mu_rowstate_before(&s, 10), 70);
+}
+
 static void test_phases_without_training_remember(void **state) {
     (void)state;
     mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .own = other};
@@ -98,6 +157,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_successor_finds_it, clear),
         cmocka_unit_test_setup(test_latest_is_older, clear),
+        cmocka_unit_test_setup(test_only_newer_states, clear),
+        cmocka_unit_test_setup(test_learners_restart_no_chain, clear),
+        cmocka_unit_test_setup(test_nobody_finds_half_a_state, clear),
         cmocka_unit_test_setup(test_phases_without_training_remember, clear),
         cmocka_unit_test_setup(test_merge_takes_the_newest, clear),
     };
