@@ -16,6 +16,13 @@ static mu_status infer_input(mu_layer *l, mu_recurrent *r, mu_err *err) {
     const mu_blob *b = l->src[0];
     const mu_shape *in = &b->value.shape;
     r->d.one_hot = b->value.dtype == MU_I32;
+    if (l->left_out & 1) {
+        mu_status st = mu_layer_fail(l, err, "time step %d of %s has no input: its first source is left out",
+                                     l->copy, l->class->name);
+        mu_err_hint(err, "Only states may be missing. Let the sequence of inputs begin one step earlier "
+                         "instead of shifting it.");
+        return st;
+    }
     if (in->n != (r->d.one_hot ? 1 : 2)) {
         mu_status st =
             mu_layer_fail(l, err,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // l_add.c - element-wise sum of sources of one shape:  y = sum of coefficient[k] * x[k].
 //
-// A copy of an unrolled layer may have one source alone: the first ones lack the step before.
+// A copy of an unrolled layer may have one source alone: the first ones lack the step before. Coefficients
+// belong to the sources as the job lists them, so those of sources that a copy lacks are passed over.
 // May work in place on the first source, so its gradient is written last: it can be y's own.
 #include "layer/infer.h"
 
@@ -27,14 +28,18 @@ static mu_status infer(mu_layer *l, mu_err *err) {
                                  mu_infer_src_name(l, 0), mu_shape_text(first, t0), mu_infer_src_name(l, k),
                                  mu_shape_text(other, t1));
     }
-    if (s->coefficients.n && s->coefficients.n != (size_t)l->n_src)
-        return mu_layer_fail(l, err, "%zu coefficients for %d sources", s->coefficients.n, l->n_src);
+    const int listed = l->n_src + __builtin_popcount(l->left_out);
+    if (s->coefficients.n && s->coefficients.n != (size_t)listed)
+        return mu_layer_fail(l, err, "%zu coefficients for %d sources", s->coefficients.n, listed);
     return mu_layer_add_out(l, NULL, *first, MU_F32, err);
 }
 
 static float factor(const mu_layer *l, int k) {
     const struct add *s = l->state;
-    return s->coefficients.n ? s->coefficients.v[k] : 1;
+    if (!s->coefficients.n) return 1;
+    size_t at = 0; // of source k in the job's list
+    for (int present = -1;; at++)
+        if (!(l->left_out >> at & 1) && ++present == k) return s->coefficients.v[at];
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
@@ -77,7 +82,7 @@ const mu_layer_class mu_layer_add = {
     .state_size = sizeof(struct add),
     .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
-    .flags = MU_LAYER_IN_PLACE,
+    .flags = MU_LAYER_IN_PLACE | MU_LAYER_GAPS,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -90,6 +90,7 @@ enum {                                  // mu_layer_class.flags
     MU_LAYER_LOOPS    = 64,             // recurrent: a loop over time steps is inside
     MU_LAYER_PENALTY  = 128,            // adds to the objective by itself: backward runs also where nothing
                                         // that leads to a loss takes its output (out[]->grad is NULL then)
+    MU_LAYER_GAPS     = 256,            // copies may lack a source that stands before others (left_out)
 };
 
 typedef struct mu_layer {
@@ -98,6 +99,7 @@ typedef struct mu_layer {
     const char  *name;
     const char  *origin;                // its name in the job: "gru" of the copy "gru#3"; NULL = the same
     int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
+    unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
     bool         restored;              // its values come from a checkpoint: no look at files of initial ones

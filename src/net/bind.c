@@ -357,6 +357,7 @@ static mu_status new_layer(mu_net_builder *nb, const mu_unrolled *u, mu_layer **
     l->inserted = u->inserted;
     l->copy = u->copy;
     l->n_copies = u->n_copies;
+    l->left_out = u->left_out;
     l->node = u->node;
     l->pos = mu_node_find(u->node, "name")->pos;
     l->key = mu_rng_key_make(nb->net->seed, purpose);

@@ -14,7 +14,8 @@
 //   one_to_all     every copy takes all of the source: copies as a sequence (n, t, ...), a blob as it is
 //   first_to_last  copy 0 takes the last copy of the source, the others nothing (encoder to decoder)
 // What a copy has no source for is left out: a cell then begins with zeros. A copy without any source is
-// left out itself.
+// left out itself. Sources behind the one that is left out move up, so a layer whose sources have different
+// meanings refuses such a copy; those that can tell them apart (MU_LAYER_GAPS) look at mu_layer.left_out.
 //
 // Order: neighbours in the file with the same `unroll` are a group and run step by step (all copies 0, all
 // copies 1, ...), so they may feed each other through a shift >= 1. A layer that needs all copies of a
@@ -28,6 +29,7 @@ typedef struct mu_unrolled {            // one block to be bound
     const mu_node *node;                // its `src` holds nothing but names
     const char    *name, *origin;       // "gru#3" and "gru"; the same for a layer that is not unrolled
     int            copy, n_copies;      // 0 of 0: not unrolled
+    unsigned       left_out;            // bit k: source k of the job is not in `src`
     bool           inserted;            // steps(x), stack(x)
     bool           absent;              // not part of this phase, known already
     bool           broken;              // a source is wrong, which is reported

@@ -6,6 +6,7 @@
 #include "net/unroll_inner.h"
 
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,7 +140,8 @@ static const char *copy_name(unroller *u, const source *s, int64_t i) {
     return mu_arena_printf(&u->nb->net->arena, "%s#%" PRId64 "%s", s->of->name, i, s->suffix);
 }
 
-// Joins the names in list[0..n) by layers of at most 16 sources, level by level.
+// Joins the names in list[0..n) by layers of at most 16 sources, level by level. A sequence that is alone at
+// the end of a level moves up as it is.
 static mu_status emit_stack(unroller *u, const source *s, const char **list, int64_t n, mu_err *err) {
     const int64_t all = n;
     const char *type = "stack_time";
@@ -148,6 +150,10 @@ static mu_status emit_stack(unroller *u, const source *s, const char **list, int
         width *= MU_MAX_SRC;
         for (int64_t k = 0; k < n; k += MU_MAX_SRC, joined++) {
             int64_t lo = joined * width, steps = all - lo < width ? all - lo : width;
+            if (k == n - 1 && width > MU_MAX_SRC) {
+                list[joined] = list[k];
+                continue;
+            }
             const char *name = range_name(u, "stack", s->name, lo, steps, all);
             mu_node *map = NULL;
             if (!name) return MU_FAIL_NOMEM(err, "a name");
@@ -208,10 +214,14 @@ static mu_status resolve(unroller *u, const block *b, const source *s, int64_t i
     return *out ? MU_OK : MU_FAIL_NOMEM(err, "a name");
 }
 
+static const mu_layer_class *class_of(const block *b) {
+    const char *type = mu_node_text(mu_node_find(b->node, "type"));
+    return (const mu_layer_class *)(type ? mu_registry_find(&mu_layers, type) : NULL);
+}
+
 // The objective is the mean over the time steps: each copy of a loss has its share of the weight.
 static mu_status put_share(unroller *u, mu_node *map, const block *b, mu_err *err) {
-    const char *type = mu_node_text(mu_node_find(b->node, "type"));
-    const mu_layer_class *c = (const mu_layer_class *)(type ? mu_registry_find(&mu_layers, type) : NULL);
+    const mu_layer_class *c = class_of(b);
     mu_node *given = mu_node_find(b->node, "loss_weight");
     double weight = 1;
     if (!c || !b->copies || !(c->flags & MU_LAYER_LOSS)) return MU_OK;
@@ -243,19 +253,51 @@ static mu_status rewrite(unroller *u, const block *b, const char *const *src, co
     return b->broken ? MU_OK : put_sources(u, map, src, pos, n, err);
 }
 
+// Source `gap` is left out of copy i, and others follow it: for most layers these would change their meaning.
+// Several sources of a layer that takes one are meant to take turns.
+static void check_gap(unroller *u, block *b, size_t gap, int64_t i) {
+    mu_diags *d = u->nb->b->diags;
+    const mu_layer_class *c = class_of(b);
+    if (!c || c->flags & MU_LAYER_GAPS || c->n_src_max == 1) return;
+    if (u->nb->o->one_step) return; // who samples refuses all gaps
+    const source *s = &b->src[gap];
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, s->pos,
+                              "copy %" PRId64 " of layer `%s` has no `%s`, its other sources would move up",
+                              i, b->name, s->name);
+    mu_diag_hint(d, g, "Put sources that are not there at every time step last.");
+    b->broken = true;
+}
+
+// The sources of copy i, *n of them.
+static mu_status choose_sources(unroller *u, block *b, int64_t i, const char **src, mu_srcpos *pos, size_t *n,
+                                unsigned *left_out, mu_err *err) {
+    size_t gap = SIZE_MAX;
+    bool follows = false;
+    for (size_t k = 0; k < b->n_src && *n <= MU_MAX_SRC; k++) {
+        MU_TRY(resolve(u, b, &b->src[k], i, &src[*n], err));
+        pos[*n] = b->src[k].pos;
+        if (src[*n]) {
+            follows |= gap < k;
+            ++*n;
+        } else {
+            if (gap == SIZE_MAX) gap = k;
+            if (k < 8 * sizeof *left_out) *left_out |= 1u << k;
+        }
+    }
+    if (follows) check_gap(u, b, gap, i);
+    return MU_OK;
+}
+
 static mu_status emit_copy(unroller *u, block *b, int64_t i, mu_err *err) {
     mu_arena *a = &u->nb->net->arena;
     const char *src[MU_MAX_SRC + 1];
     mu_srcpos pos[MU_MAX_SRC + 1];
     size_t n = 0;
-    for (size_t k = 0; k < b->n_src && !b->broken && n <= MU_MAX_SRC; k++) {
-        MU_TRY(resolve(u, b, &b->src[k], i, &src[n], err));
-        pos[n] = b->src[k].pos;
-        n += src[n] != NULL;
-    }
+    mu_unrolled entry = {.name = b->name, .origin = b->name};
+    if (!b->broken) MU_TRY(choose_sources(u, b, i, src, pos, &n, &entry.left_out, err));
     if (b->copies) b->exists[i] = n || !b->n_src || b->broken;
     if (!n && b->n_src && !b->broken) return MU_OK;
-    mu_unrolled entry = {.name = b->name, .origin = b->name, .broken = b->broken};
+    entry.broken = b->broken;
     mu_node *map = NULL;
     MU_TRY(rewrite(u, b, src, pos, n, &map, err));
     entry.node = map;
@@ -282,7 +324,9 @@ static mu_status emit_group(unroller *u, block *first, block *end, mu_err *err) 
     for (block *b = first; b < end; b++)
         if (b->group == first->group && b->copies && !b->exists[n - 1])
             mu_diags_add(u->nb->b->diags, MU_DIAG_ERROR, b->name_pos,
-                         "the last copy of layer `%s` has no source at all", b->name);
+                         u->nb->o->one_step
+                             ? "layer `%s` takes only what was before, and nothing carries it over"
+                             : "the last copy of layer `%s` has no source at all", b->name);
     return MU_OK;
 }
 

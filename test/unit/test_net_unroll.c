@@ -19,7 +19,7 @@ static const mu_registry *const registries[] = {&mu_inits, NULL};
     "name: t\ndata: {train: {reader: synthetic}}\ntrain: {epochs: 1}\nupdater: {type: sgd, rate: 0.1}\n"     \
     "net:\n"
 
-enum { ROWS = 2, MAX_T = 200, DIM = 3 };
+enum { ROWS = 2, MAX_T = 1000, DIM = 3 };
 
 typedef struct fixture {
     mu_job *job;
@@ -173,6 +173,30 @@ static void larger_shifts(void **state) {
     done(&f);
 }
 
+// Factors belong to the sources as they are listed, whichever of them a copy has.
+static void coefficients_stay_with_their_sources(void **state) {
+    (void)state;
+    fixture f;
+    keep_all = true;
+    must_build(&f, 4, 1,
+               "- {name: y, type: add, src: [{layer: data.seq, shift: 1}, data.seq, {layer: data.seq, "
+               "shift: 2}], coefficients: [5, 2, -3], unroll: 4}\n"
+               "- {name: loss, type: euclidean_loss, src: [y, {layer: data.target, connect: one_to_all}],"
+               " unroll: 4}\n");
+    step(&f);
+    for (int t = 0; t < 4; t++)
+        for (int b = 0; b < ROWS; b++) {
+            const float *x = seq + 4 * b;
+            char name[8];
+            snprintf(name, sizeof name, "y#%d", t);
+            double want = 2 * (double)x[t] + (t >= 1 ? 5 * (double)x[t - 1] : 0)
+                          - (t >= 2 ? 3 * (double)x[t - 2] : 0);
+            close_to(name, (double)layer(&f, name)->out[0].value.f[b], want);
+        }
+    keep_all = false;
+    done(&f);
+}
+
 static void one_to_all_of_a_plain_layer(void **state) {
     (void)state;
     fixture f;
@@ -242,7 +266,7 @@ static void a_cycle_through_two_layers(void **state) {
 // L = half the mean square of the sum over time of w x(t) + c, c from a blob that T copies take.
 static void trees_add_up(void **state) {
     (void)state;
-    static const int64_t lengths[] = {1, 15, 16, 17, 33, 200};
+    static const int64_t lengths[] = {1, 15, 16, 17, 33, 200, 257, 272, 513, 1000};
     for (size_t k = 0; k < MU_COUNT(lengths); k++) {
         const int64_t t = lengths[k];
         char text[2000];
@@ -403,6 +427,9 @@ static void problems_are_said_once(void **state) {
          "- {name: a, type: tanh, src: data.seq, unroll: 3}\n",
          "two layers are called `a`"},
         {"- {name: a, type: tanh, src: {layer: a, shift: 1}, unroll: 3}\n", "has no source at all"},
+        {"- {name: x, type: tanh, src: data.seq, unroll: 3}\n"
+         "- {name: a, type: concat, src: [{layer: x, shift: 1}, x], unroll: 3}\n",
+         "copy 0 of layer `a` has no `x`"},
     };
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         fixture f;
@@ -419,6 +446,24 @@ static void problems_are_said_once(void **state) {
         assert_int_not_equal(d->list[0].pos.line, 0);
         done(&f);
     }
+}
+
+// A decoder's step 0 must not take the encoder's state as its input, though the shapes would allow it.
+static void a_state_is_no_input(void **state) {
+    (void)state;
+    fixture f;
+    build(&f, 3, 1,
+          "- {name: x, type: tanh, src: data.seq, unroll: 3}\n"
+          "- {name: e, type: gru_cell, hidden: 1, src: [x, {layer: e, shift: 1}], unroll: 3}\n"
+          "- {name: d, type: gru_cell, hidden: 1, unroll: 3,\n"
+          "   src: [{layer: x, shift: 1}, {layer: e, connect: first_to_last}, {layer: d, shift: 1}]}\n"
+          "- {name: loss, type: euclidean_loss, src: [d, data.target]}\n",
+          (mu_net_opts){0});
+    assert_int_equal(f.status, MU_EJOB);
+    assert_int_equal(f.job->diags.n_errors, 1);
+    assert_non_null(strstr(f.job->diags.list[0].msg, "time step 0 of gru_cell has no input"));
+    assert_int_equal(f.job->diags.list[0].pos.line, 8);
+    done(&f);
 }
 
 static void memory_may_run_out(void **state) {
@@ -455,6 +500,8 @@ static void memory_may_run_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_to_one_with_shift),       cmocka_unit_test(larger_shifts),
+        cmocka_unit_test(a_state_is_no_input),
+        cmocka_unit_test(coefficients_stay_with_their_sources),
         cmocka_unit_test(one_to_all_of_a_plain_layer), cmocka_unit_test(first_to_last),
         cmocka_unit_test(a_cycle_through_two_layers),  cmocka_unit_test(trees_add_up),
         cmocka_unit_test(gradients_by_differences),    cmocka_unit_test(reuse_changes_no_bit),
