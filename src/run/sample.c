@@ -3,9 +3,11 @@
 #include "run/sample.h"
 
 #include "base/rng.h"
+#include "layer/infer.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct mu_sampler {
@@ -63,6 +65,29 @@ static mu_status open_reader(mu_session *s, mu_sampler *m, mu_err *err) {
     return m->p ? MU_OK : MU_FAIL_NOMEM(err, "the scores");
 }
 
+// Does the layer go on where the character before left it? Only those do that are told where texts begin.
+static bool takes_begin(const mu_layer *l) {
+    for (int k = 1; k < l->n_src; k++)
+        if (!strcmp(mu_infer_src_name(l, k), "data.begin")) return true;
+    return false;
+}
+
+static mu_status check_memory(const mu_net *net, mu_err *err) {
+    for (int i = 0; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        const bool loops = l->class->flags & MU_LAYER_LOOPS;
+        if ((!loops && !l->left_out) || takes_begin(l)) continue;
+        MU_FAIL_AT(err, MU_EJOB, l->pos, "layer `%s` begins anew with every character",
+                   l->origin ? l->origin : l->name);
+        mu_err_hint(err,
+                    "Give it `%s` as its last source (of unrolled layers only cells take it); a model that "
+                    "was trained without it fits, too.",
+                    loops ? "data.begin" : "{layer: data.begin, connect: one_to_all}");
+        return MU_EJOB;
+    }
+    return MU_OK;
+}
+
 static mu_status build_net(mu_session *s, mu_sampler *m, mu_err *err) {
     mu_data_field fields[2] = {*find_field(m->reader, "chars"), *find_field(m->reader, "begin")};
     fields[0].shape = MU_SHAPE(1);
@@ -79,7 +104,20 @@ static mu_status build_net(mu_session *s, mu_sampler *m, mu_err *err) {
     MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
     m->net = s->predict.net;
     s->params = m->net->params;
-    return MU_OK;
+    return check_memory(m->net, err);
+}
+
+// An output of a layer by its name in the job: "ip", "lstm.1".
+static const mu_blob *find_output(const mu_net *net, const char *name) {
+    const mu_layer *l = mu_net_find(net, name);
+    if (l) return l->n_out ? &l->out[0] : NULL;
+    char stem[200];
+    const char *dot = strrchr(name, '.');
+    int64_t k;
+    if (!dot || (size_t)(dot - name) >= sizeof stem || !mu_parse_int(dot + 1, &k)) return NULL;
+    snprintf(stem, sizeof stem, "%.*s", (int)(dot - name), name);
+    l = mu_net_find(net, stem);
+    return l && k >= 0 && k < l->n_out ? &l->out[k] : NULL;
 }
 
 // The first source of the last softmax_loss, which phase predict itself leaves out.
@@ -91,14 +129,15 @@ static mu_status find_scores(mu_session *s, mu_sampler *m, mu_err *err) {
     }
     if (!loss) return no_model(s, list->pos, "no softmax_loss judges the next character", err);
     const mu_node *src = mu_node_find(loss, "src");
-    const char *name = src && src->kind == MU_LIST && src->n ? mu_node_text(src->item[0]) : mu_node_text(src);
-    const mu_layer *l = name ? mu_net_find(m->net, name) : NULL;
-    if (!l || !l->n_out)
-        return no_model(s, loss->pos, "the scores of its loss are not in phase predict", err);
-    m->scores = &l->out[0].value;
+    if (src && src->kind == MU_LIST && src->n) src = src->item[0];
+    if (src && src->kind == MU_MAP) src = mu_node_find(src, "layer");
+    const char *name = mu_node_text(src);
+    const mu_blob *b = name ? find_output(m->net, name) : NULL;
+    if (!b) return no_model(s, loss->pos, "the scores of its loss are not in phase predict", err);
+    m->scores = &b->value;
     if (m->scores->dtype == MU_F32 && (int64_t)mu_tensor_count(m->scores) == m->n_classes) return MU_OK;
-    MU_FAIL_AT(err, MU_EJOB, l->pos, "`%s` gives %zu scores for %" PRId64 " different characters", l->name,
-               mu_tensor_count(m->scores), m->n_classes);
+    MU_FAIL_AT(err, MU_EJOB, b->producer->pos, "`%s` gives %zu scores for %" PRId64 " different characters",
+               b->name, mu_tensor_count(m->scores), m->n_classes);
     mu_err_hint(err, "Its outputs must be as many as the text has different bytes.");
     return MU_EJOB;
 }

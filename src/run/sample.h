@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample.h - text drawn from a trained character model, one character after the other.
 //
-// The net of phase predict is built for one stream of records of one character. Layers carry their state from
-// call to call by the growing sample number, as they do in training, so a model of any layers can be sampled.
+// The net of phase predict is built for one stream of records of one character. Layers that take `data.begin`
+// carry their state from call to call by the growing sample number, as they do in training; others see a
+// single character. A recurrent layer without it would forget the text with every character: it is refused.
 // The scores are those that the job's last softmax_loss judges.
 #ifndef MU_RUN_SAMPLE_H
 #define MU_RUN_SAMPLE_H

@@ -182,6 +182,53 @@ static void test_state_is_carried(void **ctx) {
     rig_close(&r);
 }
 
+// A layer that would forget the text with every character is refused, in every way it can be written.
+static void test_forgetful_nets(void **ctx) {
+    (void)ctx;
+    static const char *const nets[][2] = {
+        {"  - {name: rec, type: gru, hidden: 5, src: data.chars}\n"
+         "  - {name: ip, type: inner_product, outputs: 4, axis: 2}\n"
+         "  - {name: loss, type: softmax_loss, src: [ip, data.next]}\n",
+         "layer `rec` begins anew with every character"},
+        {"  - {name: rec, type: gru_cell, hidden: 5, unroll: 3, src: [data.chars, {layer: rec, shift: 1}]}\n"
+         "  - {name: ip, type: inner_product, outputs: 4, unroll: 3}\n"
+         "  - {name: loss, type: softmax_loss, src: [ip, data.next], unroll: 3}\n",
+         "layer `rec` begins anew with every character"},
+        {"  - {name: e, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+         "  - {name: a, type: add, src: [e, {layer: e, shift: 1}], unroll: 3}\n"
+         "  - {name: loss, type: softmax_loss, src: [a, data.next], unroll: 3}\n",
+         "layer `a` begins anew with every character"},
+        {"  - {name: e, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+         "  - {name: u, type: inner_product, src: {layer: a, shift: 1}, outputs: 4, unroll: 3}\n"
+         "  - {name: a, type: add, src: [e, u], unroll: 3}\n"
+         "  - {name: loss, type: softmax_loss, src: [a, data.next], unroll: 3}\n",
+         "layer `u` takes only what was before"},
+    };
+    for (size_t i = 0; i < MU_COUNT(nets); i++) {
+        rig r;
+        mu_err err = {0};
+        mu_status st = rig_open(&r, "reader: chars, streams: 2, length: 3", nets[i][0], &err);
+        if (st != MU_EJOB || !strstr(err.msg, nets[i][1]) || !err.pos.line)
+            fail_msg("net %zu: %s: `%s` lacks `%s`", i, mu_status_name(st), err.msg, nets[i][1]);
+        rig_close(&r);
+    }
+}
+
+// The scores are found however the loss names them.
+static void test_scores_by_any_name(void **ctx) {
+    (void)ctx;
+    static const char *const names[] = {"scores", "scores.0", "{layer: scores}", "{layer: scores.0}"};
+    for (size_t i = 0; i < MU_COUNT(names); i++) {
+        char net[400];
+        snprintf(net, sizeof net, "  - {name: table, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+                                  "  - {name: scores, type: flatten}\n"
+                                  "  - {name: loss, type: softmax_loss, src: [%s, data.next]}\n", names[i]);
+        rig r;
+        assert_ok(rig_open(&r, chars, net, err));
+        rig_close(&r);
+    }
+}
+
 static void test_bad_options(void **ctx) {
     (void)ctx;
     rig r;
@@ -253,7 +300,8 @@ int main(void) {
         cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
         cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_unrolled_draws_as_fused),
         cmocka_unit_test(test_bad_options),              cmocka_unit_test(test_allocation_failures),
-        cmocka_unit_test(test_no_character_model),
+        cmocka_unit_test(test_no_character_model),       cmocka_unit_test(test_forgetful_nets),
+        cmocka_unit_test(test_scores_by_any_name),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_tree(dir);
