@@ -56,8 +56,14 @@ static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err
     int64_t n = atomic_load(&s->n_bad) + 1;
     if (n > s->max_bad) {
         if (err && err->status == MU_OK) *err = *why;
-        mu_err_note(err, "bad record %" PRId64 " of this data set; max_bad allows %" PRId64, n, s->max_bad);
-        mu_err_hint(err, "Repair the data, or raise `max_bad` to train without these records.");
+        if (s->in_streams) {
+            mu_err_note(err, "records continue each other here: without this one streams would be mixed up");
+            mu_err_hint(err, "Repair the data, or take the record's stream out of it.");
+        } else {
+            mu_err_note(err, "bad record %" PRId64 " of this data set; max_bad allows %" PRId64, n,
+                        s->max_bad);
+            mu_err_hint(err, "Repair the data, or raise `max_bad` to train without these records.");
+        }
         if (err && !err->pos.path) err->pos = s->spec.pos;
         return MU_EDATA;
     }
@@ -348,7 +354,11 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                           s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
     for (int f = 0; f < s->reader->n_fields; f++) keep_streams(s, s->reader->field[f].streams);
+    if (s->in_streams && s->spec.max_bad > 0)
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "max_bad"),
+                          "`max_bad` must be 0 here: the records continue each other, none can be left out");
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
+    if (s->in_streams) s->max_bad = 0;
     s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));
     if (!s->bad) return MU_FAIL_NOMEM(err, "the list of bad records");
     bool has_image = false;

@@ -8,7 +8,8 @@
 //
 // A bad record is counted and named in the log. In training it is replaced by the next good record in
 // the same permutation, in evaluation it is left out of its batch, in prediction it is an error; more than
-// max_bad of them stop the run with MU_EDATA.
+// max_bad of them stop the run with MU_EDATA. Where records continue each other (streams) the first one does:
+// its neighbours' states would come to the wrong streams.
 //
 // Transformation of image fields: crop (random in training, centre otherwise; shift lets the window hang
 // over the edge), minus mean (of the pixel's place before cropping, or per channel), times scale, mirror
