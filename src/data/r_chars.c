@@ -10,7 +10,8 @@
 // A record is `length` characters, and the same moved on by one: what comes next. So a batch of S records in
 // order holds one piece of every stream, and record i continues record i - S.
 // Characters are bytes: in UTF-8 a model learns the few bytes of a letter as it learns spelling. Their
-// numbers count the different bytes of the whole file in order, so that all parts of one file agree.
+// numbers count the different bytes of the whole file in order, so that all parts of one file agree; another
+// file agrees with it by `vocab_of`, and may hold no other bytes then.
 #include "data/infile.h"
 #include "data/reader.h"
 
@@ -21,7 +22,7 @@
 enum { CHUNK = 1 << 16 };
 
 struct chars {
-    const char *file;
+    const char *file, *vocab_of;
     int64_t     length, streams;
     double      from, to;
     // private
@@ -37,6 +38,8 @@ struct chars {
 
 static const mu_field fields[] = {
     MU_FIELD(struct chars, file, MU_PATH, NULL, NULL, "the text, plain or gzip; characters are its bytes"),
+    MU_FIELD(struct chars, vocab_of, MU_PATH, "", NULL,
+             "file whose different bytes count, in test data that of training; left out: the file itself"),
     MU_FIELD(struct chars, length, MU_INT, "50", "[1,65536]", "characters of a record"),
     MU_FIELD(struct chars, streams, MU_INT, "50", "[1,1000000]",
              "parts of the text read side by side; as many as the batch has rows"),
@@ -46,28 +49,38 @@ static const mu_field fields[] = {
 };
 
 // Which bytes occur. A NUL is in no text.
-static mu_status find_bytes(struct chars *s, bool seen[256], mu_err *err) {
+static mu_status find_bytes(mu_infile *in, const char *path, bool seen[256], mu_err *err) {
     uint8_t *buf = mu_realloc(NULL, CHUNK, "data/chars");
-    if (!buf) return MU_FAIL_NOMEM(err, s->file);
+    if (!buf) return MU_FAIL_NOMEM(err, path);
     mu_status st = MU_OK;
-    for (uint64_t at = 0; st == MU_OK && at < s->in.size; at += CHUNK) {
-        size_t n = s->in.size - at < CHUNK ? (size_t)(s->in.size - at) : CHUNK;
+    for (uint64_t at = 0; st == MU_OK && at < in->size; at += CHUNK) {
+        size_t n = in->size - at < CHUNK ? (size_t)(in->size - at) : CHUNK;
         const void *p = NULL;
-        st = mu_infile_read(&s->in, at, n, buf, &p, err);
+        st = mu_infile_read(in, at, n, buf, &p, err);
         for (size_t i = 0; st == MU_OK && i < n; i++) {
             uint8_t c = ((const uint8_t *)p)[i];
             seen[c] = true;
-            if (!c)
-                st = MU_FAIL(err, MU_EDATA, "`%s` is no text: byte %" PRIu64 " is a NUL", s->file, at + i);
+            if (!c) st = MU_FAIL(err, MU_EDATA, "`%s` is no text: byte %" PRIu64 " is a NUL", path, at + i);
         }
     }
     mu_free(buf);
     return st;
 }
 
+static bool has_vocab_of(const struct chars *s) { return s->vocab_of && s->vocab_of[0]; }
+
+static mu_status find_vocab(struct chars *s, bool seen[256], mu_err *err) {
+    if (!has_vocab_of(s)) return find_bytes(&s->in, s->file, seen, err);
+    mu_infile in = {0};
+    mu_status st = mu_infile_open(&in, s->vocab_of, err);
+    if (st == MU_OK) st = find_bytes(&in, s->vocab_of, seen, err);
+    mu_infile_close(&in);
+    return st;
+}
+
 static mu_status number_bytes(mu_reader *r, struct chars *s, mu_err *err) {
     bool seen[256] = {false};
-    MU_TRY(find_bytes(s, seen, err));
+    MU_TRY(find_vocab(s, seen, err));
     s->names = mu_arena_array(r->arena, 256, sizeof *s->names);
     if (!s->names) return MU_FAIL_NOMEM(err, s->file);
     for (int c = 0; c < 256; c++) {
@@ -119,6 +132,12 @@ static int64_t place_of(const struct chars *s, int64_t index) {
     return s->first + index % s->streams * s->stride + index / s->streams * s->length;
 }
 
+static mu_status fail_byte(const struct chars *s, uint8_t byte, int64_t at, mu_err *err) {
+    if (!has_vocab_of(s)) return MU_FAIL(err, MU_EDATA, "`%s` has changed while in use", s->file);
+    return MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`", s->file, at, byte,
+                   s->vocab_of);
+}
+
 static mu_status read_chars(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct chars *s = r->state;
     const void *p;
@@ -126,7 +145,8 @@ static mu_status read_chars(mu_reader *r, int64_t index, mu_record *out, mu_err 
     MU_TRY(mu_infile_read(&s->in, (uint64_t)place_of(s, index), n, s->raw, &p, err));
     for (size_t i = 0; i < n; i++) {
         s->chars[i] = s->number[((const uint8_t *)p)[i]];
-        if (s->chars[i] < 0) return MU_FAIL(err, MU_EDATA, "`%s` has changed while in use", s->file);
+        if (s->chars[i] < 0)
+            return fail_byte(s, ((const uint8_t *)p)[i], place_of(s, index) + (int64_t)i, err);
     }
     s->begin = index < s->streams;
     out->field[0] = s->chars;

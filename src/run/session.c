@@ -3,8 +3,10 @@
 #include "run/session.h"
 
 #include "comm/cores.h"
+#include "layer/rowstate.h"
 #include "ops/gemm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &mu_readers, &mu_updaters,
@@ -105,6 +107,24 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
     mu_diags_add_err(s->binder.diags, &own);
 }
 
+// Learners that wait for each other share one batch, of which every row needs a stream of its own.
+static void check_streams(mu_session *s, const mu_net *net) {
+    if (!s->plan.rows || !s->plan.protocol || !s->plan.protocol->synchronous) return;
+    for (int i = 0; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        for (int k = 0; k < l->n_param; k++) {
+            const mu_param *p = l->param[k];
+            mu_err own;
+            mu_err_clear(&own);
+            if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
+                                                  s->plan.global_batch, &own) == MU_OK)
+                continue;
+            mu_diags_add_err(s->binder.diags, &own);
+            return; // other layers have the same streams
+        }
+    }
+}
+
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
 static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     mu_session_phase *ph = phase_of(s, p);
@@ -140,7 +160,10 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         return st;
     }
     if (!s->params) s->params = ph->net->params;
-    if (p == MU_TRAIN) check_algorithm(s, ph->net);
+    if (p == MU_TRAIN) {
+        check_algorithm(s, ph->net);
+        check_streams(s, ph->net);
+    }
     return MU_OK;
 }
 
@@ -168,6 +191,93 @@ static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     d->n = keep;
     return MU_OK;
 }
+
+// ---- vocabularies ----
+
+static const mu_data_field *field_named(const mu_reader *r, const char *name) {
+    for (int i = 0; i < r->n_fields; i++)
+        if (!strcmp(r->field[i].name, name)) return &r->field[i];
+    return NULL;
+}
+
+static bool has_key(const mu_field *f, const char *key) {
+    while (f && f->key && strcmp(f->key, key)) f++;
+    return f && f->key;
+}
+
+// A name for a message. Those of the reader `chars` are single bytes of any kind.
+static const char *shown(const mu_data_field *f, int64_t k, char out[48]) {
+    if (k >= f->n_classes) return "nothing";
+    const unsigned char first = (unsigned char)f->names[k][0];
+    if (first && !f->names[k][1] && (first <= ' ' || first > '~')) snprintf(out, 48, "byte 0x%02x", first);
+    else snprintf(out, 48, "`%.40s`", f->names[k]);
+    return out;
+}
+
+// A net knows words, characters and labels by the numbers of the training data. Files that are numbered by
+// themselves give figures without meaning.
+static void compare_names(mu_session *s, mu_phase p, const mu_node *block, const mu_reader *train) {
+    const mu_reader *r = mu_source_reader(phase_of(s, p)->source);
+    mu_diags *d = &s->job->diags;
+    char here[48], there[48];
+    for (int i = 0; i < r->n_fields; i++) {
+        const mu_data_field *f = &r->field[i], *t = field_named(train, f->name);
+        if (!t || !f->names || !t->names) continue;
+        int64_t k = 0;
+        while (k < f->n_classes && k < t->n_classes && !strcmp(f->names[k], t->names[k])) k++;
+        if (k == f->n_classes) continue;
+        const mu_node *file = mu_node_find(block, "file");
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, file ? file->pos : block->pos,
+                                  "number %lld of `%s` is %s in `data.%s` and %s in `data.train`",
+                                  (long long)k, f->name, shown(f, k, here), block->key, shown(t, k, there));
+        const char *of = mu_node_text(mu_node_find(mu_node_find(s->job->data, "train"), "file"));
+        if (of && has_key(r->class->fields, "vocab_of"))
+            mu_diag_hint(d, g, "Add `vocab_of: %s`: its numbers then count here, too.", of);
+        else mu_diag_hint(d, g, "All phases must have the same names in the same order.");
+        return; // its other fields count alike
+    }
+}
+
+// Must the training data be opened just to compare? Only a text that is numbered by itself needs it.
+static bool numbers_itself(const mu_session *s, const mu_reader *r, const mu_node *block) {
+    const mu_node *train = mu_node_find(s->job->data, "train");
+    const char *file = mu_node_text(mu_node_find(block, "file"));
+    const char *of = mu_node_text(mu_node_find(train, "file"));
+    return has_key(r->class->fields, "vocab_of") && mu_node_is_null(mu_node_find(block, "vocab_of")) &&
+           train && file && of && strcmp(file, of);
+}
+
+static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
+    const mu_source *source = phase_of(s, p)->source;
+    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block && p == MU_PREDICT) block = mu_node_find(s->job->data, "test");
+    if (!source || !block) return MU_OK;
+    if (s->train.source) {
+        compare_names(s, p, block, mu_source_reader(s->train.source));
+        return MU_OK;
+    }
+    if (!numbers_itself(s, mu_source_reader(source), block)) return MU_OK;
+    mu_source_spec spec;
+    mu_reader *train = NULL;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = mu_source_bind(&s->binder, mu_node_find(s->job->data, "train"), &spec, &own);
+    if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &train, &own);
+    if (st == MU_OK) compare_names(s, p, block, train);
+    mu_reader_close(train);
+    if (st == MU_OK || s->job->diags.n_errors) return MU_OK;
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_WARNING, block->pos,
+                              "the numbers of `data.%s` cannot be compared with those of training: %s",
+                              block->key, own.msg);
+    mu_diag_hint(&s->job->diags, g, "With `vocab_of` they are the same.");
+    return MU_OK;
+}
+
+// ---- several learners ----
 
 // What several learners cannot do, or do differently.
 static void check_learners(mu_session *s) {
@@ -259,6 +369,8 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
             MU_TRY(open_source(s, phases[i], o, err));
             any |= phase_of(s, phases[i])->source != NULL;
         }
+    for (size_t i = 0; i < MU_COUNT(phases); i++)
+        if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
     if (s->plan.rows && s->train.source) MU_TRY(plan_cluster(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {

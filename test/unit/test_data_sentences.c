@@ -227,6 +227,39 @@ static void test_chars_source(void **ctx) {
     block_fini(&b);
 }
 
+// Another file is numbered as the first one is, and may hold nothing else. What continues is never left out.
+static void test_chars_vocab_of(void **ctx) {
+    (void)ctx;
+    block a, b, c;
+    mu_err err = {0};
+    mu_source *s;
+    const mu_batch *batch;
+    const char *known = text_file("train.txt", "abcdeabcdeabcdeabcde");
+    const char *test = text_file("test.txt", "edbedbedb");
+    const char *strange = text_file("strange.txt", "edbexbedb");
+    mu_reader *first = open_ok(&a, yaml_of("{reader: chars, file: %s, streams: 2, length: 2}", known));
+    mu_reader *other = open_ok(&b, yaml_of("{reader: chars, file: %s, vocab_of: %s, streams: 2, length: 2}",
+                                           test, known));
+    assert_int_equal(other->field[0].n_classes, first->field[0].n_classes);
+    for (int k = 0; k < 5; k++) assert_string_equal(other->field[0].names[k], first->field[0].names[k]);
+    assert_int_equal(((const int32_t *)read_ok(other, 0).field[0])[0], 4);
+    close_all(first, &a);
+    close_all(other, &b);
+    const char *yaml = yaml_of("{reader: chars, file: %s, vocab_of: %s, streams: 2, length: 2}", strange, known);
+    assert_ok(block_bind(&c, yaml, &err), &err);
+    mu_source_opts o = {.batch = 2, .seed = 3, .phase = MU_TEST};
+    assert_ok(mu_source_open_spec(&c.spec, &o, &s, &err), &err);
+    assert_int_equal(mu_source_next(s, &batch, &err), MU_EDATA);
+    if (!strstr(err.msg, "byte 4, 0x78, does not occur in") || !strstr(err.note, "continue each other"))
+        fail_msg("`%s` (%s)", err.msg, err.note);
+    mu_source_close(s);
+    mu_err_clear(&err);
+    c.spec.max_bad = 3;
+    assert_int_equal(mu_source_open_spec(&c.spec, &o, &s, &err), MU_EJOB);
+    assert_non_null(strstr(err.msg, "`max_bad` must be 0"));
+    block_fini(&c);
+}
+
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
@@ -234,6 +267,7 @@ int main(void) {
         cmocka_unit_test(test_test_data),       cmocka_unit_test(test_columns_and_csv),
         cmocka_unit_test(test_damaged_lines),   cmocka_unit_test(test_chars),
         cmocka_unit_test(test_parts),           cmocka_unit_test(test_chars_source),
+        cmocka_unit_test(test_chars_vocab_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

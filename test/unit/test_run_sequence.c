@@ -112,6 +112,79 @@ static void every_protocol_ends(void **state) {
     }
 }
 
+// Opens phases of the job, or finds just this problem; says NULL: they must open.
+static void check_phases(unsigned phases, const char *path, const char *text, const char *const *sets,
+                         size_t n, const char *says, const char *hint) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_err err = {0};
+    assert_int_equal(mu_job_parse(path, text, strlen(text), sets, n, &job, &err), MU_OK);
+    const mu_session_opts o = {.phases = phases};
+    mu_status st = mu_session_open(job, &o, &s, &err);
+    if (st != (says ? MU_EJOB : MU_OK)) fail_msg("%s: %s", mu_status_name(st), err.msg);
+    const mu_diag *g = job->diags.list;
+    if (says && (job->diags.n_errors != 1 || !strstr(g->msg, says) || !g->hint || !strstr(g->hint, hint)
+                 || !g->pos.line))
+        fail_msg("%zu problems, the first `%s` (%s), not `%s` (%s)", job->diags.n_errors, g->msg,
+                 g->hint ? g->hint : "", says, hint);
+    mu_session_close(s);
+    mu_job_destroy(job);
+}
+
+static void check_job(const char *path, const char *text, const char *const *sets, size_t n, const char *says,
+                      const char *hint) {
+    check_phases(MU_TRAIN | MU_VALIDATION | MU_TEST, path, text, sets, n, says, hint);
+}
+
+// Learners that wait for each other share a batch; a stream has one row in it.
+static void batches_fit_the_streams(void **state) {
+    (void)state;
+    const char *const two[] = {"cluster.learners=2", "cluster.batch=24", "cluster.protocol=hardsync"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), two, 3,
+              "48 samples has more rows than the 24 streams", "share one batch");
+    check_job("t.yaml", TRAIN("20") DATA UNROLLED("gru_cell", "") SGD("0.1"), two, 3,
+              "48 samples has more rows", "streams");
+    static const char rbm[] =
+        "name: t\ndata: {train: {reader: synthetic, shape: [9], records: 480}}\n"
+        "net:\n- {name: rbm, type: rbm, hidden: 4, chains: 30}\n"
+        "train: {algorithm: {type: cd, persistent: true}, batch: 24, steps: 9}\n" SGD("0.1");
+    check_job("t.yaml", rbm, two, 3,
+              "a batch of 48 samples needs as many chains, `chains` is 30", "`chains`");
+    check_job("t.yaml", rbm, (const char *const[]){"train.batch=31"}, 1,
+              "a batch of 31 samples needs as many chains", "`chains`");
+    const char *const turns[] = {"cluster.learners=2", "cluster.batch=24", "cluster.protocol=async"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), turns, 3, NULL, NULL);
+}
+
+// Texts in two files count their characters alike, or figures about the second one would mean nothing.
+static void vocabularies_agree(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *text, *vocab_of;
+        bool good;
+    } rows[] = {
+        {"a", "abcdabcdabcdabcdabcd", "", true},
+        {"b", "abxdabxdabxdabxdabxd", "", false}, // as many characters, others
+        {"c", "abddabddabddabddabdd", "", false},
+        {"c", "abddabddabddabddabdd", ", vocab_of: a.txt", true},
+    };
+    char path[96], text[1500], job[96];
+    snprintf(job, sizeof job, "%s/t.yaml", folder);
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        snprintf(path, sizeof path, "%s/%s.txt", folder, rows[i].file);
+        write_file(path, rows[i].text, 20);
+        snprintf(text, sizeof text,
+                 "name: t\ndata:\n  train: {reader: chars, file: a.txt, streams: 2, length: 2}\n"
+                 "  test: {reader: chars, file: %s.txt, streams: 2, length: 2%s}\n"
+                 "net:\n- {name: e, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+                 "- {name: loss, type: softmax_loss, src: [e, data.next]}\n"
+                 "train: {batch: 2, steps: 1}\n" SGD("0.1"), rows[i].file, rows[i].vocab_of);
+        const char *says = "number 2 of `chars` is `d` in `data.test` and `c` in `data.train`";
+        check_job(job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
+        check_phases(MU_TEST, job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
+    }
+}
+
 // Back-propagation through time is back-propagation on the unrolled net.
 static void bptt_gives_the_bits_of_bp(void **state) {
     (void)state;
@@ -148,6 +221,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns),
         cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(batches_fit_the_streams),
+        cmocka_unit_test(vocabularies_agree),
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
         cmocka_unit_test(bptt_gives_the_bits_of_bp),
