@@ -75,7 +75,7 @@ const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
 
 float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
     float *at = state_of(s, g, g / s->streams);
-    const float none = 0;
+    float none = 0;
     __atomic_store(at, &none, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); // the tag goes before the first value is written
     return at + 1;
@@ -83,7 +83,7 @@ float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
 
 void mu_rowstate_commit(mu_rowstate *s, int64_t g) {
     const int64_t q = g / s->streams;
-    const float tag = (float)(q + 1);
+    float tag = (float)(q + 1);
     __atomic_store(state_of(s, g, q), &tag, __ATOMIC_RELEASE);
 }
 
