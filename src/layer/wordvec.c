@@ -3,9 +3,13 @@
 //
 // Files of vectors are far larger than a vocabulary (millions of lines), so the words of the vocabulary are
 // sorted once and each line is looked up by halving; only numbers of wanted words are converted.
+//
+// Some files hold words with blanks (". . ."): the numbers are therefore counted from the end of a line. So
+// that a wrong `dim` is not taken for such words, the first vector has exactly one column more than numbers.
 #include "layer/wordvec.h"
 
 #include "data/infile.h"
+#include "data/lines.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -71,49 +75,70 @@ static int64_t count_columns(const line *l) {
     return n;
 }
 
+// Bytes before the last dim columns: the word, which may hold blanks, and the blanks that follow it. The line
+// has more columns than that.
+static size_t word_end(const line *l, int64_t dim) {
+    size_t at = l->size;
+    for (int64_t i = 0; i < dim; i++) {
+        while (is_blank(l->text[at - 1])) at--;
+        while (!is_blank(l->text[at - 1])) at--;
+    }
+    return at;
+}
+
 // Numbers of a line, from behind its word on. out NULL: just their form.
 static mu_status read_numbers(const char *path, const line *l, size_t at, int64_t dim, float *out,
                               mu_err *err) {
     for (int64_t i = 0; i < dim; i++) {
-        char text[64];
-        size_t n = 0;
+        char text[64], *end = text;
         while (at < l->size && is_blank(l->text[at])) at++;
-        while (at < l->size && !is_blank(l->text[at]) && n < sizeof text - 1) text[n++] = l->text[at++];
-        text[n] = 0;
-        char *end;
+        const size_t begin = at;
+        while (at < l->size && !is_blank(l->text[at])) at++;
+        const size_t n = at - begin, shown = n < sizeof text ? n : sizeof text - 1;
+        memcpy(text, l->text + begin, shown);
+        text[shown] = 0;
         const float v = strtof(text, &end);
-        if (!n || *end || !isfinite(v))
-            return MU_FAIL(err, MU_EDATA, "%s:%" PRId64 ": number %" PRId64 " of the word's vector is `%s`",
-                           path, l->number, i + 1, text);
+        if (!n || n != shown || *end || !isfinite(v))
+            return MU_FAIL(err, MU_EDATA, "%s:%" PRId64 ": number %" PRId64 " of the word's vector is `%s%s`",
+                           path, l->number, i + 1, text, n != shown ? "..." : "");
         if (out) out[i] = v;
     }
     return MU_OK;
 }
 
+static mu_status check_line(const char *path, const line *l, int64_t dim, bool first, mu_err *err) {
+    if (memchr(l->text, 0, l->size))
+        return MU_FAIL(err, MU_EDATA, "%s:%" PRId64 ": %s", path, l->number,
+                       mu_line_fault_text(MU_LINE_NUL));
+    const int64_t columns = count_columns(l);
+    if (columns == dim + 1 || (columns > dim + 1 && !first)) return MU_OK;
+    mu_status st = MU_FAIL(err, MU_EDATA, "%s:%" PRId64 ": a word with %" PRId64 " numbers, not %" PRId64,
+                           path, l->number, columns - 1, dim);
+    mu_err_hint(err, "`dim` of the layer is the length of the vectors in the file.");
+    return st;
+}
+
 static mu_status read_line(const char *path, const line *l, int64_t dim, const wanted *list, int64_t n,
                            bool *seen, float *out, int64_t *n_found, mu_err *err) {
-    const int64_t columns = count_columns(l);
-    size_t word = 0;
-    while (word < l->size && !is_blank(l->text[word])) word++;
-    if (columns != dim + 1) {
-        mu_status st = MU_FAIL(err, MU_EDATA, "%s:%" PRId64 ": a word with %" PRId64 " numbers, not %" PRId64,
-                               path, l->number, columns - 1, dim);
-        mu_err_hint(err, "`dim` of the layer is the length of the vectors in the file.");
-        return st;
-    }
+    const size_t numbers = word_end(l, dim);
+    size_t word = numbers;
+    while (word && is_blank(l->text[word - 1])) word--;
     const int64_t row = find(list, n, l->text, word);
     if (out && (row < 0 || seen[row])) return MU_OK;
     if (out) seen[row] = true;
     ++*n_found;
-    return read_numbers(path, l, word, dim, out ? out + row * dim : NULL, err);
+    return read_numbers(path, l, numbers, dim, out ? out + row * dim : NULL, err);
 }
 
 static mu_status read_all(const mu_infile *f, int64_t n, const wanted *list, int64_t dim, bool *seen,
                           float *out, int64_t *n_found, mu_err *err) {
     line l = {0};
     size_t at = 0;
+    bool first = true;
     while (next_line(f, &at, &l)) {
         if (!l.size || (l.number == 1 && count_columns(&l) == 2 && dim != 1)) continue; // `count dim`
+        MU_TRY(check_line(f->path, &l, dim, first, err));
+        first = false;
         MU_TRY(read_line(f->path, &l, dim, list, n, seen, out, n_found, err));
         if (!out) return MU_OK;
     }
