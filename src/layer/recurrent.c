@@ -59,8 +59,10 @@ mu_status mu_recurrent_add_memory(mu_layer *l, int src, mu_err *err) {
     }
     s->begin = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->begin);
     s->end = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->end);
-    if (!s->begin || !s->end) return MU_FAIL_NOMEM(err, "the states of a layer");
-    return mu_rowstate_infer(&s->memory, l, "state", b->streams, mu_rnn_state(s->d.cell, s->hidden), err);
+    const int64_t width = mu_rnn_state(s->d.cell, s->hidden);
+    MU_TRY(mu_rowstate_infer(&s->memory, l, "state", b->streams, width, err));
+    s->carried = mu_arena_array(l->arena, (size_t)(s->d.n * width), sizeof *s->carried);
+    return s->begin && s->end && s->carried ? MU_OK : MU_FAIL_NOMEM(err, "the states of a layer");
 }
 
 mu_status mu_recurrent_add_params(mu_layer *l, mu_err *err) {
@@ -165,9 +167,11 @@ mu_status mu_recurrent_check_words(const mu_layer *l, const mu_step *step, mu_er
 void mu_recurrent_find_begin(mu_layer *l, int src, const mu_step *step) {
     mu_recurrent *s = l->state;
     const int32_t *begins = l->src[src]->value.i;
-    for (int64_t b = 0; b < s->d.n; b++)
-        s->begin[b] =
-            b < step->rows && !begins[b] ? mu_rowstate_before(&s->memory, step->first_sample + b) : NULL;
+    for (int64_t b = 0; b < s->d.n; b++) {
+        float *to = s->carried + b * s->memory.width;
+        const bool goes_on = b < step->rows && !begins[b];
+        s->begin[b] = goes_on ? mu_rowstate_read(&s->memory, step->first_sample + b, to) : NULL;
+    }
 }
 
 mu_status mu_recurrent_forward(mu_layer *l, const mu_step *step, mu_err *err) {

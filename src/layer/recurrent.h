@@ -26,6 +26,7 @@ typedef struct mu_recurrent { // state of the layers
     bool        carries;        // states go from batch to batch
     mu_rowstate memory;
     const float **begin;        // (n) of a step
+    float        *carried;      // (n, state) copies of what was remembered, for begin to point at
     float       **end;
     size_t      op_keep, op_scratch;    // bytes of the op at the start of keep and scratch; ours follow
 } mu_recurrent;

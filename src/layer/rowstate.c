@@ -13,8 +13,8 @@ mu_status mu_rowstate_check(const mu_layer *l, const char *what, int64_t streams
     if (rows <= streams) return MU_OK;
     mu_status st;
     if (!strcmp(what, "chain")) {
-        st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples needs as many chains, `chains` is %" PRId64,
-                           rows, streams);
+        st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples needs as many chains, `chains` is "
+                                   "%" PRId64, rows, streams);
         mu_err_hint(err, "Make `chains` at least the batch of all learners, its value when it is left out.");
     } else {
         st = mu_layer_fail(l, err, "a batch of %" PRId64 " samples has more rows than the %" PRId64
@@ -59,6 +59,14 @@ const float *mu_rowstate_before(const mu_rowstate *s, int64_t g) {
     if (q < 0) return NULL;
     const float *at = state_of(s, g, q);
     return tag_of(at) == (float)(q + 1) ? at + 1 : NULL;
+}
+
+const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to) {
+    const float *at = mu_rowstate_before(s, g);
+    if (!at) return NULL;
+    memcpy(to, at, (size_t)s->width * sizeof *to);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); // the tag is read after the values
+    return mu_rowstate_before(s, g) ? to : NULL;
 }
 
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {

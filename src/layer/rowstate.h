@@ -38,6 +38,9 @@ mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64
 mu_status mu_rowstate_check(const mu_layer *l, const char *what, int64_t streams, int64_t rows, mu_err *err);
 // The state that the direct predecessor of sample g left; NULL = none, a sequence begins.
 const float *mu_rowstate_before(const mu_rowstate *s, int64_t g);
+// The same in a copy of its own, `to` (width floats): learners that share the memory may overwrite the state
+// while it is used. NULL also when that happened during the copy.
+const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to);
 // The newest state of the stream of g that is older than g; when there is none, the newest that is not of g
 // itself; NULL = none at all.
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g);

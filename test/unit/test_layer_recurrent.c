@@ -147,6 +147,33 @@ static void no_half_states(const char *cell, mu_phase phase) {
 }
 static void test_no_half_states(void **state) { (void)state, for_all(no_half_states); }
 
+// Another learner goes on to a later piece while this one is at work: its numbers are those of its own.
+static mu_status overwrite(mu_op *op, const mu_op_args *a, mu_err *err) {
+    mu_rowstate m = *watched;
+    for (int64_t g = 2 * STREAMS; g < 3 * STREAMS; g++)
+        for (int64_t i = 0; i < m.width; i++) mu_rowstate_slot(&m, g)[i] = 9;
+    return real_op->forward(op, a, err);
+}
+
+static void memory_overwritten(const char *cell, mu_phase phase) {
+    rig *alone = calloc(1, sizeof *alone), *shared = calloc(1, sizeof *shared), *rigs[] = {alone, shared};
+    for (int k = 0; k < 2; k++) {
+        open_rig(rigs[k], cell, SETTINGS, PIECE_SOURCES, phase);
+        feed(rigs[k], 0, (const int32_t[]){1, 1, 1});
+        real_op = rigs[k]->layer.op->class;
+        watched = &((mu_recurrent *)rigs[k]->layer.state)->memory;
+        mu_op_class spy = *real_op;
+        if (k) spy.forward = overwrite;
+        rigs[k]->layer.op->class = &spy;
+        feed(rigs[k], 1, (const int32_t[]){0, 0, 1});
+        rigs[k]->layer.op->class = real_op;
+    }
+    expect_near(cell, shared->layer.out[0].value.f, alone->layer.out[0].value.f, STREAMS * PIECE * HIDDEN);
+    rig_fini(alone), free(alone);
+    rig_fini(shared), free(shared);
+}
+static void test_memory_overwritten(void **state) { (void)state, for_all(memory_overwritten); }
+
 // ---- gradients after a carried state: it is a constant ----
 
 static void carried_gradients(const char *cell, mu_phase phase) {
@@ -242,6 +269,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),      cmocka_unit_test(test_begin),
         cmocka_unit_test(test_no_half_states),
+        cmocka_unit_test(test_memory_overwritten),
         cmocka_unit_test(test_short_batch), cmocka_unit_test(test_carried_gradients),
         cmocka_unit_test(test_last),        cmocka_unit_test(test_forget_bias),
         cmocka_unit_test(test_refusals),
