@@ -22,6 +22,7 @@ struct embedding {
     // derived
     int64_t per_sample;       // words in a sample
     const char *const *names; // of the words, for `vectors`
+    int64_t n_names;          // the data's words; numbers from there to `vocab` have none
     int32_t *row; // numbers of the rows given, where padding is left out; live to the end of the step
 };
 
@@ -52,7 +53,8 @@ static mu_status take_vocab(mu_layer *l, struct embedding *s, mu_err *err) {
         mu_err_hint(err, "Leave `vocab` out to take the number from the data.");
         return st;
     }
-    s->names = words->n_classes == s->vocab ? words->names : NULL;
+    s->names = words->names;
+    s->n_names = s->names ? words->n_classes : 0;
     return MU_OK;
 }
 
@@ -61,9 +63,9 @@ static mu_status start(const mu_param *p, void *ctx, mu_err *err) {
     const struct embedding *s = l->state;
     if (s->vectors) {
         int64_t found;
-        MU_TRY(mu_wordvec_load(s->vectors, s->vocab, s->names, s->dim, p->value, &found, err));
+        MU_TRY(mu_wordvec_load(s->vectors, s->n_names, s->names, s->dim, p->value, &found, err));
         mu_info("layer `%s`: %" PRId64 " of %" PRId64 " words begin with a vector of %s", l->name, found,
-                s->vocab, s->vectors);
+                s->n_names, s->vectors);
     }
     if (s->pad) memset(p->value, 0, (size_t)s->dim * sizeof(float));
     return MU_OK;
@@ -103,7 +105,9 @@ static mu_status infer(mu_layer *l, mu_err *err) {
                               err));
     mu_param *w = l->param[0];
     if (!w->value) w->max_rows = mu_shape_count(in); // of the training net
-    if (!w->value && !w->start && (s->pad || s->vectors)) MU_TRY(prepare_start(l, s, err));
+    // other nets take their values from a checkpoint: the file may be gone by then
+    if (mu_layer_trains(l) && !w->value && !w->start && (s->pad || s->vectors))
+        MU_TRY(prepare_start(l, s, err));
     if (s->pad && mu_layer_trains(l)) {
         s->row = mu_arena_array(l->arena, (size_t)mu_shape_count(in), sizeof *s->row);
         if (!s->row) return MU_FAIL_NOMEM(err, "row numbers");

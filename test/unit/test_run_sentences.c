@@ -177,6 +177,34 @@ static void a_resumed_run_needs_no_vectors(void **state) {
     end(&second);
 }
 
+// Numbers beyond the data's words have no name; the words keep theirs.
+static void a_larger_vocabulary_takes_vectors(void **state) {
+    (void)state;
+    write_file("vectors.txt", "own3 1 2 3 4 5 6 7 8 9 10 11 12\n", 32);
+    training t;
+    prepare(&t, TRAIN("1") DATA NET(", vocab: 500, vectors: vectors.txt") RULES, NULL, 0);
+    const mu_param *p = param(&t, "words.weight");
+    int64_t found = 0;
+    assert_int_equal(p->shape.d[0], 500);
+    for (int64_t r = 0; r < 500; r++) found += p->value[r * 12] == 1 && p->value[r * 12 + 11] == 12;
+    assert_int_equal(found, 1);
+    end(&t);
+}
+
+// A trained net has its words in the checkpoint: the file of their beginning may be gone.
+static void only_training_needs_the_vectors(void **state) {
+    (void)state;
+    static const char text[] = TRAIN("1") DATA NET(", vectors: gone.txt") RULES;
+    for (int trains = 0; trains < 2; trains++) {
+        training t = {0};
+        assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &t.job, &t.err), MU_OK);
+        mu_status st = mu_session_open(
+            t.job, &(mu_session_opts){.phases = trains ? MU_TRAIN : MU_TEST | MU_PREDICT}, &t.s, &t.err);
+        if ((st == MU_OK) == trains) fail_msg("training %d: status %d, %s", trains, (int)st, t.err.msg);
+        end(&t);
+    }
+}
+
 static void a_step_allocates_nothing(void **state) {
     (void)state;
     count_allocations(JOB("50"));
@@ -201,7 +229,8 @@ int main(void) {
         cmocka_unit_test(resume_is_exact),          cmocka_unit_test(rows_stay_rows),
         cmocka_unit_test(plain_ops_give_the_same),  cmocka_unit_test(words_begin_with_vectors),
         cmocka_unit_test(a_resumed_run_needs_no_vectors),
-        cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(a_larger_vocabulary_takes_vectors),
+        cmocka_unit_test(only_training_needs_the_vectors),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
