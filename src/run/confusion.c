@@ -60,45 +60,73 @@ int mu_confusion_mistakes(const mu_confusion *c, mu_mistake *out, int most) {
 
 // ---- a net ----
 
-typedef struct judge {
+typedef struct judges { // layers that judge scores by labels: one, or all copies of one that is unrolled
     mu_confusion *c;
-    const mu_blob *scores, *labels;
+    const mu_layer **v;
+    int n;
+    int64_t places; // labels of a sample in each
     int64_t ignore;
-} judge;
+} judges;
 
 static mu_status count_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
-    const judge *j = ctx;
+    const judges *j = ctx;
     (void)net, (void)err;
-    for (int64_t i = 0; i < batch->n; i++) {
-        int32_t truth = j->labels->value.i[i];
-        if (truth == j->ignore || truth < 0 || truth >= j->c->classes) continue;
-        mu_confusion_count(j->c, j->scores->value.f + i * j->c->classes, truth);
+    for (int k = 0; k < j->n; k++) {
+        const float *score = j->v[k]->src[0]->value.f;
+        const int32_t *label = j->v[k]->src[1]->value.i;
+        for (int64_t i = 0; i < batch->n * j->places; i++) {
+            if (label[i] == j->ignore || label[i] < 0 || label[i] >= j->c->classes) continue;
+            mu_confusion_count(j->c, score + i * j->c->classes, label[i]);
+        }
     }
     return MU_OK;
 }
 
-// A layer that judges scores by labels: an accuracy layer, else a softmax loss.
+// Labels of a sample: 1, of sequences (n, t, c) t; 0 = the layer compares something else.
+static int64_t places_of(const mu_net *net, const mu_layer *l) {
+    const mu_tensor *x = &l->src[0]->value, *y = &l->src[1]->value;
+    if (x->dtype != MU_F32 || x->shape.n < 2 || y->dtype != MU_I32 || x->shape.d[0] != net->batch) return 0;
+    const int64_t t = x->shape.n == 3 ? x->shape.d[1] : 1;
+    return mu_shape_count(&y->shape) == net->batch * t ? t : 0;
+}
+
+// An accuracy layer, else a softmax loss.
 static const mu_layer *find_judge(const mu_net *net) {
     const mu_layer *found = NULL;
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
         bool accuracy = !strcmp(l->class->name, "accuracy");
         if (!accuracy && strcmp(l->class->name, "softmax_loss")) continue;
-        const mu_tensor *x = &l->src[0]->value, *y = &l->src[1]->value;
-        if (x->dtype != MU_F32 || x->shape.n < 2 || y->dtype != MU_I32) continue;
-        if (x->shape.d[0] != net->batch || mu_shape_count(&y->shape) != net->batch) continue; // sequences
+        if (!places_of(net, l)) continue;
         if (!found || accuracy) found = l;
         if (accuracy) break;
     }
     return found;
 }
 
+static mu_status find_copies(judges *j, const mu_net *net, const mu_layer *l, mu_err *err) {
+    j->v = mu_alloc_array((size_t)net->n_layers, sizeof *j->v, TAG);
+    if (!j->v) return MU_FAIL_NOMEM(err, "the confusion matrix");
+    for (int i = 1; i < net->n_layers; i++) {
+        const mu_layer *o = net->layer[i];
+        if (o == l || (l->origin && o->origin && !strcmp(o->origin, l->origin))) j->v[j->n++] = o;
+    }
+    return MU_OK;
+}
+
 mu_status mu_confusion_measure(mu_confusion *c, mu_inspect *in, bool *found, mu_err *err) {
-    const mu_layer *l = find_judge(in->at->net);
+    const mu_net *net = in->at->net;
+    const mu_layer *l = find_judge(net);
     *found = l != NULL;
     if (!l) return MU_OK;
     const char *ignore = mu_node_text(mu_node_find(l->node, "ignore_label"));
-    judge j = {c, l->src[0], l->src[1], ignore ? strtoll(ignore, NULL, 10) : INT64_MIN};
-    MU_TRY(mu_confusion_init(c, mu_shape_inner(&l->src[0]->value.shape, 1), err));
-    return mu_inspect_visit(in, 0, count_batch, &j, NULL, err);
+    judges j = {.c = c,
+                .places = places_of(net, l),
+                .ignore = ignore ? strtoll(ignore, NULL, 10) : INT64_MIN};
+    MU_TRY(mu_confusion_init(c, mu_shape_inner(&l->src[0]->value.shape, 1) / j.places, err));
+    mu_status st = find_copies(&j, net, l, err);
+    c->of_steps = j.places > 1 || j.n > 1;
+    if (st == MU_OK) st = mu_inspect_visit(in, 0, count_batch, &j, NULL, err);
+    mu_free(j.v);
+    return st;
 }

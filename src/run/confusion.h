@@ -9,6 +9,7 @@ typedef struct mu_confusion { // zeroed = empty; mu_confusion_fini
     int64_t classes;
     int32_t *count; // (classes, classes): true class, predicted class
     int64_t samples, right;
+    bool of_steps;  // a sample has many labels, one a time step: each counts as one sample
     int64_t broken; // samples with scores that are no numbers: in no square, never right
 } mu_confusion;
 
@@ -25,7 +26,8 @@ int64_t mu_confusion_truths(const mu_confusion *c, int64_t truth); // samples of
 // The most frequent mistakes, most frequent first; returns how many of `most`.
 int mu_confusion_mistakes(const mu_confusion *c, mu_mistake *out, int most);
 
-// Runs the net over its data. *found = false: no layer compares scores (n, classes) with labels.
+// Runs the net over its data. Of sequences, unrolled or not, every time step counts. *found = false: no layer
+// compares scores (n, classes) or (n, t, classes) with labels.
 MU_MUST_CHECK mu_status mu_confusion_measure(mu_confusion *c, mu_inspect *in, bool *found, mu_err *err);
 
 #endif

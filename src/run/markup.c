@@ -22,7 +22,8 @@ void mu_markup_put(mu_text *t, const char *s) { mu_text_put(t, s, strlen(s)); }
 void mu_markup_escape_n(mu_text *t, const char *s, size_t n) {
     while (n) {
         size_t k = letter(s, n);
-        if (!k || is_forbidden(s)) mu_markup_put(t, "\xef\xbf\xbd");
+        if (*s == '\r' && n > 1 && s[1] == '\n') k = 1; // a line ends with CR LF: the LF follows
+        else if (!k || is_forbidden(s)) mu_markup_put(t, "\xef\xbf\xbd");
         else if (*s == '&') mu_markup_put(t, "&amp;");
         else if (*s == '<') mu_markup_put(t, "&lt;");
         else if (*s == '>') mu_markup_put(t, "&gt;");

@@ -2,8 +2,8 @@
 // markup.h - text of any origin made safe for SVG and HTML, and bytes as data URIs.
 //
 // Names come from job files, paths and data: they are escaped, bytes that are no UTF-8 and control
-// characters that XML forbids become U+FFFD. Like all puts into a mu_text, these report nothing until the
-// end.
+// characters that XML forbids become U+FFFD, CR LF becomes LF. Like all puts into a mu_text, these report
+// nothing until the end.
 #ifndef MU_RUN_MARKUP_H
 #define MU_RUN_MARKUP_H
 

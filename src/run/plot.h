@@ -15,6 +15,7 @@
 #ifndef MU_RUN_PLOT_H
 #define MU_RUN_PLOT_H
 
+#include "run/confusion.h"
 #include "run/curves.h"
 #include "run/inspect.h"
 #include "run/raster.h"
@@ -63,6 +64,8 @@ MU_MUST_CHECK mu_status mu_page_svg(const mu_page *p, mu_text *out, mu_err *err)
 // the caller closes with </svg>. Content begins at y = MU_FIGURE_TOP.
 enum { MU_FIGURE_TOP = 64, MU_FIGURE_LEFT = 24 };
 void mu_figure_begin(mu_figure *f, double width, double height, const char *note);
+// MU_ENOMEM when a text of the figure could not grow: the last call of whoever puts into them.
+MU_MUST_CHECK mu_status mu_figure_check(const mu_figure *f, mu_err *err);
 void mu_figure_text(mu_figure *f, double x, double y, const char *attributes, const char *text);
 
 // ---- what is shown ------------------------------------------------------------------------------
@@ -104,6 +107,9 @@ MU_MUST_CHECK mu_status mu_plot_images(mu_page *p, mu_inspect *in, const char *w
                                        bool *found, mu_err *err);
 // *found: the net has scores and labels; if not, MU_OK with `if_any`, else MU_EUSAGE.
 MU_MUST_CHECK mu_status mu_plot_confusion(mu_page *p, mu_inspect *in, bool if_any, bool *found, mu_err *err);
+
+// The picture of counts; `in` gives the names of classes and of the data.
+MU_MUST_CHECK mu_status mu_plot_matrix(mu_page *p, const mu_inspect *in, const mu_confusion *c, mu_err *err);
 
 // Everything that applies. What cannot be shown (data gone, no checkpoint) is said on the page instead.
 MU_MUST_CHECK mu_status mu_plot_report(mu_page *p, const mu_plot_run *run, const mu_inspect_opts *io,

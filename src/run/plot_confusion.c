@@ -5,7 +5,6 @@
 // make a picture of the size of the test data.
 #include "run/plot.h"
 
-#include "run/confusion.h"
 #include "run/markup.h"
 
 #include <inttypes.h>
@@ -126,15 +125,24 @@ static void put_mistakes(const matrix *m) {
     mu_markup_put(out, "</table>\n");
 }
 
-static mu_status draw(mu_page *p, const mu_inspect *in, const mu_confusion *c, mu_err *err) {
-    matrix m = {.c = c, .in = in};
-    char note[200];
-    int at =
-        snprintf(note, sizeof note, "%" PRId64 " of %" PRId64 " samples of data.%s right: %.2f %%", c->right,
-                 c->samples, in->on, c->samples ? 100.0 * (double)c->right / (double)c->samples : 0.0);
+static void put_note(const mu_confusion *c, const char *on, char out[240]) {
+    int64_t squares = 0;
+    const double percent = c->samples ? 100.0 * (double)c->right / (double)c->samples : 0.0;
+    int at = snprintf(out, 240, "%" PRId64 " of %" PRId64 " %s of data.%.40s right: %.2f %%", c->right,
+                      c->samples, c->of_steps ? "time steps" : "samples", on, percent);
     if (c->broken)
-        snprintf(note + at, sizeof note - (size_t)at, "; %" PRId64 " have scores that are no numbers",
-                 c->broken);
+        at += snprintf(out + at, 240 - (size_t)at, "; %" PRId64 " have scores that are no numbers",
+                       c->broken);
+    for (int64_t i = 0; i < c->classes * c->classes; i++) squares += c->count[i] != 0;
+    if (squares > SQUARES_MOST)
+        snprintf(out + at, 240 - (size_t)at, "; only the first %d of %" PRId64 " squares are drawn",
+                 SQUARES_MOST, squares);
+}
+
+mu_status mu_plot_matrix(mu_page *p, const mu_inspect *in, const mu_confusion *c, mu_err *err) {
+    matrix m = {.c = c, .in = in};
+    char note[240];
+    put_note(c, in->on, note);
     MU_TRY(mu_page_add(p, "confusion matrix", &m.f, err));
     double names = widest_name(&m), n = (double)c->classes;
     m.cell = fmin(CELL_MOST, SIDE / n);
@@ -151,13 +159,13 @@ static mu_status draw(mu_page *p, const mu_inspect *in, const mu_confusion *c, m
     draw_names(&m);
     mu_markup_put(&m.f->svg, "</svg>\n");
     put_mistakes(&m);
-    return m.f->svg.failed || m.f->html.failed ? MU_FAIL_NOMEM(err, "the confusion matrix") : MU_OK;
+    return mu_figure_check(m.f, err);
 }
 
 mu_status mu_plot_confusion(mu_page *p, mu_inspect *in, bool if_any, bool *found, mu_err *err) {
     mu_confusion c = {0};
     mu_status st = mu_confusion_measure(&c, in, found, err);
-    if (st == MU_OK && *found) st = draw(p, in, &c, err);
+    if (st == MU_OK && *found) st = mu_plot_matrix(p, in, &c, err);
     mu_confusion_fini(&c);
     if (st != MU_OK || *found || if_any) return st;
     MU_FAIL(err, MU_EUSAGE, "the net of `%s` has no layer that compares a sample's scores with its label",

@@ -118,7 +118,16 @@ static tones tones_of(const mu_inspect *in, int field, const row *input, int64_t
     return t;
 }
 
-// In place, for a row of the input's shape.
+// Are the values of w pixels as the input has them? A layer may have given them other channels, whose mean
+// nobody knows.
+static bool is_like_input(const tones *t, const row *input, const row *w) {
+    if (w->size != input->size) return false;
+    if (!t->mean) return true;
+    return w->chw[0] == input->chw[0] &&
+           (t->n_mean == (size_t)input->chw[0] || !memcmp(w->chw, input->chw, sizeof w->chw));
+}
+
+// In place, for a row like the input.
 static void undo(const tones *t, const row *w, float *v) {
     int64_t c = w->chw[0], hw = w->chw[1] * w->chw[2];
     for (int64_t i = 0; i < w->size; i++) {
@@ -146,7 +155,7 @@ static mu_status draw(mu_page *page, const mu_inspect *in, int field, rows *r, m
             float *v = it->v + i * it->size;
             mu_planes p = {v, it->chw[0], it->chw[1], it->chw[2]};
             tones own = t;
-            if (it->size == r->v[0].size) undo(&t, it, v);
+            if (is_like_input(&t, &r->v[0], it)) undo(&t, it, v);
             else find_range(&own, &(row){.v = v, .size = it->size}, 1); // a code: its own tones
             mu_raster_draw(&img, i * cell_w, k * cell_h, scale, &p, own.lo, own.hi);
         }

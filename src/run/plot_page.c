@@ -67,6 +67,10 @@ void mu_figure_begin(mu_figure *f, double width, double height, const char *note
     if (note) mu_figure_text(f, MU_FIGURE_LEFT, 46, " class=\"soft\" fill=\"#555\"", note);
 }
 
+mu_status mu_figure_check(const mu_figure *f, mu_err *err) {
+    return f->svg.failed || f->html.failed ? MU_FAIL_NOMEM(err, "the page") : MU_OK;
+}
+
 static double text_width(const char *s, double size) { return 0.58 * size * (double)mu_markup_letters(s); }
 
 mu_status mu_page_add_picture(mu_page *p, const char *title, const char *note, mu_raster *r,
@@ -93,6 +97,7 @@ mu_status mu_page_add_picture(mu_page *p, const char *title, const char *note, m
                        left, MU_FIGURE_TOP, w, h);
         mu_markup_base64(&f->svg, png.s, png.n);
         mu_markup_put(&f->svg, "\"/>\n</svg>\n");
+        st = mu_figure_check(f, err);
     }
     mu_text_fini(&png);
     return st;
@@ -109,6 +114,7 @@ mu_status mu_page_add_text(mu_page *p, const char *path, mu_err *err) {
         mu_markup_put(&f->html, "<pre>");
         mu_markup_escape_n(&f->html, text, size < MAX_TEXT ? size : MAX_TEXT);
         mu_markup_put(&f->html, size > MAX_TEXT ? "\n\xe2\x80\xa6</pre>\n" : "</pre>\n");
+        st = mu_figure_check(f, err);
     }
     mu_free(text);
     return st;
@@ -152,7 +158,7 @@ mu_status mu_page_html(const mu_page *p, mu_text *out, mu_err *err) {
         mu_markup_put(out, "</figure>\n");
     }
     mu_markup_put(out, "<footer>muster " MU_VERSION "</footer>\n</body>\n</html>\n");
-    return out->failed ? MU_FAIL_NOMEM(err, "the page") : MU_OK;
+    return out->failed || p->head.failed ? MU_FAIL_NOMEM(err, "the page") : MU_OK;
 }
 
 // ---- .svg and .png ----

@@ -49,6 +49,12 @@ static const char *with_commas(int64_t v, char out[32]) {
     return out;
 }
 
+// The whole number that is meant, within the range of the type.
+static int64_t whole(double v) {
+    if (isnan(v)) return 0;
+    return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : llround(v);
+}
+
 static const char *duration(double s, char out[32]) {
     if (s < 120) snprintf(out, 32, "%.3g s", s);
     else if (s < 2 * 3600) snprintf(out, 32, "%.0f min %02.0f s", floor(s / 60), fmod(floor(s), 60));
@@ -58,6 +64,10 @@ static const char *duration(double s, char out[32]) {
 
 // At most two digits after the point, and no zeros there: batches run over the end of an epoch by a little.
 static const char *rounded(double v, char out[32]) {
+    if (!(fabs(v) < 1e15)) { // no epoch, but metrics.jsonl may hold any number
+        snprintf(out, 32, "%.3g", v);
+        return out;
+    }
     int n = snprintf(out, 32, "%.2f", v);
     while (n > 1 && out[n - 1] == '0') out[--n] = '\0';
     if (n > 1 && out[n - 1] == '.') out[n - 1] = '\0';
@@ -96,7 +106,7 @@ static void put_training(mu_text *t, const mu_curves *c) {
         time_s = fmax(time_s, p->time_s);
     }
     snprintf(text, sizeof text, "%s epochs, %s steps in %s", rounded(epochs, room[0]),
-             with_commas((int64_t)steps, room[1]), duration(time_s, room[2]));
+             with_commas(whole(steps), room[1]), duration(time_s, room[2]));
     put_row(t, "training", text);
 }
 
@@ -116,7 +126,7 @@ static mu_status put_speed(mu_text *t, const mu_curves *c, mu_err *err) {
         if (isfinite(s->v[i].value)) v[n++] = s->v[i].value;
     qsort(v, n, sizeof *v, mu_plot_by_value);
     if (n) {
-        snprintf(text, sizeof text, "%s samples/s (median)", with_commas(llround(v[n / 2]), room));
+        snprintf(text, sizeof text, "%s samples/s (median)", with_commas(whole(v[n / 2]), room));
         put_row(t, "speed", text);
     }
     mu_free(v);
@@ -161,6 +171,7 @@ static void put_scores(mu_text *t, const mu_curves *c) {
         double last = mu_curve_last(k);
         bool percent = ends(k->key, "_accuracy");
         if (isnan(last) || !score_name(k->key, name)[0]) continue;
+        percent = percent && fabs(last) < 1e6;
         int n = snprintf(text, sizeof text, percent ? "%.2f %%" : "%.5g", percent ? 100 * last : last);
         const mu_curve_point *best =
             strcmp(k->key, "train_loss") ? best_of(k) : NULL; // of one window: chance
@@ -218,21 +229,50 @@ static bool is_sample(const char *name) {
     return n > 4 && !strcmp(name + n - 4, ".txt") && strcmp(name, MU_RUN_LOG);
 }
 
+typedef struct names {
+    char **v; // texts in the page's arena
+    size_t n, cap;
+} names;
+
+static mu_status add_name(names *l, mu_arena *a, const char *name, mu_err *err) {
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 16;
+        char **v = mu_realloc(l->v, cap * sizeof *v, TAG);
+        if (!v) return MU_FAIL_NOMEM(err, "the report");
+        l->v = v;
+        l->cap = cap;
+    }
+    if (!(l->v[l->n] = mu_arena_strdup(a, name))) return MU_FAIL_NOMEM(err, "the report");
+    l->n++;
+    return MU_OK;
+}
+
+// All of them: the order of a folder is chance, so it may not choose.
+static mu_status list_texts(names *l, mu_arena *a, const char *run, mu_err *err) {
+    mu_status st = MU_OK;
+    DIR *dir = opendir(run);
+    for (struct dirent *e; st == MU_OK && dir && (e = readdir(dir));)
+        if (is_sample(e->d_name)) st = add_name(l, a, e->d_name, err);
+    if (dir) closedir(dir);
+    if (l->n) qsort(l->v, l->n, sizeof *l->v, by_name);
+    return st;
+}
+
 // Samples of text lie in the run's folder as .txt files.
 static mu_status add_texts(mu_page *p, const char *run, mu_err *err) {
-    char *name[TEXTS_MOST], path[MU_FS_PATH];
-    size_t n = 0;
-    DIR *dir = opendir(run);
-    for (struct dirent *e; dir && n < TEXTS_MOST && (e = readdir(dir));)
-        if (is_sample(e->d_name) && (name[n] = mu_arena_strdup(&p->arena, e->d_name))) n++;
-    if (dir) closedir(dir);
-    if (n) qsort(name, n, sizeof *name, by_name);
-    for (size_t i = 0; i < n; i++) {
+    char path[MU_FS_PATH];
+    names l = {0};
+    mu_status st = list_texts(&l, &p->arena, run, err);
+    for (size_t i = 0; st == MU_OK && i < l.n && i < TEXTS_MOST; i++) {
         mu_err own = {0};
-        MU_TRY(mu_fs_join(path, run, name[i], err));
-        MU_TRY(tolerate(p, name[i], mu_page_add_text(p, path, &own), &own, err));
+        st = mu_fs_join(path, run, l.v[i], err);
+        if (st == MU_OK) st = tolerate(p, l.v[i], mu_page_add_text(p, path, &own), &own, err);
     }
-    return MU_OK;
+    if (l.n > TEXTS_MOST)
+        mu_text_printf(&p->head, "<p class=\"soft\">The first %d of %zu texts in the folder are shown.</p>\n",
+                       TEXTS_MOST, l.n);
+    mu_free(l.v);
+    return st;
 }
 
 mu_status mu_plot_report(mu_page *p, const mu_plot_run *run, const mu_inspect_opts *io, const mu_plot_opts *o,

@@ -88,7 +88,7 @@ static mu_status add_texts(mu_page *p, const mu_sheet *s, range r, mu_err *err) 
                         is_right(s, q, found[k]));
     }
     mu_markup_put(&f->svg, "</svg>\n");
-    return MU_OK;
+    return mu_figure_check(f, err);
 }
 
 static mu_status add_pictures(mu_page *p, const mu_sheet *s, range r, mu_err *err) {
@@ -106,7 +106,7 @@ static mu_status add_pictures(mu_page *p, const mu_sheet *s, range r, mu_err *er
                                is_right(s, q, found[k]), err));
     }
     mu_markup_put(&f->svg, "</svg>\n");
-    return MU_OK;
+    return mu_figure_check(f, err);
 }
 
 mu_status mu_sheet_add(mu_page *p, const mu_sheet *s, mu_err *err) {
@@ -132,7 +132,9 @@ mu_status mu_sheet_captions(mu_arena *a, const char *path, int64_t n, const char
     for (char *at = text, *end = text + size; st == MU_OK && at < end; count++) {
         char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        if (count < n && !(line[count] = mu_arena_strndup(a, at, (size_t)(stop - at))))
+        size_t len = (size_t)(stop - at);
+        if (len && at[len - 1] == '\r') len--;
+        if (count < n && !(line[count] = mu_arena_strndup(a, at, len)))
             st = MU_FAIL_NOMEM(err, "captions");
         at = stop + 1;
     }

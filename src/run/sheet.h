@@ -18,7 +18,7 @@ typedef struct mu_sheet {
 // Adds two figures. MU_EUSAGE when the pictures are none.
 MU_MUST_CHECK mu_status mu_sheet_add(mu_page *p, const mu_sheet *s, mu_err *err);
 
-// The lines of a file as captions, in the arena. MU_EDATA unless there are n.
+// The lines of a file as captions, without LF or CR LF, in the arena. MU_EDATA unless there are n.
 MU_MUST_CHECK mu_status mu_sheet_captions(mu_arena *a, const char *path, int64_t n, const char ***out,
                                           mu_err *err);
 

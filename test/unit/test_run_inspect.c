@@ -222,6 +222,46 @@ static void test_images(void **state) {
     mu_inspect_close(&in);
 }
 
+// Layers may give the pixels other channels than the mean has: it is then left alone.
+static void test_images_of_other_channels(void **state) {
+    (void)state;
+    static const char text[] =
+        "name: t\n"
+        "data:\n"
+        "  train: &data {reader: synthetic, shape: [3, 8, 6], classes: 3, records: 20, scale: 0.01, "
+        "mean: [10, 20, 30]}\n"
+        "  test: *data\n"
+        "net:\n"
+        "- {name: grey, type: reshape, src: data.image, shape: [0, 1, 12, 12]}\n"
+        "- {name: wide, type: reshape, src: data.image, shape: [0, 3, 4, 12]}\n"
+        "- {name: fc, type: inner_product, src: grey, outputs: 3}\n"
+        "- {name: loss, type: softmax_loss, src: [fc, data.label]}\n"
+        "train: {batch: 10, steps: 1}\ntest: {batch: 10, every: never}\nupdater: {type: sgd, rate: 0.1}\n";
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    assert_ok(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &job, err));
+    assert_ok(mu_session_open(job, &(mu_session_opts){.phases = MU_TEST, .keep_all = true}, &s, err));
+    mu_inspect in = {job, s, &s->test, MU_TEST, "test"};
+    mu_page p;
+    bool found;
+    mu_page_init(&p, "t");
+    float image[144], lo = INFINITY, hi = -INFINITY;
+    assert_ok(mu_inspect_visit(&in, 1, keep_first, image, NULL, err));
+    for (int i = 0; i < 144; i++) lo = fminf(lo, image[i]), hi = fmaxf(hi, image[i]);
+    assert_ok(mu_plot_images(&p, &in, "grey,wide", &(mu_plot_opts){.count = 2}, &found, err));
+    assert_well_formed(&p.v[0].svg);
+    for (int i = 0; i < 144; i++) { // enlarged 5 times, rows of 64 pixels: input, grey, wide
+        int c = i / 48, at = i % 48;
+        double byte = (double)image[i] / 0.01 + 10 * (c + 1), tone = (double)((image[i] - lo) / (hi - lo));
+        assert_near(pixel(&p.v[0].raster, at % 6 * 5 + 2, at / 6 * 5 + 2)[c], byte, 0.6);
+        assert_near(pixel(&p.v[0].raster, i % 12 * 5 + 2, 64 + i / 12 * 5 + 2)[0], 255 * tone, 0.6);
+        assert_near(pixel(&p.v[0].raster, at % 12 * 5 + 2, 128 + at / 12 * 5 + 2)[c], byte, 0.6);
+    }
+    mu_page_fini(&p);
+    mu_session_close(s);
+    mu_job_destroy(job);
+}
+
 static void test_scatter(void **state) {
     (void)state;
     mu_inspect in = opened(&(mu_inspect_opts){0});
@@ -266,6 +306,29 @@ static void test_confusion(void **state) {
     mu_inspect_close(&in);
 }
 
+// A picture has an end; what it leaves out is said.
+static void test_many_squares(void **state) {
+    (void)state;
+    enum { C = 210 };
+    mu_inspect in = opened(&(mu_inspect_opts){0});
+    mu_page p;
+    mu_confusion c;
+    assert_ok(mu_confusion_init(&c, C, err));
+    for (int i = 0; i < C * C; i++) c.count[i] = 1;
+    c.samples = C * C, c.right = C;
+    mu_page_init(&p, "t");
+    assert_ok(mu_plot_matrix(&p, &in, &c, err));
+    assert_well_formed(&p.v[0].svg);
+    if (!strstr(p.v[0].svg.s, "; only the first 40000 of 44100 squares are drawn"))
+        fail_msg("`%.800s`", p.v[0].svg.s);
+    for (int i = 0; i < 5000; i++) c.count[i] = 0;
+    assert_ok(mu_plot_matrix(&p, &in, &c, err));
+    assert_null(strstr(p.v[1].svg.s, "squares are drawn"));
+    mu_page_fini(&p);
+    mu_confusion_fini(&c);
+    mu_inspect_close(&in);
+}
+
 // A report comes out of what is left: with everything, without data, without a net.
 static void test_report(void **state) {
     (void)state;
@@ -301,6 +364,7 @@ int main(void) {
         cmocka_unit_test(test_reads_inside), cmocka_unit_test(test_other_data),
         cmocka_unit_test(test_filters),      cmocka_unit_test(test_images),
         cmocka_unit_test(test_scatter),      cmocka_unit_test(test_confusion),
+        cmocka_unit_test(test_images_of_other_channels), cmocka_unit_test(test_many_squares),
         cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, train_once, clean);

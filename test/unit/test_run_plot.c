@@ -241,35 +241,100 @@ static void test_svg_and_png(void **state) {
     remove_tree(dir);
 }
 
+// A page of every kind of figure; with fail > 0 that allocation fails. *calls: allocations it took.
+static mu_status make_page(const mu_plot_run *run, const char *text, int64_t fail, uint64_t *calls) {
+    const float v[] = {0, 1, 1, 0};
+    static const char *const label[] = {"one row", "another"};
+    mu_page p;
+    mu_raster r = {0};
+    mu_text t = {0};
+    mu_err err = {0};
+    uint64_t live = mu_alloc_get_stats().n_live, before = mu_alloc_get_stats().n_calls;
+    mu_page_init(&p, "x");
+    mu_alloc_fail_at(fail);
+    mu_status st = mu_plot_curves(&p, run, 1, &(mu_plot_opts){.smooth = 0.5}, &err);
+    if (st == MU_OK) st = mu_raster_create(40, 40, &r, &err);
+    if (st == MU_OK) {
+        mu_raster_draw(&r, 0, 0, 2, &(mu_planes){v, 1, 2, 2}, 0, 1);
+        st = mu_page_add_picture(&p, "t", "n", &r, label, 2, 20, &err);
+    }
+    if (st == MU_OK) st = mu_page_add_text(&p, text, &err);
+    if (st == MU_OK) st = mu_page_html(&p, &t, &err);
+    mu_alloc_fail_at(0);
+    *calls = mu_alloc_get_stats().n_calls - before;
+    mu_raster_fini(&r);
+    mu_text_fini(&t);
+    mu_page_fini(&p);
+    assert_int_equal(mu_alloc_get_stats().n_live, live);
+    return st;
+}
+
+// Whichever allocation fails, a page that lacks something is never called good.
 static void test_no_memory(void **state) {
     (void)state;
+    char dir[64], path[100], text[3000];
+    uint64_t all, calls;
     mu_plot_run run = run_of("r", metrics);
-    const float v[] = {0, 1, 1, 0};
-    for (int64_t n = 1;; n++) {
-        mu_page p;
-        mu_raster r = {0};
-        mu_text t = {0};
-        mu_err err = {0};
-        uint64_t live = mu_alloc_get_stats().n_live;
-        mu_page_init(&p, "x");
-        mu_alloc_fail_at(n);
-        mu_status st = mu_plot_curves(&p, &run, 1, &(mu_plot_opts){.smooth = 0.5}, &err);
-        if (st == MU_OK) st = mu_raster_create(4, 4, &r, &err);
-        if (st == MU_OK) {
-            mu_raster_draw(&r, 0, 0, 2, &(mu_planes){v, 1, 2, 2}, 0, 1);
-            st = mu_page_add_picture(&p, "t", "n", &r, NULL, 0, 0, &err);
-        }
-        if (st == MU_OK) st = mu_page_html(&p, &t, &err);
-        mu_alloc_fail_at(0);
-        mu_raster_fini(&r);
-        mu_text_fini(&t);
-        mu_page_fini(&p);
-        assert_int_equal(mu_alloc_get_stats().n_live, live);
-        if (st == MU_OK) break;
-        assert_int_equal(st, MU_ENOMEM);
-        assert_true(n < 2000);
+    snprintf(path, sizeof path, "%s/t.txt", temp_dir(dir));
+    memset(text, 'x', sizeof text);
+    write_file(path, text, sizeof text);
+    assert_int_equal(make_page(&run, path, 0, &all), MU_OK);
+    print_message("%d allocations\n", (int)all);
+    for (int64_t n = 1; n <= (int64_t)all; n++) {
+        mu_status st = make_page(&run, path, n, &calls);
+        if (st != MU_ENOMEM) fail_msg("allocation %d of %d fails: status %d", (int)n, (int)all, (int)st);
     }
     mu_curves_fini(&run.curves);
+    remove_tree(dir);
+}
+
+// Numbers of a damaged metrics.jsonl are no reason to write beyond a text.
+static void test_absurd_numbers(void **state) {
+    (void)state;
+    mu_plot_run run = run_of("no/such/run",
+                             "{\"step\":1e300,\"epoch\":1e40,\"wall_s\":1e300,\"train_loss\":1e300,"
+                             "\"samples_per_s\":1e300,\"test_accuracy\":1e300,\"test_loss\":2}\n"
+                             "{\"step\":1e301,\"epoch\":1e200,\"wall_s\":1e301,\"train_loss\":1,"
+                             "\"samples_per_s\":-1e300,\"test_accuracy\":1e200,\"test_loss\":3}\n");
+    mu_page p;
+    mu_text t = {0};
+    mu_page_init(&p, "x");
+    assert_ok(mu_plot_report(&p, &run, &(mu_inspect_opts){0}, &(mu_plot_opts){0}, err));
+    assert_ok(mu_page_html(&p, &t, err));
+    assert_has(&t, "1e+200 epochs, 9,223,372,036,854,775,807 steps in ");
+    assert_has(&t, "3, best 2 in epoch 1e+40");
+    assert_has(&t, "<th>test accuracy</th><td>1e+200, best 1e+300 in epoch 1e+40</td>");
+    mu_text_fini(&t);
+    mu_page_fini(&p);
+    mu_curves_fini(&run.curves);
+}
+
+// Of many texts the first by name are shown, and the rest is not passed over in silence.
+static void test_texts_of_a_folder(void **state) {
+    (void)state;
+    char dir[64], path[100];
+    temp_dir(dir);
+    for (int i = 0; i < 40; i++) {
+        snprintf(path, sizeof path, "%s/sample-%02d.txt", dir, i * 27 % 40);
+        write_file(path, "text\r\n", 6);
+    }
+    mu_plot_run run = run_of("r", metrics);
+    run.path = dir;
+    mu_page p;
+    mu_text t = {0};
+    mu_page_init(&p, "x");
+    assert_ok(mu_plot_report(&p, &run, &(mu_inspect_opts){0}, &(mu_plot_opts){0}, err));
+    for (int i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "sample-%02d.txt", i);
+        assert_string_equal(p.v[p.n - 5 + (size_t)i].title, path);
+    }
+    assert_ok(mu_page_html(&p, &t, err));
+    assert_has(&t, "The first 5 of 40 texts");
+    assert_has(&t, "<pre>text\n</pre>");
+    mu_text_fini(&t);
+    mu_page_fini(&p);
+    mu_curves_fini(&run.curves);
+    remove_tree(dir);
 }
 
 int main(void) {
@@ -277,7 +342,8 @@ int main(void) {
         cmocka_unit_test(test_one_run),   cmocka_unit_test(test_several_runs),
         cmocka_unit_test(test_smooth),    cmocka_unit_test(test_names),
         cmocka_unit_test(test_html),      cmocka_unit_test(test_svg_and_png),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_absurd_numbers),
+        cmocka_unit_test(test_texts_of_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
