@@ -9,15 +9,28 @@
 
 // ---- the fused path ----
 
+// Metric k of a loss; of all copies when it is unrolled: each has one share of the weight, so their mean is
+// taken as often as they are (as evaluate.c does).
+static double loss_of(const mu_layer *l, int k) {
+    double sum = 0, weight = 0;
+    int copies = 0;
+    for (; l; l = l->copy_before, copies++) {
+        sum += l->metric[k].sum;
+        weight += l->metric[k].weight;
+    }
+    return weight > 0 ? copies * sum / weight : 0;
+}
+
 // What the forward pass that has just ended reported.
 static void read_metrics(mu_worker *w) {
     double hits = 0, counted = 0; // over all layers that measure it: an unrolled one is many
     w->loss = 0;
     for (int i = 1; i < w->net->n_layers; i++)
         for (int k = 0; k < w->net->layer[i]->n_metric; k++) {
-            const mu_metric *m = &w->net->layer[i]->metric[k];
+            const mu_layer *l = w->net->layer[i];
+            const mu_metric *m = &l->metric[k];
+            if (m->is_loss && (!l->n_copies || l->copy == l->n_copies - 1)) w->loss += loss_of(l, k);
             if (m->weight <= 0) continue;
-            if (m->is_loss) w->loss += m->sum / m->weight;
             if (strcmp(m->name, "accuracy")) continue;
             hits += m->sum;
             counted += m->weight;
