@@ -76,9 +76,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         return st;
     }
     s->t = in->d[1];
-    if (!s->vocab) s->vocab = l->src[0]->n_classes;
-    if (!s->vocab)
-        return mu_layer_fail(l, err, "the data does not say how many words there are: give `vocab`");
+    MU_TRY(mu_infer_vocab(l, 0, s->vocab, &s->vocab, err));
     MU_TRY(load_weights(l, err));
     return mu_layer_add_out(l, NULL, MU_SHAPE(in->d[0], s->vocab), MU_F32, err);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // l_l2_normalise.c - every sample divided by its length, so that a product of two is their cosine.
 //
-//   y = x / r,  r = sqrt(sum of x^2 + eps);   dx = (dy - y * sum of y dy) / r
-// eps keeps a sample of zeros at zero; with it under the root the formula of dx stays exact. A sample is
-// all of its values, in whatever order they lie.
+//   y = x / r,  r = sqrt(sum of x^2 + eps);   dx = (dy - y * sum of y dy) / r,  0 where sum of x^2 <= eps
+// eps keeps a sample of zeros at zero; with it under the root the formula of dx stays exact. A sample not
+// longer than sqrt(eps) has no direction worth the name, and its 1 / r would blow gradients up (a million
+// times with zeros and the usual eps): it gets none. A sample is all of its values, in whatever order they
+// lie.
 #include "layer/infer.h"
 
 #include <math.h>
@@ -23,7 +25,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     MU_TRY(mu_infer_float(l, 0, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
     s->width = mu_shape_inner(in, 1);
-    l->keep_bytes = (size_t)in->d[0] * sizeof(float); // 1 / r of each sample
+    l->keep_bytes = (size_t)in->d[0] * sizeof(float); // 1 / r of each sample, 0 = no gradient
     return mu_layer_add_out(l, NULL, *in, MU_F32, err);
 }
 
@@ -35,11 +37,12 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     for (int64_t b = 0; b < n; b++) {
         const float *x = l->src[0]->value.f + b * s->width;
         float *y = l->out[0].value.f + b * s->width;
-        double square = (double)s->eps;
+        const double eps = (double)s->eps;
+        double square = 0;
         for (int64_t i = 0; i < s->width; i++) square += (double)x[i] * (double)x[i];
-        float inverse = (float)(1 / sqrt(square));
+        float inverse = (float)(1 / sqrt(square + eps));
         for (int64_t i = 0; i < s->width; i++) y[i] = x[i] * inverse;
-        ((float *)l->keep)[b] = inverse;
+        ((float *)l->keep)[b] = square > eps ? inverse : 0;
     }
     return MU_OK;
 }

@@ -17,10 +17,10 @@ struct time_step {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct time_step, step, MU_INT, "-1", NULL,
+    MU_FIELD(struct time_step, step, MU_INT, "-1", "[-2147483648,2147483647]",
              "the first step taken, from 0; negative = from the end"),
     MU_FIELD(struct time_step, outputs, MU_INT, "1", "[1,16]", "number of outputs, of the steps that follow"),
-    MU_FIELD(struct time_step, length, MU_INT, "1", "[1,)",
+    MU_FIELD(struct time_step, length, MU_INT, "1", "[1,2147483647]",
              "steps of each output; more than one stay a sequence, the last output has what is left"),
     MU_FIELD(struct time_step, total, MU_INT, "0", "[0,)", "steps the source must have; 0 = any number"),
     {0},

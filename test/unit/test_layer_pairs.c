@@ -102,6 +102,23 @@ static void normalised_lengths_are_one(void **state) {
     drop(r);
 }
 
+static void a_sample_without_length_gets_no_gradient(void **state) {
+    (void)state;
+    rig *r = make("l2_normalise", "", "f3,4");
+    for (int i = 0; i < 4; i++) {
+        r->layer.src[0]->value.f[i] = 0;
+        r->layer.src[0]->value.f[4 + i] = 4e-7f; // a square of 6.4e-13
+    }
+    mu_step s = rig_step(r);
+    rig_forward(r, &s);
+    rig_backward(r, &s);
+    for (int i = 0; i < 8; i++) expect_near((double)r->layer.src[0]->grad.f[i], 0, 0);
+    double sum = 0;
+    for (int i = 8; i < 12; i++) sum += fabs((double)r->layer.src[0]->grad.f[i]);
+    if (!(sum > 0)) fail_msg("the third sample has the gradient %g", sum);
+    drop(r);
+}
+
 // ---- bag_of_words ----
 
 static void words_are_counted_and_padding_is_not(void **state) {
@@ -153,13 +170,39 @@ static void a_word_beyond_the_vocabulary_is_named(void **state) {
     drop(r);
 }
 
+// What the data knows is compared before anything runs.
+static void a_small_vocabulary_is_refused(void **state) {
+    (void)state;
+    rig *r = calloc(1, sizeof *r);
+    mu_err err;
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, "bag_of_words");
+    assert_int_equal(rig_prepare(r, c, "vocab: 4", "i2,3<4", MU_TRAIN, 3, &err), MU_OK);
+    r->layer.src[0]->n_classes = 9;
+    assert_int_equal(c->infer(&r->layer, &err), MU_EJOB);
+    if (!strstr(err.msg, "`vocab` is 4, `src0` has 9 different integers")) fail_msg("%s", err.msg);
+    drop(r);
+}
+
+static void one_row_may_be_tested(void **state) {
+    (void)state;
+    rig *r = calloc(1, sizeof *r);
+    mu_err err;
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, "contrastive_loss");
+    if (rig_infer(r, c, "", "f1,3 f1,3", MU_TEST, 3, &err) != MU_OK) fail_msg("%s", err.msg);
+    drop(r);
+}
+
 static void sources_are_checked(void **state) {
     (void)state;
     static const struct {
         const char *type, *settings, *sources, *says;
     } bad[] = {
-        {"bag_of_words", "", "i4,3<5", "give `vocab`"},
+        {"bag_of_words", "", "i4,3<5", "how many different integers `src0` has"},
         {"bag_of_words", "vocab: 5", "f4,3", "needs integers"},
+        {"contrastive_loss", "", "f1,3 f1,3", "a batch of 1 has no wrong answers"},
+        {"time_step", "step: 9223372036854775807", "f2,5,3", "9223372036854775807"},
+        {"time_step", "step: 2147483647", "f2,5,3", "beyond the 5 steps"},
+        {"time_step", "step: -2147483648", "f2,5,3", "beyond the 5 steps"},
         {"contrastive_loss", "", "f4,3 f4,2", "3 values a sample"},
         {"contrastive_loss", "", "f4,3 f4,3 f4,1", "integer"},
         {"l2_normalise", "", "i4,3<5", "number"},
@@ -181,6 +224,9 @@ int main(void) {
         cmocka_unit_test(the_same_group_is_no_wrong_answer),
         cmocka_unit_test(matches_are_counted),
         cmocka_unit_test(normalised_lengths_are_one),
+        cmocka_unit_test(a_sample_without_length_gets_no_gradient),
+        cmocka_unit_test(a_small_vocabulary_is_refused),
+        cmocka_unit_test(one_row_may_be_tested),
         cmocka_unit_test(words_are_counted_and_padding_is_not),
         cmocka_unit_test(words_have_weights),
         cmocka_unit_test(a_word_beyond_the_vocabulary_is_named),
