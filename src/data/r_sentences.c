@@ -6,7 +6,9 @@
 //
 // The file is read in two passes. The first learns: vocabulary, labels and the longest sentence, from the
 // file itself or from `vocab_of`, so that test data get the numbers of the training data. The second turns
-// every line into word numbers. A damaged line keeps its record number and fails when it is read.
+// every line into word numbers. A damaged line keeps its record number and fails when it is read. Files
+// without labels are there to be answered line by line: in them a line without words, also an empty one, is a
+// sentence of padding alone.
 #include "data/infile.h"
 #include "data/lines.h"
 #include "data/reader.h"
@@ -53,15 +55,18 @@ struct sentences {
 
 static const mu_field fields[] = {
     MU_FIELD(struct sentences, file, MU_PATH, NULL, NULL,
-             "the file, plain or gzip, UTF-8, one sentence a line"),
+             "the file, plain or gzip, UTF-8, one sentence a line; empty lines do not count, but with "
+             "labels: false each is a sentence without words"),
     MU_FIELD(struct sentences, vocab_of, MU_PATH, "", NULL,
              "file whose words, labels and longest sentence count, in test data that of training; "
              "left out: the file itself"),
     MU_FIELD(struct sentences, vocab, MU_PATH, "", NULL,
-             "vocabulary, one word a line, instead of one made from the sentences"),
+             "vocabulary, one word a line, the most frequent first, instead of one made from the "
+             "sentences"),
     MU_FIELD(struct sentences, max_words, MU_INT, "0", "[0,1000000000]",
-             "keep only so many words, the most frequent; 0 = all"),
-    MU_FIELD(struct sentences, min_count, MU_INT, "1", "[1,)", "keep only words that occur so often"),
+             "keep only so many words, the most frequent or the first of vocab; 0 = all"),
+    MU_FIELD(struct sentences, min_count, MU_INT, "1", "[1,)",
+             "keep only words that occur so often; not with vocab"),
     MU_FIELD(struct sentences, length, MU_INT, "0", "[0,65536]",
              "words of a sentence, cut or filled up with 0; 0 = those of the longest one"),
     MU_FIELD(struct sentences, pad, MU_INT, "0", "[0,1024]", "zeros before and after each sentence"),
@@ -138,6 +143,10 @@ static int take_line(scan *c, const char *line, size_t size) {
     mu_column column[MU_LINE_COLUMNS];
     int n, f = (int)mu_line_check(line, size);
     if (f) return f;
+    if (!size) { // of a file without labels: a sentence without words, whatever its columns
+        c->sentence = (mu_column){c->text, 0};
+        return 0;
+    }
     const char *sep = c->s->separator;
     bool tab = !strcmp(sep, "tab");
     memcpy(c->copy, line, size);
@@ -151,13 +160,13 @@ static int take_line(scan *c, const char *line, size_t size) {
     return c->label.size ? 0 : FAULT_LABEL;
 }
 
-// The next line that is not empty. False at the end.
+// The next line, of a labelled file the next one that is not empty. False at the end.
 static bool scan_next(scan *c) {
     const char *line;
     size_t size;
     do {
         if (!mu_lines_next(&c->lines, &line, &size)) return false;
-    } while (!size);
+    } while (!size && c->labelled);
     c->fault = take_line(c, line, size);
     return true;
 }
@@ -245,7 +254,7 @@ static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {
     mu_status st = scan_open(&c, s, path, other || s->labels, err);
     if (st == MU_OK) st = learn_lines(s, &c, path, err);
     scan_close(&c);
-    if (st == MU_OK && given(s->vocab)) st = mu_vocab_load(&s->words, s->vocab, err);
+    if (st == MU_OK && given(s->vocab)) st = mu_vocab_load(&s->words, s->vocab, s->max_words, err);
     else if (st == MU_OK) st = mu_vocab_number(&s->words, s->max_words, s->min_count, err);
     return st == MU_OK ? learn_classes(r, s, err) : st;
 }
@@ -279,7 +288,7 @@ static mu_status put_row(struct sentences *s, const scan *c, row *w, mu_err *err
         MU_TRY(put_word(s, mu_vocab_find(&s->words, word, size), err));
         w->n++;
     }
-    if (!w->fault && !w->n) w->fault = FAULT_WORDS;
+    if (!w->fault && !w->n && s->labels) w->fault = FAULT_WORDS;
     return MU_OK;
 }
 
@@ -308,6 +317,11 @@ static mu_status check_options(mu_reader *r, struct sentences *s, mu_err *err) {
     if (strcmp(sep, "tab") && (strlen(sep) != 1 || strchr("\"\r\n", sep[0])))
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or the word tab, not `%s`",
                           sep);
+    if (given(s->vocab) && s->min_count > 1) {
+        MU_FAIL_AT(err, MU_EJOB, r->pos, "`min_count` counts words of sentences, `vocab` has none to count");
+        mu_err_hint(err, "Leave one of the two out; `max_words` cuts a vocabulary.");
+        return MU_EJOB;
+    }
     for (size_t i = 0; s->labels && i < s->text_columns.n; i++)
         if (s->text_columns.v[i] == s->label_column)
             return MU_FAIL_AT(err, MU_EJOB, r->pos, "column %" PRId64 " is both the label and text",
@@ -343,7 +357,7 @@ static mu_status read_sentence(mu_reader *r, int64_t index, mu_record *out, mu_e
     const row *w = &s->rows[index];
     if (w->fault) return fail_line(s, s->file, w, err);
     int32_t *to = s->now + s->pad;      // the pads are zero and stay so
-    memcpy(to, s->values + w->first, (size_t)w->n * sizeof *to);
+    if (w->n) memcpy(to, s->values + w->first, (size_t)w->n * sizeof *to);
     memset(to + w->n, 0, (size_t)(s->kept - w->n) * sizeof *to);
     s->label_now = w->label;
     out->field[0] = s->now;

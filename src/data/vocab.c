@@ -97,7 +97,7 @@ static mu_status load_line(mu_vocab *v, const mu_infile *in, int64_t number, con
     return mu_vocab_count(v, line, size, err);
 }
 
-mu_status mu_vocab_load(mu_vocab *v, const char *path, mu_err *err) {
+mu_status mu_vocab_load(mu_vocab *v, const char *path, int64_t max_words, mu_err *err) {
     mu_infile in = {0};
     mu_status st = mu_infile_open(&in, path, err);
     if (st == MU_OK) st = mu_infile_load(&in, err);
@@ -108,7 +108,7 @@ mu_status mu_vocab_load(mu_vocab *v, const char *path, mu_err *err) {
     while (st == MU_OK && mu_lines_next(&lines, &line, &size))
         st = load_line(v, &in, lines.number, line, size, err);
     if (st == MU_OK && !v->seen.n) st = MU_FAIL(err, MU_EDATA, "`%s` holds no words", path);
-    if (st == MU_OK) st = mu_vocab_number(v, 0, 1, err); // each counted once: by appearance
+    if (st == MU_OK) st = mu_vocab_number(v, max_words, 1, err); // each counted once: by appearance
     mu_infile_close(&in);
     return st;
 }

@@ -31,8 +31,9 @@ MU_MUST_CHECK mu_status mu_vocab_count(mu_vocab *v, const char *word, size_t siz
 // Keeps the words that were counted at least min_count times, of those the first max_words (0 = all).
 MU_MUST_CHECK mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t min_count, mu_err *err);
 // One word a line, up to a tab if there is one, in the order of their numbers; gzip or plain. Lines "<pad>"
-// and "<unk>" at the start are the first two numbers and may be left out. MU_EDATA with file and line.
-MU_MUST_CHECK mu_status mu_vocab_load(mu_vocab *v, const char *path, mu_err *err);
+// and "<unk>" at the start are the first two numbers and may be left out. Keeps the first max_words (0 =
+// all). MU_EDATA with file and line.
+MU_MUST_CHECK mu_status mu_vocab_load(mu_vocab *v, const char *path, int64_t max_words, mu_err *err);
 
 int32_t mu_vocab_find(const mu_vocab *v, const char *word, size_t size); // MU_WORD_UNKNOWN if it is not in
 

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mu_err err = {0};
     mu_arena_init(&a, "fuzz");
     mu_vocab_init(&v, &a);
-    if (mu_vocab_load(&v, path, &err) == MU_OK) {
+    if (mu_vocab_load(&v, path, 0, &err) == MU_OK) {
         for (int64_t i = MU_WORD_FIRST; i < v.n; i++)
             if (mu_vocab_find(&v, v.text[i], strlen(v.text[i])) != i) abort();
     } else if (!err.msg[0]) {

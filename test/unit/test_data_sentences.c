@@ -95,6 +95,48 @@ static void test_test_data(void **ctx) {
     close_all(r, &b);
 }
 
+// Answers are matched with lines by their number: no line of a file without labels may vanish.
+static void test_every_line_to_predict_counts(void **ctx) {
+    (void)ctx;
+    block b;
+    const char *p = text_file("train.tsv", train);
+    const char *q = text_file("plain.tsv", "good film\n\n  \nbad\r\n\r\n");
+    mu_reader *r = open_ok(&b, yaml_of("{reader: sentences, file: %s, vocab_of: %s, labels: false}", q, p));
+    assert_int_equal(r->n_records, 5);
+    assert_words(r, 0, 2, 4, 0, 0, 0, 0);
+    assert_words(r, 1, 0, 0, 0, 0, 0, 0);
+    assert_words(r, 2, 0, 0, 0, 0, 0, 0);
+    assert_words(r, 3, 7, 0, 0, 0, 0, 0);
+    assert_words(r, 4, 0, 0, 0, 0, 0, 0);
+    char name[200];
+    mu_reader_describe(r, 3, name, sizeof name);
+    assert_non_null(strstr(name, "line 4"));
+    close_all(r, &b);
+    q = text_file("plain.csv", "1,good\n\n2,bad\n");
+    r = open_ok(&b, yaml_of("{reader: sentences, file: %s, labels: false, separator: \",\", "
+                            "text_columns: [2]}", q));
+    assert_int_equal(r->n_records, 3);
+    assert_words(r, 1, 0);
+    assert_words(r, 2, 3);
+    close_all(r, &b);
+}
+
+static void test_vocabulary_of_a_file(void **ctx) {
+    (void)ctx;
+    block b;
+    const char *p = text_file("train.tsv", train), *v = text_file("words.txt", "film\ngood\nbad\n");
+    mu_reader *r = open_ok(&b, yaml_of("{reader: sentences, file: %s, vocab: %s}", p, v));
+    assert_int_equal(r->field[0].n_classes, 5);
+    assert_words(r, 1, 1, 4, 2, 0, 0, 0);
+    close_all(r, &b);
+    r = open_ok(&b, yaml_of("{reader: sentences, file: %s, vocab: %s, max_words: 1}", p, v));
+    assert_int_equal(r->field[0].n_classes, 3);
+    assert_words(r, 1, 1, 1, 2, 0, 0, 0);
+    close_all(r, &b);
+    reader_fails(yaml_of("{reader: sentences, file: %s, vocab: %s, min_count: 2}", p, v), MU_EJOB,
+                 "`min_count`");
+}
+
 static void test_columns_and_csv(void **ctx) {
     (void)ctx;
     block b;
@@ -266,6 +308,8 @@ int main(void) {
         cmocka_unit_test(test_numbers),         cmocka_unit_test(test_length_pad_and_limits),
         cmocka_unit_test(test_test_data),       cmocka_unit_test(test_columns_and_csv),
         cmocka_unit_test(test_damaged_lines),   cmocka_unit_test(test_chars),
+        cmocka_unit_test(test_every_line_to_predict_counts),
+        cmocka_unit_test(test_vocabulary_of_a_file),
         cmocka_unit_test(test_parts),           cmocka_unit_test(test_chars_source),
         cmocka_unit_test(test_chars_vocab_of),
     };

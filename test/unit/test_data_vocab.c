@@ -72,7 +72,7 @@ static void test_many_words(void **ctx) {
 static mu_status load(const char *text, size_t size, mu_vocab *v, mu_arena *arena, mu_err *err) {
     mu_arena_init(arena, "test");
     mu_vocab_init(v, arena);
-    return mu_vocab_load(v, write_file("words.txt", text, size), err);
+    return mu_vocab_load(v, write_file("words.txt", text, size), 0, err);
 }
 
 static void test_files(void **ctx) {
@@ -106,12 +106,28 @@ static void test_files(void **ctx) {
     }
 }
 
+static void test_the_first_words_of_a_file(void **ctx) {
+    (void)ctx;
+    mu_arena arena;
+    mu_vocab v;
+    mu_err err = {0};
+    mu_arena_init(&arena, "test");
+    mu_vocab_init(&v, &arena);
+    assert_ok(mu_vocab_load(&v, write_file("words.txt", "the\nof\nto\n", 10), 2, &err), &err);
+    assert_int_equal(v.n, 4);
+    assert_int_equal(number_of(&v, "of"), 3);
+    assert_int_equal(number_of(&v, "to"), MU_WORD_UNKNOWN);
+    mu_vocab_fini(&v);
+    mu_arena_fini(&arena);
+}
+
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_limits),
         cmocka_unit_test(test_many_words),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_the_first_words_of_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
