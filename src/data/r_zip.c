@@ -65,6 +65,24 @@ static mu_status collect_fields(mu_reader *r, mu_err *err) {
     return MU_OK;
 }
 
+// The names of classes, for answers: those of the first part whose label is kept, else of the first part
+// that knows names though its records have no label (data to be answered).
+static void take_label_names(mu_reader *r) {
+    const struct zip *s = r->state;
+    for (size_t p = 0; p < s->parts.n; p++) {
+        const mu_reader *part = s->part[p];
+        bool has_label = false, kept = false;
+        if (!part->label_names) continue;
+        for (int f = 0; f < part->n_fields; f++) has_label |= !strcmp(part->field[f].name, "label");
+        for (int f = 0; f < r->n_fields; f++)
+            kept |= s->from[f].part == (int)p && !strcmp(part->field[s->from[f].field].name, "label");
+        if (!kept && (has_label || r->label_names)) continue;
+        r->label_names = part->label_names;
+        r->n_labels = part->n_labels;
+        if (kept) return;
+    }
+}
+
 static mu_status open_zip(mu_reader *r, mu_err *err) {
     struct zip *s = r->state;
     if (!s->parts.n) return MU_FAIL_AT(err, MU_EJOB, r->pos, "`parts` is empty");
@@ -81,7 +99,9 @@ static mu_status open_zip(mu_reader *r, mu_err *err) {
                               s->part[0]->n_records);
     }
     r->n_records = s->part[0]->n_records;
-    return collect_fields(r, err);
+    MU_TRY(collect_fields(r, err));
+    take_label_names(r);
+    return MU_OK;
 }
 
 static mu_status read_zip(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {

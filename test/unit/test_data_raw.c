@@ -149,6 +149,41 @@ static void test_zip_names(void **ctx) {
     block_fini(&b);
 }
 
+// Names of classes come with the label that is kept, or with data that has no label to keep.
+static void test_zip_label_names(void **ctx) {
+    (void)ctx;
+    static const char cats[] = "cat\tmeow\ndog\twoof\n", reds[] = "blue\tsea\nred\trose\n";
+    char one[200], two[200], plain[400];
+    snprintf(one, sizeof one, "%s", yaml_of("{reader: sentences, file: %s}",
+                                            write_file("cats.tsv", cats, sizeof cats - 1)));
+    snprintf(two, sizeof two, "%s", yaml_of("{reader: sentences, file: %s}",
+                                            write_file("reds.tsv", reds, sizeof reds - 1)));
+    const char *texts = write_file("plain.txt", "sea\n\n", 5);
+    snprintf(plain, sizeof plain, "%s",
+             yaml_of("{reader: sentences, file: %s, labels: false, vocab_of: %s}", texts,
+                     write_file("reds.tsv", reds, sizeof reds - 1)));
+    struct {
+        const char *parts[2], *names, *want;
+    } cases[] = {
+        {{one, two}, "[a, label, b, _]", "cat"}, {{one, two}, "[a, _, b, colour]", "blue"},
+        {{one, two}, "[a, _, b, _]", NULL},      {{one, two}, "[a, x, b, y]", "cat"},
+        {{one, plain}, "[a, _, b]", "blue"},     {{plain, one}, "[a, b, label]", "cat"},
+    };
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        block b;
+        mu_reader *r;
+        mu_err err = {0};
+        const char *yaml = yaml_of("{reader: zip, parts: [%s, %s], names: %s}", cases[i].parts[0],
+                                   cases[i].parts[1], cases[i].names);
+        assert_ok(reader_open(&b, yaml, &r, &err), &err);
+        const char *got = r->label_names ? r->label_names[0] : "none", *want = cases[i].want;
+        if (strcmp(got, want ? want : "none")) fail_msg("case %zu: `%s`, want `%s`", i, got, want);
+        assert_int_equal(r->n_labels, want ? 2 : 0);
+        mu_reader_close(r);
+        block_fini(&b);
+    }
+}
+
 static void test_zip_refuses(void **ctx) {
     (void)ctx;
     char raw[256]; // outlives the rotating buffers
@@ -220,6 +255,7 @@ int main(void) {
         cmocka_unit_test(test_raw_bad_values),
         cmocka_unit_test(test_zip_puts_fields_side_by_side),
         cmocka_unit_test(test_zip_names),
+        cmocka_unit_test(test_zip_label_names),
         cmocka_unit_test(test_zip_refuses),
         cmocka_unit_test(test_zip_diagnoses_parts),
         cmocka_unit_test(test_zip_places),
