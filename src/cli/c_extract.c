@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SHEET_QUERIES = 12 };
 
@@ -113,7 +114,16 @@ static mu_status check_options(const struct extract *v, mu_err *err) {
     if (v->out && !mu_extract_can_save(v->out)) return mu_extract_save(&(mu_extract){0}, v->out, err);
     if (!v->recall && (v->group || v->sheet))
         return MU_FAIL(err, MU_EUSAGE, "`--%s` is for `--recall`", v->group ? "group" : "sheet");
-    return v->sheet ? mu_page_check_name(v->sheet, err) : MU_OK;
+    if (v->captions && !v->sheet) return MU_FAIL(err, MU_EUSAGE, "`--captions` is for `--sheet`");
+    if (!v->sheet) return MU_OK;
+    MU_TRY(mu_page_check_name(v->sheet, err));
+    const char *end = strrchr(v->sheet, '.');
+    if (end && !strcasecmp(end, ".png")) { // it would be found out after the pass
+        MU_FAIL(err, MU_EUSAGE, "`--sheet %s`: a sheet is no picture of pixels", v->sheet);
+        mu_err_hint(err, "End the name with .svg or .html.");
+        return MU_EUSAGE;
+    }
+    return MU_OK;
 }
 
 // ---- recall ----

@@ -25,7 +25,8 @@ struct plot {
 
 static const mu_opt options[] = {
     MU_OPT(struct plot, out, "out", MU_OPT_FILE, "FILE",
-           "file to write, .html, .svg or .png; RUN/report.html when not given"),
+           "file to write, .html, .svg or .png; when not given RUN/report.html, RUN/plot.html of what "
+           "options choose, ./plot.html of several runs"),
     MU_OPT(struct plot, curves, "curves", MU_OPT_TEXT, "LIST",
            "curves to draw: loss, accuracy, error, rate, speed or a key of metrics.jsonl"),
     MU_OPT_ONE_OF(struct plot, x, "x", "epoch|step|time",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_predict.c - `muster predict`: a line of CSV per sample: number, class, probability and, where the data
-// knows it, the class's name; or all values.
+// knows it, the class's name; or all values. Of scores over time (n, t, classes) a line per time step, its
+// number behind that of the sample.
 //
 // Takes `data.predict` (labels are not needed there), else `data.test`. Losses are not part of the
 // predict phase; the values shown are those of the last layer with an output, or of --layer.
@@ -32,6 +33,7 @@ typedef struct writer {
     FILE              *out;
     const mu_layer    *layer;
     bool               raw, softmax_done;
+    int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
     const char *const *names;   // of the classes; NULL = they have none
 } writer;
 
@@ -56,19 +58,27 @@ static void write_name(FILE *out, const char *name) {
     fputc('"', out);
 }
 
+// The class of the n scores from `first` on.
+static void write_class(const writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
+    int64_t best = first;
+    double sum = 0;
+    for (int64_t k = first + 1; k < first + n; k++)
+        if (value_at(t, row, k) > value_at(t, row, best)) best = k;
+    const double top = value_at(t, row, best);
+    for (int64_t k = first; k < first + n; k++) sum += exp(value_at(t, row, k) - top);
+    fprintf(w->out, ",%" PRId64 ",%.6f", best - first, w->softmax_done ? top : 1 / sum);
+    if (w->names) write_name(w->out, w->names[best - first]);
+}
+
 static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
-    int64_t best = 0, n = mu_shape_inner(&t->shape, 1);
-    double sum = 0, top;
-    fprintf(w->out, "%" PRId64, sample);
-    for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", value_at(t, row, k));
-    if (!w->raw) {
-        for (int64_t k = 1; k < n; k++) best = value_at(t, row, k) > value_at(t, row, best) ? k : best;
-        top = value_at(t, row, best);
-        for (int64_t k = 0; k < n; k++) sum += exp(value_at(t, row, k) - top);
-        fprintf(w->out, ",%" PRId64 ",%.6f", best, w->softmax_done ? top : 1 / sum);
-        if (w->names) write_name(w->out, w->names[best]);
+    const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps;
+    for (int64_t s = 0; s < w->steps; s++) {
+        fprintf(w->out, "%" PRId64, sample);
+        if (w->steps > 1) fprintf(w->out, ",%" PRId64, s);
+        for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", value_at(t, row, k));
+        if (!w->raw) write_class(w, t, row, s * n, n);
+        fputc('\n', w->out);
     }
-    fputc('\n', w->out);
 }
 
 static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
@@ -112,8 +122,11 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     if (v->out && !(w.out = fopen(v->out, "w")))
         return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
     const mu_reader *r = mu_source_reader(p->source);
-    if (mu_shape_inner(&w.layer->out[0].value.shape, 1) == r->n_labels) w.names = r->label_names;
-    if (!v->raw) fprintf(w.out, "sample,class,probability%s\n", w.names ? ",label" : "");
+    const mu_shape *shape = &w.layer->out[0].value.shape;
+    w.steps = shape->n == 3 && !v->raw ? shape->d[1] : 1;
+    if (mu_shape_inner(shape, 1) / w.steps == r->n_labels) w.names = r->label_names;
+    if (!v->raw)
+        fprintf(w.out, "sample%s,class,probability%s\n", w.steps > 1 ? ",step" : "", w.names ? ",label" : "");
     mu_scores sc;
     mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
     if (v->out && fclose(w.out) && st == MU_OK)
@@ -135,7 +148,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 
 const mu_verb_class mu_verb_predict = {
     .name = "predict",
-    .help = "class and probability for each sample, as CSV",
+    .help = "class and probability for each sample, as CSV; of sequences for each time step",
     .state_size = sizeof(struct predict),
     .usage = "RUN|JOB [options]",
     .example = "muster predict runs/lenet-0abc12 > answers.csv",

@@ -30,6 +30,30 @@ JOB
 [ "$(wc -l <answers.csv)" = 8 ] || bad "$(wc -l <answers.csv) lines for 7 samples"
 "$MUSTER" predict run --layer image --raw >raw.csv || bad "predict --raw ended with $?"
 cmp raw.csv image.csv || bad "raw values are not those of csv_output"
+
+# Scores over time: a line for each time step, with as many classes as a step has.
+cat > sequence.yaml <<'JOB'
+data:
+  train: {reader: synthetic, vocab: 9, shape: [5], streams: 4, records: 40}
+  test: {reader: synthetic, vocab: 9, shape: [5], streams: 4, records: 8}
+net:
+  - {name: words, type: embedding, src: data.words, dim: 6}
+  - {name: ip, type: inner_product, outputs: 9, axis: 2}
+  - {name: loss, type: softmax_loss, src: [ip, data.label]}
+train: {batch: 4, steps: 5}
+test: {batch: 4}
+updater: {type: sgd, rate: 0.1}
+JOB
+"$MUSTER" train sequence.yaml --out sequence -q || bad "training of sequences ended with $?"
+"$MUSTER" predict sequence >steps.csv || bad "predict of sequences ended with $?"
+[ "$(head -n 1 steps.csv)" = sample,step,class,probability ] || bad "header: $(head -n 1 steps.csv)"
+[ "$(wc -l <steps.csv)" = 41 ] || bad "$(wc -l <steps.csv) lines for 8 samples of 5 steps"
+"$MUSTER" predict sequence --raw >values.csv || bad "predict --raw of sequences ended with $?"
+awk -F, 'NR == FNR { for (t = 0; t < 5; t++) { b = 0; for (k = 1; k < 9; k++) if ($(2 + 9 * t + k) > $(2 + 9 * t + b)) b = k
+                     top[$1 "," t] = b } next }
+         FNR > 1 && (top[$1 "," $2] != $3 || $4 < 1 / 9) { wrong++ } END { exit wrong > 0 }' values.csv steps.csv ||
+    bad "classes of time steps are not the largest of their scores"
+
 "$MUSTER" predict run --layer ip >/dev/full 2>err && bad "a full disk went unnoticed"
 
 [ $wrong = 0 ] && echo "cli_predict: ok"

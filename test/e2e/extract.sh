@@ -135,6 +135,8 @@ says 'needs `--layer`' --out x.npy
 says 'nothing to do'
 says 'no pair of layers' --recall image_code
 says '8 values a sample' --recall image_code:kinds
+says 'is no picture of pixels' --recall image_code:text_code --sheet x.PNG
+says '`--captions` is for `--sheet`' --recall image_code:text_code --captions captions.txt
 says 'no layer `data.colour`' --recall image_code:text_code --group colour
 
 # ---- every protocol trains two paths; one learner resumes bit for bit ----
