@@ -48,18 +48,22 @@ static const mu_field fields[] = {
     {0},
 };
 
-// Which bytes occur. A NUL is in no text.
-static mu_status find_bytes(mu_infile *in, const char *path, bool seen[256], mu_err *err) {
+typedef struct bytes { int64_t first_at[256]; } bytes;   // where each occurs first; -1 = nowhere
+
+// Which bytes occur in [from, to) of a file. A NUL is in no text.
+static mu_status find_bytes(const mu_infile *in, const char *path, uint64_t from, uint64_t to, bytes *out,
+                            mu_err *err) {
     uint8_t *buf = mu_realloc(NULL, CHUNK, "data/chars");
     if (!buf) return MU_FAIL_NOMEM(err, path);
     mu_status st = MU_OK;
-    for (uint64_t at = 0; st == MU_OK && at < in->size; at += CHUNK) {
-        size_t n = in->size - at < CHUNK ? (size_t)(in->size - at) : CHUNK;
+    memset(out->first_at, -1, sizeof out->first_at);
+    for (uint64_t at = from; st == MU_OK && at < to; at += CHUNK) {
+        size_t n = to - at < CHUNK ? (size_t)(to - at) : CHUNK;
         const void *p = NULL;
         st = mu_infile_read(in, at, n, buf, &p, err);
         for (size_t i = 0; st == MU_OK && i < n; i++) {
             uint8_t c = ((const uint8_t *)p)[i];
-            seen[c] = true;
+            if (out->first_at[c] < 0) out->first_at[c] = (int64_t)(at + i);
             if (!c) st = MU_FAIL(err, MU_EDATA, "`%s` is no text: byte %" PRIu64 " is a NUL", path, at + i);
         }
     }
@@ -67,25 +71,38 @@ static mu_status find_bytes(mu_infile *in, const char *path, bool seen[256], mu_
     return st;
 }
 
-static bool has_vocab_of(const struct chars *s) { return s->vocab_of && s->vocab_of[0]; }
+// Said when the data is opened, not when a long training comes to its first test.
+static mu_status check_bytes(const struct chars *s, const bytes *known, mu_err *err) {
+    bytes own;
+    const uint64_t first = (uint64_t)s->first, n = (uint64_t)(s->streams * s->stride + 1);
+    MU_TRY(find_bytes(&s->in, s->file, first, first + n, &own, err));
+    for (int c = 0; c < 256; c++) {
+        if (own.first_at[c] < 0 || known->first_at[c] >= 0) continue;
+        MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`", s->file,
+                own.first_at[c], (unsigned)c, s->vocab_of);
+        mu_err_hint(err, "A model of that text has no number for it: take it out or replace it.");
+        return MU_EDATA;
+    }
+    return MU_OK;
+}
 
-static mu_status find_vocab(struct chars *s, bool seen[256], mu_err *err) {
-    if (!has_vocab_of(s)) return find_bytes(&s->in, s->file, seen, err);
+static mu_status find_vocab(const struct chars *s, bytes *out, mu_err *err) {
+    if (!s->vocab_of || !s->vocab_of[0]) return find_bytes(&s->in, s->file, 0, s->in.size, out, err);
     mu_infile in = {0};
     mu_status st = mu_infile_open(&in, s->vocab_of, err);
-    if (st == MU_OK) st = find_bytes(&in, s->vocab_of, seen, err);
+    if (st == MU_OK) st = find_bytes(&in, s->vocab_of, 0, in.size, out, err);
     mu_infile_close(&in);
-    return st;
+    return st == MU_OK ? check_bytes(s, out, err) : st;
 }
 
 static mu_status number_bytes(mu_reader *r, struct chars *s, mu_err *err) {
-    bool seen[256] = {false};
-    MU_TRY(find_vocab(s, seen, err));
+    bytes seen;
+    MU_TRY(find_vocab(s, &seen, err));
     s->names = mu_arena_array(r->arena, 256, sizeof *s->names);
     if (!s->names) return MU_FAIL_NOMEM(err, s->file);
     for (int c = 0; c < 256; c++) {
-        s->number[c] = seen[c] ? (int32_t)s->n_classes : -1;
-        if (!seen[c]) continue;
+        s->number[c] = seen.first_at[c] >= 0 ? (int32_t)s->n_classes : -1;
+        if (s->number[c] < 0) continue;
         const char *name = mu_arena_printf(r->arena, "%c", c);
         if (!name) return MU_FAIL_NOMEM(err, s->file);
         s->names[s->n_classes++] = name;
@@ -132,12 +149,6 @@ static int64_t place_of(const struct chars *s, int64_t index) {
     return s->first + index % s->streams * s->stride + index / s->streams * s->length;
 }
 
-static mu_status fail_byte(const struct chars *s, uint8_t byte, int64_t at, mu_err *err) {
-    if (!has_vocab_of(s)) return MU_FAIL(err, MU_EDATA, "`%s` has changed while in use", s->file);
-    return MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`", s->file, at, byte,
-                   s->vocab_of);
-}
-
 static mu_status read_chars(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct chars *s = r->state;
     const void *p;
@@ -145,8 +156,7 @@ static mu_status read_chars(mu_reader *r, int64_t index, mu_record *out, mu_err 
     MU_TRY(mu_infile_read(&s->in, (uint64_t)place_of(s, index), n, s->raw, &p, err));
     for (size_t i = 0; i < n; i++) {
         s->chars[i] = s->number[((const uint8_t *)p)[i]];
-        if (s->chars[i] < 0)
-            return fail_byte(s, ((const uint8_t *)p)[i], place_of(s, index) + (int64_t)i, err);
+        if (s->chars[i] < 0) return MU_FAIL(err, MU_EDATA, "`%s` has changed while in use", s->file);
     }
     s->begin = index < s->streams;
     out->field[0] = s->chars;

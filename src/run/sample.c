@@ -79,10 +79,9 @@ static mu_status check_memory(const mu_net *net, mu_err *err) {
         if ((!loops && !l->left_out) || takes_begin(l)) continue;
         MU_FAIL_AT(err, MU_EJOB, l->pos, "layer `%s` begins anew with every character",
                    l->origin ? l->origin : l->name);
-        mu_err_hint(err,
-                    "Give it `%s` as its last source (of unrolled layers only cells take it); a model that "
-                    "was trained without it fits, too.",
-                    loops ? "data.begin" : "{layer: data.begin, connect: one_to_all}");
+        mu_err_hint(err, loops ? "Add `data.begin` to its sources; a model trained without it fits."
+                               : "A cell (gru_cell, ...) goes on with `{layer: data.begin, connect: "
+                                 "one_to_all}` as its last source; a model trained without it fits.");
         return MU_EJOB;
     }
     return MU_OK;

@@ -369,12 +369,16 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
             MU_TRY(open_source(s, phases[i], o, err));
             any |= phase_of(s, phases[i])->source != NULL;
         }
-    for (size_t i = 0; i < MU_COUNT(phases); i++)
+    unsigned buildable = o->phases; // other numbers give other shapes, which need not be said
+    for (size_t i = 0; i < MU_COUNT(phases); i++) {
+        const size_t before = job->diags.n_errors;
         if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
+        if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
+    }
     if (s->plan.rows && s->train.source) MU_TRY(plan_cluster(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
-        if (!(o->phases & (unsigned)phases[i])) continue;
+        if (!(buildable & (unsigned)phases[i])) continue;
         MU_TRY(build_net_apart(s, phases[i], o, err));
     }
     check_memory(s);

@@ -176,13 +176,28 @@ static void vocabularies_agree(void **state) {
         snprintf(text, sizeof text,
                  "name: t\ndata:\n  train: {reader: chars, file: a.txt, streams: 2, length: 2}\n"
                  "  test: {reader: chars, file: %s.txt, streams: 2, length: 2%s}\n"
-                 "net:\n- {name: e, type: embedding, src: data.chars, vocab: 4, dim: 4}\n"
+                 "net:\n- {name: e, type: gru, src: data.chars, hidden: 4}\n"
                  "- {name: loss, type: softmax_loss, src: [e, data.next]}\n"
                  "train: {batch: 2, steps: 1}\n" SGD("0.1"), rows[i].file, rows[i].vocab_of);
         const char *says = "number 2 of `chars` is `d` in `data.test` and `c` in `data.train`";
         check_job(job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
         check_phases(MU_TEST, job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
     }
+    static const char train[] = "yes\tone two one\nno\ttwo one\n", test[] = "yes\ttwo one two\nno\ttwo one\n";
+    snprintf(path, sizeof path, "%s/train.tsv", folder);
+    write_file(path, train, sizeof train - 1);
+    snprintf(path, sizeof path, "%s/test.tsv", folder);
+    write_file(path, test, sizeof test - 1);
+    const char *sentences =
+        "name: t\ndata:\n  train: {reader: sentences, file: train.tsv}\n"
+        "  test: {reader: sentences, file: test.tsv}\n"
+        "net:\n- {name: e, type: embedding, src: data.words, vocab: 9, dim: 2}\n"
+        "- {name: ip, type: inner_product, outputs: 2}\n"
+        "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+        "train: {batch: 2, steps: 1}\n" SGD("0.1");
+    check_job(job, sentences, NULL, 0, "of `words` is `two` in `data.test` and `one` in `data.train`",
+              "Add `vocab_of: train.tsv`");
+    check_job(job, sentences, (const char *const[]){"data.test.vocab_of=train.tsv"}, 1, NULL, NULL);
 }
 
 // Back-propagation through time is back-propagation on the unrolled net.
