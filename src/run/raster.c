@@ -80,9 +80,9 @@ static void put_chunk(mu_text *out, const char type[4], const uint8_t *data, siz
 static void filter_rows(const mu_raster *r, uint8_t *to) {
     size_t stride = 4 * (size_t)r->w;
     for (int64_t y = 0; y < r->h; y++) {
-        const uint8_t *row = r->rgba + (size_t)y * stride;
+        const uint8_t *row = r->rgba + (size_t)y * stride, *above = y ? row - stride : NULL;
         *to++ = y ? 2 : 0;
-        for (size_t i = 0; i < stride; i++) *to++ = (uint8_t)(row[i] - (y ? row[i - stride] : 0));
+        for (size_t i = 0; i < stride; i++) *to++ = (uint8_t)(row[i] - (above ? above[i] : 0));
     }
 }
 
