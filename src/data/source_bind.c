@@ -19,7 +19,7 @@ const mu_field mu_source_fields[] = {
     MU_FIELD(mu_source_spec, crop, MU_PAIR, "0", "[0,65536]",
              "height and width cut out: random place in training, else centre; 0 = whole image"),
     MU_FIELD(mu_source_spec, shift, MU_PAIR, "0", "[0,1024]",
-             "move images at random by so many pixels up or down, left or right, in training; edges are repeated"),
+             "move images at random by up to so many pixels each way, in training; edges are repeated"),
     MU_FIELD(mu_source_spec, mirror, MU_BOOL, "false", NULL,
              "mirror half of the images, chosen at random, in training"),
     MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only the first so many records; 0 = all"),

@@ -55,7 +55,8 @@ static mu_status create(mu_op *op, mu_err *err) {
     v->vecs = ceil_div(d->n, v->width);
     v->n_panels = ceil_div(v->vecs, most);
     v->panel = most * v->width * v->cols;
-    v->together = min64(min64(max64(PANELS_BYTES / (most * v->width * row_bytes), 1), v->n_panels), MAX_TOGETHER);
+    v->together = max64(PANELS_BYTES / (most * v->width * row_bytes), 1);
+    v->together = min64(min64(v->together, v->n_panels), MAX_TOGETHER);
     v->near = max64(NEAR_BYTES / row_bytes / WHOLE_TILES, 1) * WHOLE_TILES;
     v->block = min64(max64(BLOCK_BYTES / row_bytes, 32), v->rows);
     v->tile = min64(max64(TILE_BYTES / row_bytes, 8), v->block);
@@ -73,7 +74,8 @@ static mu_status create(mu_op *op, mu_err *err) {
 // x^T of n samples, padded with zeros to `ld`: panel[k][s].
 static void pack_panel(const float *x, int64_t cols, int64_t n, int64_t ld, float *panel) {
     mu_transpose(panel, ld, x, cols, n, cols, NULL);
-    for (int64_t k = 0; n < ld && k < cols; k++) memset(panel + k * ld + n, 0, (size_t)(ld - n) * sizeof *panel);
+    const size_t rest = (size_t)(ld - n) * sizeof *panel;
+    for (int64_t k = 0; rest && k < cols; k++) memset(panel + k * ld + n, 0, rest);
 }
 
 typedef struct panel {          // of packed samples

@@ -11,6 +11,10 @@ enum { SIDE = 16 };
 
 typedef float quad __attribute__((vector_size(16)));
 
+// The first, or the last, two of each, by turns.
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+
 MU_INLINE quad load(const float *p) {
     quad v;
     memcpy(&v, p, sizeof v);
@@ -19,12 +23,8 @@ MU_INLINE quad load(const float *p) {
 
 MU_INLINE void square_4(float *to, int64_t ldt, const float *from, int64_t ldf, quad add) {
     const quad a = load(from), b = load(from + ldf), c = load(from + 2 * ldf), d = load(from + 3 * ldf);
-    const quad ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac1 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-    const quad bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd1 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-    const quad out[4] = {__builtin_shufflevector(ac0, bd0, 0, 4, 1, 5) + add,
-                         __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7) + add,
-                         __builtin_shufflevector(ac1, bd1, 0, 4, 1, 5) + add,
-                         __builtin_shufflevector(ac1, bd1, 2, 6, 3, 7) + add};
+    const quad ac0 = LOW(a, c), ac1 = HIGH(a, c), bd0 = LOW(b, d), bd1 = HIGH(b, d);
+    const quad out[4] = {LOW(ac0, bd0) + add, HIGH(ac0, bd0) + add, LOW(ac1, bd1) + add, HIGH(ac1, bd1) + add};
     for (int64_t i = 0; i < 4; i++) memcpy(to + i * ldt, &out[i], sizeof out[i]);
 }
 
