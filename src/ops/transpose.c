@@ -24,7 +24,8 @@ MU_INLINE quad load(const float *p) {
 MU_INLINE void square_4(float *to, int64_t ldt, const float *from, int64_t ldf, quad add) {
     const quad a = load(from), b = load(from + ldf), c = load(from + 2 * ldf), d = load(from + 3 * ldf);
     const quad ac0 = LOW(a, c), ac1 = HIGH(a, c), bd0 = LOW(b, d), bd1 = HIGH(b, d);
-    const quad out[4] = {LOW(ac0, bd0) + add, HIGH(ac0, bd0) + add, LOW(ac1, bd1) + add, HIGH(ac1, bd1) + add};
+    const quad out[4] = {LOW(ac0, bd0) + add, HIGH(ac0, bd0) + add,
+                         LOW(ac1, bd1) + add, HIGH(ac1, bd1) + add};
     for (int64_t i = 0; i < 4; i++) memcpy(to + i * ldt, &out[i], sizeof out[i]);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ops_transpose.c - every small size, with rows longer than the matrix, against the definition; nothing beside it is written.
+// test_ops_transpose.c - every small size, with rows longer than the matrix, against the definition; nothing
+// beside it is written.
 #include "ops/transpose.h"
 #include <setjmp.h>
 #include <stdarg.h>
