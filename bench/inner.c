@@ -82,7 +82,8 @@ static bool create(mlp *m, const mu_op_class *class, int64_t batch) {
         l->in = sizes[i], l->out = sizes[i + 1];
         mu_rng_fill_gaussian(mu_rng_key_make((uint64_t)i, "w"), 0, 0, l->weight, (size_t)(l->in * l->out));
         for (int64_t k = 0; k < l->in * l->out; k++) l->weight[k] *= 0.03f;
-        mu_op_desc d = {.prim = MU_PRIM_INNER, .inner = {batch, l->in, l->out, true, i > 0 || l->in == 9216}};
+        mu_op_desc d = {.prim = MU_PRIM_INNER, .inner = {.n = batch, .i = l->in, .o = l->out, .bias = true,
+                                                         .need_dsrc = i > 0 || l->in == 9216}};
         mu_status s =
             class ? (class->accepts && !class->accepts(&d) ? MU_EUNSUPPORTED
                                                            : mu_op_create_class(class, &d, &l->op, &err))

@@ -70,7 +70,8 @@ const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to) {
 }
 
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
-    const float now = (float)(g / s->streams + 1), *best = NULL;
+    const int64_t q = g / s->streams;
+    const float now = (float)(q + 1), *best = NULL;
     float best_tag = 0;
     for (int64_t k = 0; k < 2; k++) {
         const float *at = state_of(s, g, k), tag = tag_of(at);

@@ -67,7 +67,7 @@ static int most_vecs(void) {
 }
 
 static int widest_vector(void) {
-    int width[2];
+    int width[2] = {0};
     return width[mu_tile_widths(width) - 1];
 }
 

@@ -171,7 +171,8 @@ static void summarise(int64_t *rank, int64_t n, mu_recall *out) {
     double total = (double)n;
     out->at1 = (double)at1 / total, out->at5 = (double)at5 / total, out->at10 = (double)at10 / total;
     out->mean_rank = sum / total;
-    out->median_rank = ((double)rank[(n - 1) / 2] + (double)rank[n / 2]) / 2;
+    const int64_t middle[2] = {rank[(n - 1) / 2], rank[n / 2]};
+    out->median_rank = (double)(middle[0] + middle[1]) / 2;
 }
 
 mu_status mu_retrieval_score(mu_retrieval *r, int64_t *rank, mu_recall *out, mu_err *err) {

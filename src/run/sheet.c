@@ -62,7 +62,7 @@ static void put_caption(mu_figure *f, const mu_sheet *s, int64_t row, double x, 
     char text[4 * LETTERS + 8];
     const char *c = s->caption[row];
     size_t n = 0, shown = 0;
-    for (; c[n] && n < sizeof text - 8; n++) {
+    for (; n < sizeof text - 8 && c[n]; n++) {
         if (((unsigned char)c[n] & 0xc0) != 0x80 && shown++ == letters) break;
     }
     snprintf(text, sizeof text, "%.*s%s", (int)n, c, c[n] ? "\xe2\x80\xa6" : "");
