@@ -103,6 +103,17 @@ static double time_bytes(size_t n) {
     return best;
 }
 
+// Parameters that a step must read and write: of an embedding the rows that its batch may name.
+static size_t touched(const mu_params *ps) {
+    size_t n = 0;
+    for (int i = 0; i < ps->n; i++) {
+        const mu_param *p = ps->list[i];
+        const size_t rows = p->shape.n ? (size_t)p->shape.d[0] : 1, most = (size_t)p->max_rows;
+        n += p->max_rows > 0 && most < rows ? p->count / rows * most : p->count;
+    }
+    return n;
+}
+
 static void describe(const mu_net *net, mu_timing *out) {
     for (int i = 1; i < net->n_layers; i++) {
         mu_layer *l = net->layer[i];
@@ -112,7 +123,8 @@ static void describe(const mu_net *net, mu_timing *out) {
                                             .type = l->class->name,
                                             .op = l->op ? l->op->class->name : "",
                                             .forward_flops = c.flops_forward,
-                                            .backward_flops = l->in_backward ? c.flops_backward : 0};
+                                            .backward_flops =
+                                                l->in_backward || l->in_contrast ? c.flops_backward : 0};
         out->flops += out->layer[i - 1].forward_flops + out->layer[i - 1].backward_flops;
     }
 }
@@ -153,7 +165,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     out->peak_gflops = mu_device_cpu_peak_gflops();
     out->floor_flops_s = out->flops / (out->peak_gflops * 1e9);
     out->param_count = (size_t)mu_params_n_trained(s->params);
-    out->floor_bytes_s = time_bytes(s->params->count);
+    out->floor_bytes_s = time_bytes(touched(s->params));
     double floor = out->floor_flops_s > out->floor_bytes_s ? out->floor_flops_s : out->floor_bytes_s;
     out->samples_per_s = (double)(s->plan.rows * s->job->train.accumulate) / out->step_s;
     out->share_of_floor = floor / out->step_s;
