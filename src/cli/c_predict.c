@@ -115,7 +115,11 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
 
 static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     mu_session_phase *p = &s->predict;
-    if (!p->net) return MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`");
+    if (!p->net) {
+        MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`");
+        mu_err_hint(err, "Add one of them to the job. Models of characters write by `muster sample`.");
+        return MU_EJOB;
+    }
     writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");

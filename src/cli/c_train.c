@@ -161,6 +161,13 @@ static void print_group(const mu_group_result *g) {
                 g->learners_lost, g->learners_replaced, g->replace_p50_s, g->replace_p99_s, g->server_lost);
 }
 
+// What the run is good for now.
+static const char *next_verb(const mu_session *s) {
+    if (s->test.net) return "test";
+    if (s->train.source && !strcmp(mu_source_reader(s->train.source)->class->name, "chars")) return "sample";
+    return mu_node_find(s->job->data, "predict") ? "predict" : "plot";
+}
+
 static void print_summary(const mu_session *s, const mu_run_result *r) {
     mu_info("%" PRId64 " steps, %.3g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
             r->wall_s, r->samples_per_s, r->why);
@@ -174,7 +181,7 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
         mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->bad_records);
     print_group(&r->group);
-    mu_info("saved  %s   next: muster %s %s", r->model, s->test.net ? "test" : "predict", r->run_dir);
+    mu_info("saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
 }
 
 // The job as it was recorded: the edits of that command line come before those of this one. Learners may have

@@ -75,6 +75,7 @@ mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, 
         mu_err_hint(err, "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
         return MU_EUSAGE;
     }
+    if (!s->params) return MU_OK; // no data of the phase, so no net: its verb says so
     int n;
     mu_ckpt_which which = best ? MU_CKPT_BEST : MU_CKPT_NEWEST;
     mu_status st = mu_state_load_params(model ? model : word, which, s->params, true, &n, err);

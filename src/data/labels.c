@@ -92,3 +92,16 @@ mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_cla
     mu_free(list);
     return MU_OK;
 }
+
+mu_status mu_labels_names(const mu_labels *w, const int32_t *class_of, int64_t n_classes,
+                          const char *const **out, mu_err *err) {
+    *out = NULL;
+    if (n_classes != (int64_t)w->n) return MU_OK;
+    const char **names = mu_arena_array(w->arena, w->n + 1, sizeof *names);
+    if (!names) return MU_FAIL_NOMEM(err, "labels");
+    for (size_t i = 0; i < w->n; i++) names[class_of[i]] = w->text[i];
+    for (size_t i = 0; i < w->n; i++)
+        if (!names[i]) return MU_OK; // "1" and "01" are one class
+    *out = names;
+    return MU_OK;
+}

@@ -247,7 +247,11 @@ static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     if (!class_of) return MU_FAIL_NOMEM(err, "labels");
     int64_t n_classes = (int64_t)s->classes.n;
     mu_status st = MU_OK;
-    if (!n_classes) st = mu_labels_number(&p->words, class_of, &n_classes, err);
+    if (n_classes) r->label_names = s->classes.v;
+    else {
+        st = mu_labels_number(&p->words, class_of, &n_classes, err);
+        if (st == MU_OK) st = mu_labels_names(&p->words, class_of, n_classes, &r->label_names, err);
+    }
     for (size_t i = 0; s->classes.n && i < n; i++) {
         class_of[i] = -1;                       // not among `classes`: bad when read
         for (size_t k = 0; k < s->classes.n; k++)
@@ -260,6 +264,7 @@ static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
         if (w->label < 0) w->first = -1, w->bad_column = (int32_t)s->label_column + 1;
     }
     mu_free(class_of);
+    r->n_labels = n_classes;
     if (st == MU_OK) r->field[r->n_fields++] = mu_label_field(n_classes);
     return st;
 }

@@ -233,18 +233,12 @@ static mu_status learn_lines(struct sentences *s, scan *c, const char *path, mu_
 // Classes of the labels. They have names unless they are numbers with gaps.
 static mu_status learn_classes(mu_reader *r, struct sentences *s, mu_err *err) {
     size_t n = s->label_words.n;
-    const char **names = mu_arena_array(r->arena, n + 1, sizeof *names);
     s->class_of = mu_arena_array(r->arena, n + 1, sizeof *s->class_of);
-    if (!names || !s->class_of) return MU_FAIL_NOMEM(err, "labels");
+    if (!s->class_of) return MU_FAIL_NOMEM(err, "labels");
     s->n_learnt = n;
     if (!n) return MU_OK;
     MU_TRY(mu_labels_number(&s->label_words, s->class_of, &r->n_labels, err));
-    if (r->n_labels != (int64_t)n) return MU_OK;
-    for (size_t i = 0; i < n; i++) names[s->class_of[i]] = s->label_words.text[i];
-    for (size_t i = 0; i < n; i++)
-        if (!names[i]) return MU_OK;    // "1" and "01" are one class
-    r->label_names = names;
-    return MU_OK;
+    return mu_labels_names(&s->label_words, s->class_of, r->n_labels, &r->label_names, err);
 }
 
 static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &mu_readers, &mu_updaters,
                                                 &mu_protocols, &mu_algos,     NULL};
@@ -214,6 +215,22 @@ static const char *shown(const mu_data_field *f, int64_t k, char out[48]) {
     return out;
 }
 
+// Readers that number the classes they find: one that is missing in a file would move all after it.
+static void compare_labels(mu_session *s, const mu_node *block, const mu_reader *r, const mu_reader *train) {
+    mu_diags *d = &s->job->diags;
+    if (!r->label_names || !train->label_names) return;
+    int64_t k = 0, both = r->n_labels < train->n_labels ? r->n_labels : train->n_labels;
+    while (k < both && !strcmp(r->label_names[k], train->label_names[k])) k++;
+    if (k == r->n_labels) return;
+    const char *there = k < train->n_labels ? train->label_names[k] : "(none)";
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, block->pos,
+                              "class %lld is `%s` in `data.%s` and `%s` in `data.train`", (long long)k,
+                              r->label_names[k], block->key, there);
+    if (has_key(r->class->fields, "classes"))
+        mu_diag_hint(d, g, "Give both blocks the same `classes: [...]`: numbers then follow the list.");
+    else mu_diag_hint(d, g, "All phases must have the same classes in the same order.");
+}
+
 // A net knows words, characters and labels by the numbers of the training data. Files that are numbered by
 // themselves give figures without meaning.
 static void compare_names(mu_session *s, mu_phase p, const mu_node *block, const mu_reader *train) {
@@ -236,6 +253,7 @@ static void compare_names(mu_session *s, mu_phase p, const mu_node *block, const
         else mu_diag_hint(d, g, "All phases must have the same names in the same order.");
         return; // its other fields count alike
     }
+    compare_labels(s, block, r, train);
 }
 
 // Must the training data be opened just to compare? Only a text that is numbered by itself needs it.
@@ -275,6 +293,20 @@ static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
                               block->key, own.msg);
     mu_diag_hint(&s->job->diags, g, "With `vocab_of` they are the same.");
     return MU_OK;
+}
+
+// Files of initial values are read when training begins; that they are missing is known before.
+static void check_initial(mu_session *s) {
+    const mu_node *node = mu_node_find(mu_node_find(s->job->root, "train"), "init_from");
+    const mu_strings *files = &s->job->train.init_from;
+    for (size_t i = 0; i < files->n; i++) {
+        if (!access(files->v[i], F_OK)) continue;
+        const bool listed = node && node->kind == MU_LIST && i < node->n;
+        const mu_srcpos pos = listed ? node->item[i]->pos : node ? node->pos : MU_NOPOS;
+        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, pos, "`init_from`: `%s` does not exist",
+                                  files->v[i]);
+        mu_diag_hint(&s->job->diags, g, "It takes a run folder, a checkpoint or a .safetensors file.");
+    }
 }
 
 // ---- several learners ----
@@ -359,6 +391,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
             mu_diag_hint(&job->diags, g,
                          "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
         }
+        if (!o->restored) check_initial(s);
         s->cluster = mu_cluster_bind(&s->binder, job->cluster);
         MU_TRY(plan_cluster(s, err));
         check_learners(s);

@@ -54,6 +54,32 @@ awk -F, 'NR == FNR { for (t = 0; t < 5; t++) { b = 0; for (k = 1; k < 9; k++) if
          FNR > 1 && (top[$1 "," $2] != $3 || $4 < 1 / 9) { wrong++ } END { exit wrong > 0 }' values.csv steps.csv ||
     bad "classes of time steps are not the largest of their scores"
 
+# Nothing to predict from: said, not crashed. Classes that a file numbers otherwise: refused.
+grep -v '^  test:' sequence.yaml >bare.yaml
+"$MUSTER" train bare.yaml --out bare -q || bad "training without tests ended with $?"
+"$MUSTER" predict bare 2>err; [ $? = 3 ] || bad "predict without data"
+grep -q 'neither `data.predict` nor `data.test`' err || bad "no word of the missing data: $(cat err)"
+printf 'kind,x\nred,1\nblue,2\ngreen,3\n' >train.csv
+printf 'kind,x\nred,1\ngreen,3\n' >test.csv
+cat > table.yaml <<'JOB'
+data:
+  train: {reader: csv, file: train.csv, label: kind}
+  test: {reader: csv, file: test.csv, label: kind}
+net:
+  - {name: ip, type: inner_product, src: data.features, outputs: 3}
+  - {name: loss, type: softmax_loss, src: [ip, data.label]}
+train: {batch: 3, steps: 2}
+updater: {type: sgd, rate: 0.1}
+JOB
+"$MUSTER" check table.yaml >/dev/null 2>err && bad "a class that is missing in the test went unnoticed"
+grep -q 'class 0 is `green` in `data.test` and `blue` in `data.train`' err || bad "classes: $(cat err)"
+list='[red, green, blue]'
+"$MUSTER" train table.yaml --out table -q --set "data.train.classes=$list" --set "data.test.classes=$list" ||
+    bad "training with named classes ended with $?"
+"$MUSTER" predict table | head -n 1 | grep -qx sample,class,probability,label || bad "no names of classes"
+"$MUSTER" check table.yaml --set train.init_from=gone >/dev/null 2>err && bad "a missing init_from went unnoticed"
+grep -q 'does not exist' err || bad "init_from: $(cat err)"
+
 "$MUSTER" predict run --layer ip >/dev/full 2>err && bad "a full disk went unnoticed"
 
 [ $wrong = 0 ] && echo "cli_predict: ok"
