@@ -28,7 +28,8 @@ int32_t mu_labels_find(const mu_labels *w, const char *text, size_t size);      
 // class_of[id] for all ids; returns the number of classes through n_classes.
 MU_MUST_CHECK mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes,
                                          mu_err *err);
-// The word of each class, in the arena; *out = NULL when they are numbers with gaps, or two words are one class.
+// The word of each class, in the arena; *out = NULL when they are numbers with gaps, or two words are one
+// class.
 MU_MUST_CHECK mu_status mu_labels_names(const mu_labels *w, const int32_t *class_of, int64_t n_classes,
                                         const char *const **out, mu_err *err);
 

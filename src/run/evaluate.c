@@ -110,7 +110,8 @@ static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
         out->samples += batch->n;
     }
     if (!out->samples)
-        return MU_FAIL(err, MU_EDATA, "no record of the data of phase %s could be read", mu_phase_name(phase));
+        return MU_FAIL(err, MU_EDATA, "no record of the data of phase %s could be read",
+                       mu_phase_name(phase));
     fill(out, t->v, t->n);
     return MU_OK;
 }
