@@ -119,10 +119,26 @@ log: {every: 1 steps}
 JOB
 }
 
+show() { # where the processes of a run are that does not end
+    local p
+    for p in "$1" $(pgrep -P "$1"); do
+        echo "== $p $(cat "/proc/$p/comm") $(sed -n 's/^State:[[:space:]]*//p' "/proc/$p/status") $(cat "/proc/$p/wchan")"
+        if command -v gdb >/dev/null; then
+            timeout 20 gdb -p "$p" -batch -ex 'thread apply all bt 12' 2>/dev/null | grep '^#\|^Thread'
+        fi
+    done
+}
+
 run() { # run OUT options... : trains; complains and fails if that fails
-    local out=$1
+    local out=$1 pid
     shift
-    timeout 60 "$MUSTER" train "$@" --out "$dir/$out" --quiet --json >"$dir/$out.json" 2>"$dir/$out.err" && return
+    "$MUSTER" train "$@" --out "$dir/$out" --quiet --json >"$dir/$out.json" 2>"$dir/$out.err" &
+    pid=$!
+    if ! timeout 60 tail --pid=$pid -s 0.02 -f /dev/null; then
+        bad "$out does not end: $(show $pid)"
+        kill -TERM $pid
+    fi
+    wait $pid && return
     bad "$out: $(tail -n 4 "$dir/$out.err")"
     return 1
 }
