@@ -30,10 +30,17 @@ static void hand_over(void *ctx, int64_t row0, int64_t n_rows, const float *grad
     r->sink->rows(r->sink->ctx, r->param, row0, n_rows, grad);
 }
 
+static void hand_over_outer(void *ctx, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                            float *dx) {
+    const mu_grad_receiver *r = ctx;
+    r->sink->outer(r->sink->ctx, r->param, row0, n_rows, dy, x, dx);
+}
+
 bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu_op_args *a) {
     if (!s->sink || !s->sink->takes(s->sink->ctx, weight)) return false;
     *r = (mu_grad_receiver){s->sink, weight};
     a->rows_ready = hand_over;
+    if (s->sink->outer && s->sink->takes_outer(s->sink->ctx, weight)) a->outer_ready = hand_over_outer;
     a->rows_ctx = r;
     return true;
 }

@@ -68,6 +68,10 @@ typedef struct mu_grad_sink {
     void  *ctx;
     bool (*takes)(void *ctx, const mu_param *p);
     void (*rows)(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad);
+    // (optional) Of one sample, for parameters that it takes so; see mu_op_args.
+    bool (*takes_outer)(void *ctx, const mu_param *p);
+    void (*outer)(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                  float *dx);
 } mu_grad_sink;
 
 typedef struct mu_cost {

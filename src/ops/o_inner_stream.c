@@ -8,8 +8,8 @@
 //     dx[n][i] += sum_{o in block} dy[n][o] * w[o][i]
 //     dw[o][i]  = sum_n dy[n][o] * x[n][i]                  for o in the block
 // and the block of dw is handed to the receiver, who updates those rows of w at once. So a training step
-// streams the weights once forward and once backward.
-//
+// streams the weights once forward and once backward. A single sample is handed over as it is: the receiver's
+// update makes dw from (x, dy) in registers, and dx from the weights it has there anyway.
 #include "ops/inner.h"
 #include "ops/tile.h"
 #include "ops/vec.h"
@@ -208,6 +208,11 @@ static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
     float *scratch = a->scratch, *dx = scratch + s->at_dx;
     bool tiled = a->dsrc && d->n > SMALL, weight = !a->skip_dweight && (a->rows_ready || a->dweight);
     if (d->bias && a->dbias && !a->skip_dweight) mu_inner_dbias(d, a);
+    if (weight && d->n == 1 && a->outer_ready) {
+        if (a->dsrc) memset(a->dsrc, 0, (size_t)d->i * sizeof(float));
+        a->outer_ready(a->rows_ctx, 0, d->o, a->ddst, a->src, a->dsrc);
+        return MU_OK;
+    }
     if (tiled) memset(dx, 0, (size_t)(d->n * mu_inner_padded(d->i)) * sizeof(float));
     for (int64_t o = 0; o < d->o; o += s->block) {
         int64_t rows = min64(s->block, d->o - o);

@@ -126,6 +126,11 @@ typedef struct mu_op_args {
     // block's part of dsrc is computed from the old weights, instead of being written to dweight. The
     // receiver may update those rows of the weights at once: the block is still in the cache.
     void       (*rows_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *grad);
+    // (optional; an op may use rows_ready all the same) For a batch of one: row row0 + r of the gradient is
+    // dy[r] * x. The receiver also makes these rows' part of dsrc: dx += dy[r] * row, before it changes the
+    // row; NULL = nobody wants it.
+    void       (*outer_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                              float *dx);
     void        *rows_ctx;
     bool skip_dweight; // inner, backward: the gradient stays in factors (src, ddst); dbias too
 } mu_op_args;

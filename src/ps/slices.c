@@ -3,9 +3,10 @@
 //
 // Why a kill at any instruction is repaired. Of a slice that has *done = at, an executor does for the next
 // piece of n floats, in program order:
-//     1  undo describes the piece and holds its old values           valid = 0
+//     1  undo describes the piece and holds `kept` of its old values: all, or none      valid = 0
 //     2  valid = 1
-//     3  weights and histories get their new values
+//     3  weights and histories get their new values; a fused rule adds old values to undo first, then to
+//        kept, vector by vector
 //     4  *done = at + n
 //     5  valid = 0
 // A killed process has carried out a prefix of its instructions, and whoever repairs sees all of their
@@ -13,8 +14,8 @@
 // stores of 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is after
 // them after.
 //     killed before 2   valid = 0: the piece is untouched, done says so
-//     ... 2 to 4        valid = 1, *done = undo.at: any mixture of old and new, all old values are in undo:
-//                       restored; the piece is as untouched
+//     ... 2 to 4        valid = 1, *done = undo.at: any mixture of old and new, all old values of what may
+//                       have changed are in undo: restored; the piece is as untouched
 //     ... 4 to 5        valid = 1, *done != undo.at: the piece is finished, done says so; nothing to restore
 //     ... after 5       valid = 0: as before 2 of the next piece
 // Restoring twice does the same as once, so the repairer may be killed, too. An update cannot end before a
@@ -31,9 +32,9 @@
 #include <string.h>
 
 enum {
-    SLICE = 32768,    // floats: 128 KiB, about 10 us of an update
-    ROWS = 8,         // factors are multiplied out by tiles of 8 rows: fewer waste the tile
-    UNDO_PIECE = 512, // floats: half a page, see choose_start; longer pieces leave the first cache
+    SLICE = 32768,     // floats: 128 KiB, about 10 us of an update
+    ROWS = 8,          // factors are multiplied out by tiles of 8 rows: fewer waste the tile
+    UNDO_PIECE = 1024, // floats: longer ones have left the first cache when they are overwritten
     STAT_PIECE = 1024,
     PAGE = 4096, // bytes
 };
@@ -104,36 +105,40 @@ static void set_valid(mu_undo *u, uint32_t valid) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-// Where in `was` to put the copies. Their stores are still on their way to the cache when the rule begins,
-// and a load that agrees with one of them in the low 12 bits of its address waits for it. A piece is half a
-// page; it is put on the other side of the page than this stack frame, where the rule's arguments are.
-static int32_t choose_start(const mu_undo *u) {
-    const char here = 0;
-    const uintptr_t away = (uintptr_t)&here + PAGE / 4 - (uintptr_t)u->was;
+// Where in was[k] to put the copies. Their stores are still on their way to the cache while later weights
+// are read, and a load that agrees with one of them in the low 12 bits of its address waits for it. So they
+// are half a page from what they are copies of.
+static int32_t choose_start(const mu_undo *u, int k, const float *from) {
+    const uintptr_t away = (uintptr_t)from + PAGE / 2 - (uintptr_t)u->was[k];
     return (int32_t)(away % PAGE / MU_CACHE_LINE * MU_CACHE_LINE / sizeof(float));
 }
 
-static bool before_piece(void *ctx, size_t offset, size_t n) {
+static bool before_piece(void *ctx, size_t offset, size_t n, mu_keep *keep) {
     progress *g = ctx;
+    mu_undo *u = g->undo;
+    if (keep) *keep = (mu_keep){0};
     if (g->at < g->resume) {
         g->at += n;
         assert(g->at <= g->resume);
         return false;
     }
-    mu_undo *u = g->undo;
     if (!u) return true;
     u->param = g->param;
     u->begin = offset;
     u->n = n;
+    u->kept = keep ? 0 : n;
     u->n_blocks = g->n_blocks;
     u->at = g->at;
     u->done_from_here = (char *)g->done - (char *)u;
-    u->start = choose_start(u);
     for (int k = 0; k < g->n_blocks; k++) {
         const float *from = block_of(g->params, g->p, k) + offset;
-        float *to = u->was[k] + u->start;
-        for (size_t i = 0; i < n; i++) to[i] = from[i];
+        u->start[k] = choose_start(u, k, from);
+        float *to = u->was[k] + u->start[k];
+        if (keep) *(k ? &keep->slot[k - 1] : &keep->value) = to;
+        else
+            for (size_t i = 0; i < n; i++) to[i] = from[i];
     }
+    if (keep) keep->n = &u->kept;
     set_valid(u, 1);
     mu_failpoint("server/piece-saved");
     return true;
@@ -207,7 +212,7 @@ bool mu_undo_restore(mu_undo *u, const mu_params *ps) {
     const bool unfinished = atomic_load_explicit(done, memory_order_acquire) == u->at;
     const mu_param *p = ps->list[u->param];
     for (int k = 0; k < u->n_blocks && unfinished; k++)
-        memcpy(block_of(ps, p, k) + u->begin, u->was[k] + u->start, u->n * sizeof(float));
+        memcpy(block_of(ps, p, k) + u->begin, u->was[k] + u->start[k], u->kept * sizeof(float));
     set_valid(u, 0);
     return unfinished;
 }

@@ -35,7 +35,8 @@ typedef struct mu_undo {                // one for each executor, in shared memo
     int      n_blocks;                  // weights and histories
     size_t   at;                        // the slice's done when the piece began; another: finished
     ptrdiff_t done_from_here;           // bytes from this struct to that counter; both lie in one region
-    int32_t  start;                     // in each was[k]: where the piece's old values begin
+    size_t   kept;                      // of n, those whose old values are below; the others are untouched
+    int32_t  start[1 + MU_MAX_SLOTS];   // in each was[k]: where the piece's old values begin
     _Alignas(64) float was[1 + MU_MAX_SLOTS][MU_UNDO_FLOATS];
 } mu_undo;
 

@@ -61,11 +61,25 @@ static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, con
                           mu_moment(w->step + w->extra_updates, w->early));
 }
 
+static bool takes_outer(void *ctx, const mu_param *p) {
+    return mu_updater_takes_outer(((mu_worker *)ctx)->updater, p);
+}
+
+static void apply_outer(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                        float *dx) {
+    mu_worker *w = ctx;
+    if (w->bad) return;
+    float *slots[MU_MAX_SLOTS];
+    slots_of(w->params, p, slots);
+    mu_updater_apply_outer(w->updater, p, p->value, slots, row0, n_rows, dy, x, dx, w->rate,
+                           mu_moment(w->step + w->extra_updates, w->early));
+}
+
 void mu_worker_init(mu_worker *w, mu_session *s) {
     const mu_train_opts *t = &s->job->train;
     *w = (mu_worker){
         .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
-    w->sink = (mu_grad_sink){w, takes, apply_rows};
+    w->sink = (mu_grad_sink){w, takes, apply_rows, takes_outer, apply_outer};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
     double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
     w->end_steps = t->steps > 0 ? (double)t->steps : ceil(t->epochs * per_epoch - 1e-9);

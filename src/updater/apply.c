@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // apply.c - gradients, in any form, through one rule.
 //
-// Memory is what an update costs, so each weight is streamed once. Without clipping, decay and scale
-// the rule works straight on the gradient. Otherwise the final gradient of a piece is written to a
-// buffer in the first cache and the rule runs over the piece while its weights are still there.
+// Memory is what an update costs, so each weight is streamed once. Without clipping, decay and scale, or
+// with a rule that takes the last two itself, it works straight on the gradient. Otherwise the final
+// gradient of a piece is written to a buffer in the first cache and the rule runs over the piece while its
+// weights are still there.
 //
 // `max_norm` needs whole rows, so it is a second walk over what was changed, a row at a time. The length of a
 // row depends on nothing but its values: every way of cutting gives the same bits.
@@ -23,6 +24,7 @@ typedef struct work { // what is the same for all pieces of one parameter
     float scale, clip, l2, l1; // clip: infinity = off
     float lr;
     int64_t step;
+    bool fused;                   // the rule does all that is to be done
     bool direct;                  // the gradient can go to the rule as it is
     const mu_update_guard *guard; // NULL = none
 } work;
@@ -40,7 +42,9 @@ static work work_make(const mu_updater *u, const mu_param *p, float *value, floa
         .lr = (float)(rate * p->lr_mult),
         .step = step,
     };
-    k.direct = scale == 1.0f && u->clip_value <= 0 && k.l2 == 0.0f && k.l1 == 0.0f;
+    const bool plain = u->clip_value <= 0 && k.l1 == 0.0f;
+    k.fused = plain && u->class->fused;
+    k.direct = k.fused || (plain && scale == 1.0f && k.l2 == 0.0f);
     return k;
 }
 
@@ -63,36 +67,46 @@ static void finish(const work *k, size_t n, const float *restrict g, const float
         for (size_t i = 0; i < n; i++) out[i] += w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0.0f;
 }
 
-static void run_rule(const work *k, size_t offset, size_t n, const float *grad) {
-    mu_slice s = {.n = n, .value = k->value + offset, .grad = grad};
-    for (int i = 0; i < k->u->class->n_slots; i++) s.slot[i] = k->slots[i] + offset;
-    k->u->class->apply(k->u->state, &s, k->lr, k->step);
+// s has all but the places of weights and history.
+static void run_rule(const work *k, size_t offset, mu_slice *s) {
+    s->value = k->value + offset;
+    for (int i = 0; i < k->u->class->n_slots; i++) s->slot[i] = k->slots[i] + offset;
+    k->u->class->apply(k->u->state, s, k->lr, k->step);
 }
 
-static void write_piece(const work *k, size_t offset, size_t n, const float *grad) {
-    if (k->direct) {
-        run_rule(k, offset, n, grad);
+static void write_finished(const work *k, size_t offset, size_t n, const float *grad) {
+    MU_ALIGNED(64) float buffer[PIECE];
+    mu_slice s = {.grad = buffer, .scale = 1};
+    for (size_t i = 0; i < n; i += PIECE) {
+        s.n = n - i < PIECE ? n - i : PIECE;
+        finish(k, s.n, grad + i, k->value + offset + i, buffer);
+        run_rule(k, offset + i, &s);
+    }
+}
+
+// scale: of this piece alone, besides that of all
+static void write_piece(const work *k, size_t offset, size_t n, const float *grad, float scale,
+                        const mu_keep *keep) {
+    if (!k->direct) {
+        write_finished(k, offset, n, grad);
         return;
     }
-    MU_ALIGNED(64) float buffer[PIECE];
-    for (size_t i = 0; i < n; i += PIECE) {
-        size_t m = n - i < PIECE ? n - i : PIECE;
-        finish(k, m, grad + i, k->value + offset + i, buffer);
-        run_rule(k, offset + i, m, buffer);
-    }
+    mu_slice s = {.n = n, .grad = grad, .scale = k->scale * scale, .decay = k->l2, .keep = keep};
+    run_rule(k, offset, &s);
 }
 
-static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad) {
+static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
     const work *k = ctx;
     const mu_update_guard *g = k->guard;
     if (!g) {
-        write_piece(k, offset, n, grad);
+        write_piece(k, offset, n, grad, scale, NULL);
         return;
     }
     for (size_t i = 0, m; i < n; i += m) {
         m = n - i < g->piece ? n - i : g->piece;
-        if (!g->before(g->ctx, offset + i, m)) continue;
-        write_piece(k, offset + i, m, grad + i);
+        mu_keep keep;
+        if (!g->before(g->ctx, offset + i, m, k->fused ? &keep : NULL)) continue;
+        write_piece(k, offset + i, m, grad + i, scale, k->fused && keep.n ? &keep : NULL);
         g->after(g->ctx, offset + i, m);
     }
 }
@@ -131,13 +145,14 @@ typedef struct limit {
     double longest;
 } limit;
 
-static void limit_row(void *ctx, size_t offset, size_t n, const float *grad) {
+static void limit_row(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
     const limit *l = ctx;
     const mu_update_guard *g = l->k->guard;
     (void)n;
     (void)grad;
+    (void)scale;
     if (offset % l->cols) return; // a long row comes in pieces
-    if (g && !g->before(g->ctx, offset, l->cols)) return;
+    if (g && !g->before(g->ctx, offset, l->cols, NULL)) return;
     shorten(l->k->value + offset, l->cols, l->longest);
     if (g) g->after(g->ctx, offset, l->cols);
 }
@@ -155,7 +170,7 @@ static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
         mu_grad_sum_pieces(p, s, limit_row, &l);
         return;
     }
-    for (size_t at = s->begin; at < s->end; at += l.cols) limit_row(&l, at, l.cols, NULL);
+    for (size_t at = s->begin; at < s->end; at += l.cols) limit_row(&l, at, l.cols, NULL, 1);
 }
 
 // ---- applying --------------------------------------------------------------------------------
@@ -164,8 +179,9 @@ void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, floa
                       const mu_grad *g, float scale, double rate, int64_t step) {
     if (!is_trained(p)) return;
     work k = work_make(u, p, value, slots, scale, rate, step);
-    mu_grad_pieces(p, g, apply_piece, &k);
-    if (g->form != MU_GRAD_NONE) limit_rows(&k, p, &(mu_grad_sum){1, &g, NULL, 0, p->count});
+    const mu_grad_sum s = {1, &g, NULL, 0, p->count, k.fused};
+    mu_grad_sum_pieces(p, &s, apply_piece, &k);
+    if (g->form != MU_GRAD_NONE) limit_rows(&k, p, &s);
 }
 
 void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
@@ -174,9 +190,25 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
     if (!is_trained(p) || n_rows <= 0) return;
     const size_t cols = cols_of(p), begin = (size_t)row0 * cols, end = begin + (size_t)n_rows * cols;
     work k = work_make(u, p, value, slots, scale, rate, step);
-    apply_piece(&k, begin, end - begin, grad);
+    apply_piece(&k, begin, end - begin, grad, 1);
     for (size_t at = begin; at < end && p->max_norm > 0; at += cols)
         shorten(value + at, cols, (double)p->max_norm);
+}
+
+bool mu_updater_takes_outer(const mu_updater *u, const mu_param *p) {
+    return is_trained(p) && work_make(u, p, NULL, NULL, 1, 1, 0).fused && p->max_norm <= 0;
+}
+
+void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value,
+                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *dy,
+                            const float *x, float *dx, double rate, int64_t step) {
+    const size_t cols = cols_of(p);
+    const work k = work_make(u, p, value, slots, 1, rate, step);
+    mu_slice s = {.n = cols, .grad = x, .decay = k.l2, .back = dx};
+    for (int64_t r = 0; r < n_rows; r++) {
+        s.scale = dy[r];
+        run_rule(&k, (size_t)(row0 + r) * cols, &s);
+    }
 }
 
 void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
@@ -189,9 +221,9 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
     if (!is_trained(p) || !n_real) return;
     // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
     // the rule without a copy.
-    mu_grad_sum s = {n, grad, weight, begin, end};
-    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end};
     work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
+    mu_grad_sum s = {n, grad, weight, begin, end, false};
+    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end, k.fused};
     k.guard = guard;
     mu_grad_sum_pieces(p, &s, apply_piece, &k);
     limit_rows(&k, p, &s);
@@ -219,8 +251,9 @@ static double dot(const float *restrict a, const float *restrict b, size_t n) {
     return sum;
 }
 
-static void add_squares(void *ctx, size_t offset, size_t n, const float *grad) {
+static void add_squares(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
     (void)offset;
+    (void)scale;
     *(double *)ctx += sum_squares(grad, n); // dot(grad, grad) would convert every element twice
 }
 

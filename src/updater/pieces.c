@@ -91,7 +91,7 @@ static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_
                       void *ctx) {
     const size_t row = (size_t)e->id * x->cols;
     if (n == 1 && weight_of(s, e->j) == 1.0f) {
-        visit(ctx, row + x->c0, x->c1 - x->c0, entry_value(s, x->cols, e) + x->c0);
+        visit(ctx, row + x->c0, x->c1 - x->c0, entry_value(s, x->cols, e) + x->c0, 1);
         return;
     }
     float sum[ROW_PIECE];
@@ -100,7 +100,7 @@ static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_
         set_scaled(sum, weight_of(s, e->j), entry_value(s, x->cols, e) + c, m);
         for (int64_t i = 1; i < n; i++)
             add_scaled(sum, weight_of(s, e[i].j), entry_value(s, x->cols, e + i) + c, m);
-        visit(ctx, row + c, m, sum);
+        visit(ctx, row + c, m, sum, 1);
     }
 }
 
@@ -120,7 +120,7 @@ static void visit_hot_row(const mu_grad_sum *s, const box *x, size_t row, mu_pie
         memset(sum, 0, m * sizeof(float));
         for (int j = 0; j < s->n; j++)
             if (s->grad[j]->form == MU_GRAD_ROWS) add_row(s, j, x->cols, row, c, m, sum);
-        visit(ctx, row * x->cols + c, m, sum);
+        visit(ctx, row * x->cols + c, m, sum, 1);
     }
 }
 
@@ -264,11 +264,19 @@ static void visit_blocks(const mu_grad_sum *s, const box *x, mu_piece_visit visi
             const size_t nc = x->c1 - c < BLOCK_COLS ? x->c1 - c : BLOCK_COLS;
             block to = {r, nr, c, nc, false, out};
             fill_block(s, x, &to);
-            if (nc == x->cols) visit(ctx, r * x->cols, nr * nc, out);
+            if (nc == x->cols) visit(ctx, r * x->cols, nr * nc, out, 1);
             else
-                for (size_t i = 0; i < nr; i++) visit(ctx, (r + i) * x->cols + c, nc, out + i * nc);
+                for (size_t i = 0; i < nr; i++) visit(ctx, (r + i) * x->cols + c, nc, out + i * nc, 1);
         }
     }
+}
+
+// ---- one sample ------------------------------------------------------------------------------
+
+static void visit_outer(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
+    const mu_grad *g = s->grad[0];
+    for (size_t r = x->r0; r < x->r1; r++)
+        visit(ctx, r * x->cols + x->c0, x->c1 - x->c0, g->x + x->c0, weight_of(s, 0) * g->dy[r]);
 }
 
 // ---- all forms -------------------------------------------------------------------------------
@@ -301,7 +309,9 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     const bool named = has_form(s, MU_GRAD_ROWS);
     box x = box_make(p->count, rows, s->begin, s->end);
     if (dense && s->n == 1 && !s->weight) {
-        visit(ctx, s->begin, s->end - s->begin, s->grad[0]->dense + s->begin);
+        visit(ctx, s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, 1);
+    } else if (s->outer && factors && s->n == 1 && s->grad[0]->batch == 1) {
+        visit_outer(s, &x, visit, ctx);
     } else if (named && !dense && !factors) {
         visit_rows(s, &x, visit, ctx);
     } else if (dense || factors) {
@@ -311,5 +321,5 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
 }
 
 void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx) {
-    mu_grad_sum_pieces(p, &(mu_grad_sum){1, &g, NULL, 0, p->count}, visit, ctx);
+    mu_grad_sum_pieces(p, &(mu_grad_sum){1, &g, NULL, 0, p->count, false}, visit, ctx);
 }

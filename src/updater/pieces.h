@@ -5,20 +5,22 @@
 
 #include "layer/param.h"
 
-// n values of the gradient whose first belongs to element `offset` of the parameter. `grad` may be a
-// buffer that is reused after the call.
-typedef void (*mu_piece_visit)(void *ctx, size_t offset, size_t n, const float *grad);
+// n values of the gradient, scale * grad, whose first belongs to element `offset` of the parameter. `grad`
+// may be a buffer that is reused after the call.
+typedef void (*mu_piece_visit)(void *ctx, size_t offset, size_t n, const float *grad, float scale);
 
 typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the floats [begin, end)
     int                   n;
     const mu_grad *const *grad;
     const float          *weight;       // NULL = all 1
     size_t                begin, end;   // whole rows of the parameter, or a part of one row
+    bool                  outer;        // the visitor takes any scale; else it is always 1
 } mu_grad_sum;
 
 // Visits every element that the sum has in [begin, end) exactly once, in pieces and an order that depend
 // only on the gradients and the range. The value of an element does not depend on the range.
 //   dense alone, weight NULL    one piece, the gradient itself
+//   factors of one sample       with `outer`, each row: x times its element of dy
 //   rows alone                  each named row once, by rising id; values are added in the order given
 //   anything else               blocks of rows, dense gradients added, factors multiplied out
 // Allocates nothing; needs up to 64 KiB of stack.

@@ -6,7 +6,11 @@
 // The rate is inside v, so a drop of the rate reaches the weights over the next 1 / (1 - momentum)
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
 // Without momentum the history is neither read nor written.
+#include "ops/tile.h"
+#include "ops/vec.h"
 #include "updater/momentum.h"
+
+#include <stdatomic.h>
 
 struct sgd {
     mu_momentum m;
@@ -17,18 +21,62 @@ static const mu_field fields[] = {
     {0},
 };
 
+enum { PLAIN, BACK, KEEP }; // what is done besides
+enum { VECS = 2 };          // kept at a time: a store of the count for two of each
+
+static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
+
+// `left` elements from i on, at most `vecs` vectors of them.
+MU_INLINE void change(const mu_slice *s, int64_t i, int64_t left, float lr, float m, bool moves, int besides,
+                      const int vecs) {
+    mu_vec w[VECS], v[VECS];
+    MU_UNROLL for (int k = 0; k < vecs; k++) {
+        const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
+        w[k] = mu_vec_load(s->value + at, n);
+        if (moves) v[k] = mu_vec_load(s->slot[0] + at, n);
+        if (besides == BACK) mu_vec_store(s->back + at, mu_vec_load(s->back + at, n) + s->scale * w[k], n);
+        if (besides == KEEP) mu_vec_store(s->keep->value + at, w[k], n);
+        if (besides == KEEP && moves) mu_vec_store(s->keep->slot[0] + at, v[k], n);
+    }
+    if (besides == KEEP) {
+        order_stores();
+        *s->keep->n = (size_t)(i + left);
+        order_stores();
+    }
+    MU_UNROLL for (int k = 0; k < vecs; k++) {
+        const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
+        const mu_vec step = lr * (s->scale * mu_vec_load(s->grad + at, n) + s->decay * w[k]);
+        const mu_vec move = moves ? m * v[k] - step : -step;
+        if (moves) mu_vec_store(s->slot[0] + at, move, n);
+        mu_vec_store(s->value + at, w[k] + move, n);
+    }
+}
+
+MU_INLINE void rule(const mu_slice *slice, float lr, float m, const bool moves, const int besides) {
+    const mu_keep keep = besides == KEEP ? *slice->keep : (mu_keep){0};
+    mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
+    s.keep = &keep;
+    const int vecs = besides == KEEP ? VECS : 1;
+    const int64_t n = (int64_t)s.n;
+    int64_t i = 0;
+    for (; i + vecs * MU_LANES <= n; i += vecs * MU_LANES)
+        change(&s, i, vecs * MU_LANES, lr, m, moves, besides, vecs);
+    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, i, MU_LANES, lr, m, moves, besides, 1);
+    if (i < n) change(&s, i, n - i, lr, m, moves, besides, 1);
+}
+
 static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
     const float m = mu_momentum_at(&((const struct sgd *)state)->m, step);
-    float *restrict w = s->value, *restrict v = s->slot[0];
-    const float *restrict g = s->grad;
-    const size_t n = s->n;
-    if (m <= 0) {
-        for (size_t i = 0; i < n; i++) w[i] -= lr * g[i];
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        v[i] = m * v[i] - lr * g[i];
-        w[i] += v[i];
+    // It stays as it is, but whoever restores restores all that this rule ever changes.
+    if (m <= 0 && s->keep && s->keep->slot[0]) memcpy(s->keep->slot[0], s->slot[0], s->n * sizeof(float));
+    if (m > 0) {
+        if (s->keep) rule(s, lr, m, true, KEEP);
+        else if (s->back) rule(s, lr, m, true, BACK);
+        else rule(s, lr, m, true, PLAIN);
+    } else {
+        if (s->keep) rule(s, lr, m, false, KEEP);
+        else if (s->back) rule(s, lr, m, false, BACK);
+        else rule(s, lr, m, false, PLAIN);
     }
 }
 
@@ -47,6 +95,7 @@ const mu_updater_class mu_updater_sgd = {
     .n_slots = 1,
     .slot_name = {"momentum"},
     .apply = apply,
+    .fused = true,
     .n_changed = n_changed,
     .check = check,
     .is_early = is_early,

@@ -5,6 +5,7 @@
 // server, on a whole parameter or on a part of one. Everything rules have in common is done once here,
 // in pieces that stay in the first cache: scaling, clipping by value, L1/L2 decay, multiplying out
 // factors, collecting rows. So each rule sees a plain dense piece and still streams memory only once.
+// A rule that is fast enough to notice the detour does these things itself (fused).
 //
 //   g = clip(scale * grad);  g += l2 * decay_mult * w + l1 * decay_mult * sign(w);  rule(w, g, lr * lr_mult)
 //   then, with max_norm, every row that was changed is scaled to at most this length
@@ -16,11 +17,23 @@
 
 #define MU_MAX_SLOTS 3
 
+typedef struct mu_keep {                // where old values go before they change, for whoever may restore them
+    float  *value, *slot[MU_MAX_SLOTS]; // (n) each; NULL for histories that never change (n_changed)
+    // So many elements are there. In program order it rises behind them and before they change: what counts
+    // is the death of this process, and then no more than that.
+    volatile size_t *n;
+} mu_keep;
+
 typedef struct mu_slice {
     size_t       n;
     float       *value;                 // (n) in and out
     const float *grad;                  // (n) scaled, clipped, with decay added
     float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
+    // Done before and after, but for a `fused` rule; else 1, 0, NULL, NULL. `back` and `keep` exclude each
+    // other.
+    float          scale, decay;        // the gradient is scale * grad + decay * value
+    float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
+    const mu_keep *keep;                // NULL = nothing to keep
 } mu_slice;
 
 typedef struct mu_updater_class {
@@ -29,6 +42,7 @@ typedef struct mu_updater_class {
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
     // step: number of the update, from 0; where is_early is given, a mu_moment.
     void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);
+    bool        fused;                  // apply does all that mu_slice has for it, in one pass
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
@@ -90,6 +104,12 @@ void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, floa
 void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
                            float scale, double rate, int64_t step);
+// The same when row row0 + r of the gradient is dy[r] * x, of the parameters and rules that take it so. With
+// dx, what backward needs of these rows is done in the same pass: dx += sum of dy[r] * row r as it was.
+bool mu_updater_takes_outer(const mu_updater *u, const mu_param *p);
+void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value,
+                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *dy,
+                            const float *x, float *dx, double rate, int64_t step);
 
 // The update by several gradients at once, g = sum of weight[j] * grad[j], on the floats [begin, end) of the
 // parameter: whole rows, or a part of one row. Forms may differ. Same result for every way of cutting.
@@ -103,7 +123,9 @@ void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
 // max_norm every changed row is, after all of them, a piece once more, of its whole length.
 typedef struct mu_update_guard {
     size_t piece;                       // floats
-    bool (*before)(void *ctx, size_t offset, size_t n);         // floats within the parameter
+    // Floats within the parameter. keep: the rule keeps old values as it goes, where this says (n NULL:
+    // nowhere); NULL: it does not.
+    bool (*before)(void *ctx, size_t offset, size_t n, mu_keep *keep);
     void (*after)(void *ctx, size_t offset, size_t n);
     void  *ctx;
 } mu_update_guard;

@@ -116,7 +116,7 @@ static void test_stays_inside(void **unused) {
             fill(g, LONGEST, 1, 1);
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) block[k][i] = 0.25f;
-            mu_slice s = {.n = n, .value = block[0] + PAD, .grad = g};
+            mu_slice s = {.n = n, .value = block[0] + PAD, .grad = g, .scale = 1};
             for (int k = 0; k < u->class->n_slots; k++) s.slot[k] = block[k + 1] + PAD;
             u->class->apply(u->state, &s, 0.1f, 3);
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
@@ -129,12 +129,92 @@ static void test_stays_inside(void **unused) {
         }
 }
 
+// ---- fused rules -----------------------------------------------------------------------------
+
+enum { LONG = 100, ROOM = LONG + 40 };
+
+typedef struct bench { // a slice of n elements in the middle of blocks
+    float block[1 + MU_MAX_SLOTS][ROOM], old[1 + MU_MAX_SLOTS][ROOM], back[ROOM];
+} bench;
+
+static mu_slice slice_of(const mu_updater *u, bench *b, size_t at, size_t n) {
+    for (int k = 0; k <= MU_MAX_SLOTS; k++) {
+        fill(b->block[k], ROOM, 10 + (uint64_t)k, 0.5f);
+        for (size_t i = 0; k && i < ROOM; i++) b->block[k][i] = fabsf(b->block[k][i]); // may be squares
+        for (size_t i = 0; i < ROOM; i++) b->old[k][i] = NAN;
+    }
+    fill(b->back, ROOM, 20, 1);
+    mu_slice s = {.n = n, .value = b->block[0] + at, .scale = 1};
+    for (int k = 0; k < u->class->n_slots; k++) s.slot[k] = b->block[k + 1] + at;
+    return s;
+}
+
+static void compare(const mu_updater *u, const char *what, size_t n, const float *got, const float *want,
+                    double tolerance) {
+    for (size_t i = 0; i < ROOM; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= tolerance))
+            fail_msg("%s, %s, length %zu: element %zu is %.9g, not %.9g", u->class->name, what, n, i,
+                     (double)got[i], (double)want[i]);
+}
+
+// What a fused rule does in one pass is what everybody else does before and after it.
+static void check_fused(const mu_updater *u, int64_t step, size_t at, size_t n) {
+    const float scale = -0.7f, decay = 0.03f;
+    static bench plain, fused, keeps;
+    float g[LONG], finished[LONG], before[ROOM], back[ROOM];
+    fill(g, LONG, 1, 1);
+    mu_slice p = slice_of(u, &plain, at, n), f = slice_of(u, &fused, at, n), c = slice_of(u, &keeps, at, n);
+    memcpy(before, plain.block[0], sizeof before), memcpy(back, plain.back, sizeof back);
+    for (size_t i = 0; i < n; i++) finished[i] = scale * g[i] + decay * p.value[i];
+    for (size_t i = 0; i < n; i++) back[at + i] += scale * p.value[i];
+    p.grad = finished, f.grad = c.grad = g;
+    f.scale = c.scale = scale, f.decay = c.decay = decay;
+    f.back = fused.back + at;
+    size_t kept = 0;
+    const int n_changed = u->class->n_changed ? u->class->n_changed(u->state) : u->class->n_slots;
+    mu_keep keep = {.value = keeps.old[0] + at, .n = &kept};
+    for (int k = 0; k < n_changed; k++) keep.slot[k] = keeps.old[k + 1] + at;
+    c.keep = &keep;
+    bench was = keeps;
+    u->class->apply(u->state, &p, 0.1f, step);
+    u->class->apply(u->state, &f, 0.1f, step);
+    u->class->apply(u->state, &c, 0.1f, step);
+    for (int k = 0; k <= u->class->n_slots; k++) {
+        compare(u, "scale and decay", n, fused.block[k], plain.block[k], 1e-6);
+        compare(u, "keeping", n, keeps.block[k], fused.block[k], 0);
+    }
+    compare(u, "back", n, fused.back, back, 1e-6);
+    assert_int_equal(kept, n);
+    for (int k = 0; k <= n_changed; k++)
+        for (size_t i = 0; i < ROOM; i++)
+            if (i >= at && i < at + n) assert_true(keeps.old[k][i] == was.block[k][i]);
+            else assert_true(isnan(keeps.old[k][i]));
+}
+
+static void test_fused(void **unused) {
+    (void)unused;
+    static const char *const more[] = {"", ", momentum: 0.9",
+                                       ", momentum: 0.9, early_momentum: 0, early: 10 steps"};
+    for (size_t r = 0; r < mu_updaters.n; r++)
+        for (size_t m = 0; rule_at(r)->fused && m < MU_COUNT(more); m++)
+            for (size_t n = 0; n <= LONG; n++) {
+                char text[160];
+                snprintf(text, sizeof text, "{type: %s, rate: 0.1%s}", rule_at(r)->name, more[m]);
+                bound b;
+                mu_updater *u = bound_get(&b, text);
+                check_fused(u, 3, n % 17, n);
+                if (strstr(more[m], "early")) check_fused(u, mu_moment(3, true), n % 17, n);
+                bound_fini(&b);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_class),
         cmocka_unit_test(test_goes_downhill),
         cmocka_unit_test(test_stays_finite),
         cmocka_unit_test(test_stays_inside),
+        cmocka_unit_test(test_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

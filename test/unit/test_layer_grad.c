@@ -118,7 +118,7 @@ static void sink_gets_every_row(const char *settings, const char *sources, const
     float *dense = dense_copy(r, 0), *dbias = dense_copy(r, 1), *dsrc = mu_alloc(n_src * 4, "test");
     memcpy(dsrc, r->layer.src[0]->grad.f, n_src * 4);
     caught c = {mu_alloc(w->count * sizeof(float), "test"), 0, w};
-    run(r, &(mu_grad_sink){&c, takes, take_rows});
+    run(r, &(mu_grad_sink){.ctx = &c, .takes = takes, .rows = take_rows});
     assert_int_equal(c.next, w->shape.d[0]);
     assert_int_equal(w->grad.form, MU_GRAD_NONE);
     expect_equal("weight", c.grad, dense, w->count);

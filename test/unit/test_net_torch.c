@@ -166,7 +166,7 @@ static double forward_backward(fixture *f) {
     mu_nchw_to_nhwc(f->image, f->plain, BATCH, s->d[1], s->d[2] * s->d[3]);
     for (int32_t b = 0; b < BATCH; b++) f->label[b] = (7 * b + 3 + (int32_t)f->step) % 10;
     mu_tensor in[2] = {{.f = f->image}, {.i = f->label}};
-    mu_grad_sink sink = {f, takes, take_rows};
+    mu_grad_sink sink = {.ctx = f, .takes = takes, .rows = take_rows};
     mu_step step = {.phase = MU_TRAIN,
                     .step = f->step,
                     .rows = BATCH,

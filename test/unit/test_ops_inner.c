@@ -103,6 +103,21 @@ static void receive(void *ctx, int64_t row0, int64_t n_rows, const float *grad) 
     p->next_row = row0 + n_rows;
 }
 
+// The same for one sample: what the op leaves to the receiver is done here.
+static void receive_outer(void *ctx, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                          float *dx) {
+    problem *p = ctx;
+    const int64_t width = p->d.i;
+    assert_int_equal(p->d.n, 1);
+    for (int64_t r = 0; r < n_rows; r++) {
+        float *w = p->w + (row0 + r) * width, row[4096];
+        assert_true(width <= (int64_t)MU_COUNT(row));
+        for (int64_t k = 0; k < width; k++) row[k] = dy[r] * x[k];
+        for (int64_t k = 0; k < width && dx; k++) dx[k] += dy[r] * w[k];
+        receive(ctx, row0 + r, 1, row);
+    }
+}
+
 static void fill_nan(float *v, int64_t n) {
     for (int64_t k = 0; k < n; k++) v[k] = NAN;
 }
@@ -147,6 +162,18 @@ static void check_backward(mu_op *op, problem *p, mu_op_args a) {
     compare(p, who, "dbias beside rows", p->db, p->want_db, 1, d->o, d->n);
     assert_int_equal(p->next_row, rows_of(p));
     for (int64_t r = 0; r < rows_of(p); r++) assert_int_equal(p->seen[r], 1);
+    if (d->n != 1) return;
+
+    memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
+    fill_nan(p->dw, d->o * d->i);
+    fill_nan(p->dx, d->n * d->i);
+    p->next_row = 0;
+    a.outer_ready = receive_outer;
+    run(op, &a, true);
+    compare(p, who, "dsrc beside one sample", p->dx, p->want_dx, 1, d->n * d->i, d->o);
+    compare(p, who, "one sample's dweight", p->dw, p->want_dw, 1, d->o * d->i, d->n);
+    compare(p, who, "dbias beside one sample", p->db, p->want_db, 1, d->o, d->n);
+    assert_int_equal(p->next_row, rows_of(p));
 }
 
 static void run_class(const mu_op_class *class, problem *p) {

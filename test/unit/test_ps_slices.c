@@ -303,7 +303,7 @@ static void test_counted_pieces_stay(void **unused) {
     world_init(&w, s->blocks, 1);
     mu_undo *u = &s->undo;
     float *value = w.ps.value + w.p[0].offset;
-    u->param = 0, u->begin = 3, u->n = 2, u->n_blocks = 1, u->at = 10;
+    u->param = 0, u->begin = 3, u->n = 3, u->kept = 2, u->n_blocks = 1, u->at = 10;
     u->done_from_here = (char *)&s->done[0] - (char *)u;
     u->was[0][0] = 41, u->was[0][1] = 42;
     value[3] = 1, value[4] = 2, value[5] = 3;

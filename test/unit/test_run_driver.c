@@ -150,15 +150,15 @@ static void resume_is_exact(void **state) {
     }
 }
 
-static void the_ways_of_a_gradient_agree(void **state) {
-    (void)state;
+static void ways_agree(int batch) {
     const char *text = "name: t\ntrain: {batch: 16, steps: 40}\n" DATA NET SGD;
+    char size[32], name[3][32];
+    snprintf(size, sizeof size, "train.batch=%d", batch);
+    for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "way%d_%d", i, batch);
     training fused, deferred, dense;
-    train(&fused, text, "fused", false, NULL, 0);
-    const char *skip[] = {"train.nonfinite=skip"};
-    train(&deferred, text, "deferred", false, skip, 1);
-    const char *clip[] = {"updater.clip_norm=1e6"};
-    train(&dense, text, "dense", false, clip, 1);
+    train(&fused, text, name[0], false, (const char *[]){size}, 1);
+    train(&deferred, text, name[1], false, (const char *[]){size, "train.nonfinite=skip"}, 2);
+    train(&dense, text, name[2], false, (const char *[]){size, "updater.clip_norm=1e6"}, 2);
     assert_int_equal(fused.status, MU_OK);
     assert_int_equal(deferred.status, MU_OK);
     assert_int_equal(dense.status, MU_OK);
@@ -167,6 +167,13 @@ static void the_ways_of_a_gradient_agree(void **state) {
     close_job(&fused);
     close_job(&deferred);
     close_job(&dense);
+}
+
+static void the_ways_of_a_gradient_agree(void **state) {
+    (void)state;
+    ways_agree(16);
+    ways_agree(4);
+    ways_agree(1); // handed over as it is
 }
 
 static void accumulation_equals_a_larger_batch(void **state) {

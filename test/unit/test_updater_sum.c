@@ -81,6 +81,7 @@ static const struct {
 } sizes[] = {
     {1, 1, 1, 1},    {8, 32, 3, 4},     {10, 250, 4, 7},    {23, 33, 5, 40}, {17, 784, 130, 9},
     {3, 2500, 7, 3}, {41, 17, 300, 90}, {9, 1057, 2, 2500}, {40, 1, 33, 50}, {64, 47, 66, 0},
+    {19, 333, 1, 5},
 };
 
 static void apply(const mu_updater *u, problem *q, size_t begin, size_t end, int64_t step) {
@@ -228,8 +229,9 @@ typedef struct watcher { // lets the pieces [from, to) be written
     size_t end[4096];
     int n, from, to;
 } watcher;
-static bool watch_before(void *ctx, size_t offset, size_t n) {
+static bool watch_before(void *ctx, size_t offset, size_t n, mu_keep *keep) {
     watcher *l = ctx;
+    if (keep) *keep = (mu_keep){0};
     assert_true(n <= 100 && l->n < 4096);
     l->end[l->n] = offset + n;
     const int i = l->n++;
