@@ -17,7 +17,7 @@
 
 #define MU_MAX_SLOTS 3
 
-typedef struct mu_keep {                // where old values go before they change, for whoever may restore them
+typedef struct mu_keep {                // where old values go before they change, to be restored from
     float  *value, *slot[MU_MAX_SLOTS]; // (n) each; NULL for histories that never change (n_changed)
     // So many elements are there. In program order it rises behind them and before they change: what counts
     // is the death of this process, and then no more than that.
