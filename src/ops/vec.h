@@ -101,6 +101,20 @@ MU_INLINE void mu_veci_store_u8(uint8_t *p, mu_veci v, int64_t n) {
 
 #endif
 
+// ---- arithmetic ----
+
+// a * b + c with one rounding where the build has such an instruction. For sums of two products: which of
+// them is rounded would else be the compiler's choice, another in each copy of a loop.
+MU_INLINE mu_vec mu_vec_fma(mu_vec a, mu_vec b, mu_vec c) {
+#if defined(MU_VEC_AVX512)
+    return (mu_vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (mu_vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+
 // ---- choices by lane: comparisons are false for NaN ----
 
 #ifdef MU_VEC_AVX512

@@ -113,10 +113,16 @@ static int32_t choose_start(const mu_undo *u, int k, const float *from) {
     return (int32_t)(away % PAGE / MU_CACHE_LINE * MU_CACHE_LINE / sizeof(float));
 }
 
+// For a rule that does not keep them itself.
+static void copy_piece(const progress *g, mu_undo *u) {
+    for (int k = 0; k < g->n_blocks; k++)
+        memcpy(u->was[k] + u->start[k], block_of(g->params, g->p, k) + u->begin, u->n * sizeof(float));
+}
+
 static bool before_piece(void *ctx, size_t offset, size_t n, mu_keep *keep) {
     progress *g = ctx;
     mu_undo *u = g->undo;
-    if (keep) *keep = (mu_keep){0};
+    if (keep) keep->n = NULL;
     if (g->at < g->resume) {
         g->at += n;
         assert(g->at <= g->resume);
@@ -133,12 +139,10 @@ static bool before_piece(void *ctx, size_t offset, size_t n, mu_keep *keep) {
     for (int k = 0; k < g->n_blocks; k++) {
         const float *from = block_of(g->params, g->p, k) + offset;
         u->start[k] = choose_start(u, k, from);
-        float *to = u->was[k] + u->start[k];
-        if (keep) *(k ? &keep->slot[k - 1] : &keep->value) = to;
-        else
-            for (size_t i = 0; i < n; i++) to[i] = from[i];
+        if (keep) *(k ? &keep->slot[k - 1] : &keep->value) = u->was[k] + u->start[k];
     }
     if (keep) keep->n = &u->kept;
+    else copy_piece(g, u);
     set_valid(u, 1);
     mu_failpoint("server/piece-saved");
     return true;

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { LONG_ROW = 128 }; // floats; a call of the rule for each row costs nothing from there on
 enum { PIECE = 512 }; // floats; measured: shorter calls the rule too often, longer stops the streams
 
 typedef struct work { // what is the same for all pieces of one parameter
@@ -104,12 +105,17 @@ static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad, f
     }
     for (size_t i = 0, m; i < n; i += m) {
         m = n - i < g->piece ? n - i : g->piece;
-        mu_keep keep;
+        mu_keep keep = {0};
         if (!g->before(g->ctx, offset + i, m, k->fused ? &keep : NULL)) continue;
         write_piece(k, offset + i, m, grad + i, scale, k->fused && keep.n ? &keep : NULL);
         g->after(g->ctx, offset + i, m);
     }
 }
+
+static size_t cols_of(const mu_param *p) { return p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+
+// Rows of a gradient of one sample can go to the rule as they are.
+static bool takes_outer(const work *k, const mu_param *p) { return k->fused && cols_of(p) >= LONG_ROW; }
 
 static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 0.0f; }
 
@@ -157,8 +163,6 @@ static void limit_row(void *ctx, size_t offset, size_t n, const float *grad, flo
     if (g) g->after(g->ctx, offset, l->cols);
 }
 
-static size_t cols_of(const mu_param *p) { return p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1); }
-
 // The rows that were changed once more, now that each is complete: all of the range, or the named ones.
 static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
     if (p->max_norm <= 0) return;
@@ -179,7 +183,7 @@ void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, floa
                       const mu_grad *g, float scale, double rate, int64_t step) {
     if (!is_trained(p)) return;
     work k = work_make(u, p, value, slots, scale, rate, step);
-    const mu_grad_sum s = {1, &g, NULL, 0, p->count, k.fused};
+    const mu_grad_sum s = {1, &g, NULL, 0, p->count, takes_outer(&k, p)};
     mu_grad_sum_pieces(p, &s, apply_piece, &k);
     if (g->form != MU_GRAD_NONE) limit_rows(&k, p, &s);
 }
@@ -196,7 +200,8 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
 }
 
 bool mu_updater_takes_outer(const mu_updater *u, const mu_param *p) {
-    return is_trained(p) && work_make(u, p, NULL, NULL, 1, 1, 0).fused && p->max_norm <= 0;
+    const work k = work_make(u, p, NULL, NULL, 1, 1, 0);
+    return is_trained(p) && p->max_norm <= 0 && takes_outer(&k, p);
 }
 
 void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value,
@@ -223,7 +228,7 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
     // the rule without a copy.
     work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
     mu_grad_sum s = {n, grad, weight, begin, end, false};
-    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end, k.fused};
+    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end, takes_outer(&k, p)};
     k.guard = guard;
     mu_grad_sum_pieces(p, &s, apply_piece, &k);
     limit_rows(&k, p, &s);

@@ -34,7 +34,9 @@ MU_INLINE void change(const mu_slice *s, int64_t i, int64_t left, float lr, floa
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
         w[k] = mu_vec_load(s->value + at, n);
         if (moves) v[k] = mu_vec_load(s->slot[0] + at, n);
-        if (besides == BACK) mu_vec_store(s->back + at, mu_vec_load(s->back + at, n) + s->scale * w[k], n);
+        if (besides == BACK)
+            mu_vec_store(s->back + at,
+                         mu_vec_fma(mu_vec_set(s->scale), w[k], mu_vec_load(s->back + at, n)), n);
         if (besides == KEEP) mu_vec_store(s->keep->value + at, w[k], n);
         if (besides == KEEP && moves) mu_vec_store(s->keep->slot[0] + at, v[k], n);
     }
@@ -45,10 +47,10 @@ MU_INLINE void change(const mu_slice *s, int64_t i, int64_t left, float lr, floa
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        const mu_vec step = lr * (s->scale * mu_vec_load(s->grad + at, n) + s->decay * w[k]);
-        const mu_vec move = moves ? m * v[k] - step : -step;
-        if (moves) mu_vec_store(s->slot[0] + at, move, n);
-        mu_vec_store(s->value + at, w[k] + move, n);
+        const mu_vec g = mu_vec_fma(mu_vec_set(s->scale), mu_vec_load(s->grad + at, n), s->decay * w[k]);
+        const mu_vec to = mu_vec_fma(mu_vec_set(-lr), g, moves ? m * v[k] : w[k]);
+        if (moves) mu_vec_store(s->slot[0] + at, to, n);
+        mu_vec_store(s->value + at, moves ? w[k] + to : to, n);
     }
 }
 

@@ -27,10 +27,9 @@ typedef struct mu_keep {                // where old values go before they chang
 typedef struct mu_slice {
     size_t       n;
     float       *value;                 // (n) in and out
-    const float *grad;                  // (n) scaled, clipped, with decay added
+    const float *grad;                  // (n) scaled, clipped, with decay added; raw for a fused rule
     float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
-    // Done before and after, but for a `fused` rule; else 1, 0, NULL, NULL. `back` and `keep` exclude each
-    // other.
+    // What is left to a `fused` rule; 1, 0, NULL, NULL for others. `back` and `keep` exclude each other.
     float          scale, decay;        // the gradient is scale * grad + decay * value
     float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
     const mu_keep *keep;                // NULL = nothing to keep

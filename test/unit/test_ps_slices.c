@@ -25,6 +25,8 @@ typedef struct world {
     mu_param p[N_PARAMS], *list[N_PARAMS];
     mu_grad grad[POOL][PARTS][N_PARAMS]; // of update number modulo POOL
     float weight[PARTS];
+    int n_parts;
+    bool early; // every second update belongs to the young part of the training
     mu_slice_list slices;
     float *block[BLOCKS];
 } world;
@@ -60,6 +62,7 @@ static void world_init(world *w, void *memory, int n_slots) {
                     grad_make(p, forms[i] < 0 ? 1 + (u + j) % 3 : forms[i], (uint64_t)(u * 100 + j * 10 + i));
     }
     for (int j = 0; j < PARTS; j++) w->weight[j] = 0.25f + 0.25f * (float)j;
+    w->n_parts = PARTS;
     w->ps.n = N_PARAMS;
     w->ps.list = w->list;
     for (int k = 0; k < BLOCKS; k++) w->block[k] = (float *)memory + (size_t)k * w->ps.count;
@@ -93,12 +96,21 @@ static const mu_grad *grad_of(void *ctx, int j, int param) {
 static mu_apply apply_make(world *w, const mu_updater *u, int64_t step) {
     return (mu_apply){.updater = u,
                       .params = &w->ps,
-                      .n = PARTS,
+                      .n = w->n_parts,
                       .grad = grad_of,
                       .ctx = w->grad[step % POOL],
                       .weight = w->weight,
                       .rate = 0.01,
-                      .step = step};
+                      .step = mu_moment(step, w->early && step % 2)};
+}
+
+// One gradient an update, of one sample where it is factors.
+static void make_single(world *w, bool early) {
+    w->n_parts = 1;
+    w->early = early;
+    for (int u = 0; u < POOL; u++)
+        for (int i = 0; i < N_PARAMS; i++)
+            if (w->grad[u][0][i].form == MU_GRAD_FACTORS) w->grad[u][0][i].batch = 1;
 }
 
 static void assert_same_bits(const world *a, const world *b, const char *what) {
@@ -248,7 +260,7 @@ static bool kill_one(scene *s, world *w, const mu_updater *u, int64_t after_ns) 
     return torn;
 }
 
-static void kill_storm(const char *block, uint64_t seed) {
+static void kill_storm(const char *block, uint64_t seed, bool single) {
     bound b;
     mu_updater *u = bound_get(&b, block);
     const size_t bytes = sizeof(scene) + world_bytes();
@@ -259,6 +271,7 @@ static void kill_storm(const char *block, uint64_t seed) {
     const int n_slots = u->class->n_slots;
     world stormy, calm;
     world_init(&stormy, s->blocks, n_slots), world_init(&calm, calm_blocks, n_slots);
+    if (single) make_single(&stormy, strstr(block, "early")), make_single(&calm, strstr(block, "early"));
     int torn = 0;
     for (int i = 0; i < KILLS; i++)
         torn += kill_one(s, &stormy, u, (int64_t)(fabsf(noise(seed, (size_t)i)) * 200e3f));
@@ -288,9 +301,12 @@ static void test_killed_executors(void **unused) {
         char text[160];
         snprintf(text, sizeof text, "{type: %s, rate: 0.01%s}", mu_updaters.list[r]->name,
                  r % 2 ? ", decay: 0.001" : "");
-        kill_storm(text, seed + r);
+        kill_storm(text, seed + r, false);
     }
-    kill_storm("{type: sgd, momentum: 0.9, rate: 0.01}", seed + 100);
+    static const char *const sgd[] = {
+        "{type: sgd, momentum: 0.9, rate: 0.01}", "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}",
+        "{type: sgd, momentum: 0.9, decay: 0.001, early: 5 steps, early_momentum: 0, rate: 0.01}"};
+    for (size_t i = 0; i < 2 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 2], seed + 100 + i, i % 2);
 }
 
 // A piece that was counted is finished, also when the executor died before it cleared valid.

@@ -50,7 +50,7 @@ static void block_text(char out[256], const mu_plugin *rule, const char *more) {
 static void test_parts_are_the_whole(void **unused) {
     (void)unused;
     enum { ROWS = 37, COLS = 61, STEPS = 4 };
-    static const char *const more[] = {"", ", decay: 0.01, l1: 0.001, clip_value: 0.7"};
+    static const char *const more[] = {"", ", decay: 0.01, l1: 0.001, clip_value: 0.7", ", decay: 0.01"};
     for (size_t r = 0; r < mu_updaters.n; r++)
         for (size_t m = 0; m < MU_COUNT(more); m++) {
             char text[256];
@@ -73,6 +73,57 @@ static void test_parts_are_the_whole(void **unused) {
             set_free(&whole), set_free(&parts), free(g);
             bound_fini(&b);
         }
+}
+
+// One sample as it is, against its rows, and who does not take it so.
+static void test_outer(void **unused) {
+    (void)unused;
+    enum { ROWS = 23, COLS = 133, STEPS = 4 };
+    static const char *const settings[] = {"", ", decay: 0.01", ", momentum: 0.9",
+                                           ", momentum: 0.9, decay: 0.01"};
+    for (size_t t = 0; t < MU_COUNT(settings); t++)
+        for (int back = 0; back < 2; back++) {
+            char text[160];
+            snprintf(text, sizeof text, "{type: sgd, rate: 0.01%s}", settings[t]);
+            bound b;
+            mu_updater *u = bound_get(&b, text);
+            mu_param p = matrix(ROWS, COLS);
+            set rows = set_make(p.count, 1), outer = set_make(p.count, 1);
+            float x[COLS], dy[ROWS], dx[COLS], *g = floats(p.count);
+            double want[COLS];
+            assert_true(mu_updater_takes_outer(u, &p));
+            for (int64_t step = 0; step < STEPS; step++) {
+                fill(x, COLS, 10 + (uint64_t)step, 1), fill(dy, ROWS, 20 + (uint64_t)step, 1);
+                fill(dx, COLS, 30 + (uint64_t)step, 1);
+                for (int i = 0; i < COLS; i++) want[i] = (double)dx[i];
+                for (int o = 0; o < ROWS; o++)
+                    for (int i = 0; i < COLS; i++) {
+                        g[o * COLS + i] = dy[o] * x[i];
+                        want[i] += (double)dy[o] * (double)outer.w[o * COLS + i];
+                    }
+                mu_updater_apply_rows(u, &p, rows.w, rows.h, 0, ROWS, g, 1, 0.01, step);
+                mu_updater_apply_outer(u, &p, outer.w, outer.h, 0, 9, dy, x, back ? dx : NULL, 0.01, step);
+                mu_updater_apply_outer(u, &p, outer.w, outer.h, 9, ROWS - 9, dy + 9, x, back ? dx : NULL,
+                                       0.01, step);
+                for (int i = 0; i < COLS && back; i++) assert_near(dx[i], want[i], 1e-5);
+            }
+            assert_close(&rows, &outer, 2e-6, text);
+            set_free(&rows), set_free(&outer), free(g);
+            bound_fini(&b);
+        }
+    static const char *const others[] = {"{type: adam, rate: 1}", "{type: sgd, rate: 1, l1: 0.1}",
+                                         "{type: sgd, rate: 1, clip_value: 1}", "{type: sgd, rate: 1}"};
+    for (size_t t = 0; t < MU_COUNT(others); t++) {
+        bound b;
+        mu_updater *u = bound_get(&b, others[t]);
+        mu_param p = matrix(ROWS, COLS), frozen = p, limited = p, narrow = matrix(ROWS, 5);
+        frozen.lr_mult = 0, limited.max_norm = 1;
+        assert_int_equal(mu_updater_takes_outer(u, &p), t == 3);
+        assert_false(mu_updater_takes_outer(u, &frozen));
+        assert_false(mu_updater_takes_outer(u, &limited));
+        assert_false(mu_updater_takes_outer(u, &narrow));
+        bound_fini(&b);
+    }
 }
 
 static void multiply_out(const mu_grad *f, int64_t rows, int64_t cols, float *dense) {
@@ -367,6 +418,7 @@ static void test_no_allocation(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_outer),
         cmocka_unit_test(test_factors),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_are_lazy),

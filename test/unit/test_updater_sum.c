@@ -123,7 +123,7 @@ static void assert_same_bits(const problem *a, const problem *b, const char *wha
 
 static void test_any_cut_gives_the_same_bits(void **unused) {
     (void)unused;
-    static const char *const more[] = {"", ", decay: 0.01, l1: 0.001, clip_value: 0.7"};
+    static const char *const more[] = {"", ", decay: 0.01, l1: 0.001, clip_value: 0.7", ", decay: 0.01"};
     uint64_t seed = (uint64_t)time(NULL);
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t r = 0; r < mu_updaters.n; r++)
@@ -131,7 +131,7 @@ static void test_any_cut_gives_the_same_bits(void **unused) {
             for (size_t z = 0; z < MU_COUNT(sizes); z++) {
                 char text[160], what[256];
                 snprintf(text, sizeof text, "{type: %s, rate: 0.01%s}", mu_updaters.list[r]->name,
-                         more[(m + z) % 2]);
+                         more[(m + z) % MU_COUNT(more)]);
                 snprintf(what, sizeof what, "%s, %s, %d x %d", text, mixes[m], (int)sizes[z].rows,
                          (int)sizes[z].cols);
                 bound b;
