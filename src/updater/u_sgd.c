@@ -6,6 +6,10 @@
 // The rate is inside v, so a drop of the rate reaches the weights over the next 1 / (1 - momentum)
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
 // Without momentum the history is neither read nor written.
+//
+// The rule is fused: weight decay, copies of what is about to change (undo) and a layer's backward through
+// its weights are done in the same pass. All copies of the loop round alike, so that a run does not depend
+// on which one a slice got.
 #include "ops/tile.h"
 #include "ops/vec.h"
 #include "updater/momentum.h"

@@ -161,10 +161,10 @@ static void compare(const mu_updater *u, const char *what, size_t n, const float
 static void check_fused(const mu_updater *u, int64_t step, size_t at, size_t n) {
     const float scale = -0.7f, decay = 0.03f;
     static bench plain, fused, keeps;
-    float g[LONG], finished[LONG], before[ROOM], back[ROOM];
+    float g[LONG], finished[LONG], back[ROOM];
     fill(g, LONG, 1, 1);
     mu_slice p = slice_of(u, &plain, at, n), f = slice_of(u, &fused, at, n), c = slice_of(u, &keeps, at, n);
-    memcpy(before, plain.block[0], sizeof before), memcpy(back, plain.back, sizeof back);
+    memcpy(back, plain.back, sizeof back);
     for (size_t i = 0; i < n; i++) finished[i] = scale * g[i] + decay * p.value[i];
     for (size_t i = 0; i < n; i++) back[at + i] += scale * p.value[i];
     p.grad = finished, f.grad = c.grad = g;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_ops_inner.c - every fully connected implementation against plain sums in double: forward, data and
-// bias gradient, and the weight gradient in its four forms (written, added, handed over in blocks of rows
-// that are updated at once, left out).
+// bias gradient, and the weight gradient in its five forms (written, added, handed over in blocks of rows
+// or as (x, dy) of one sample that are applied at once, left out).
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/op.h"
@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -122,12 +123,31 @@ static void fill_nan(float *v, int64_t n) {
     for (int64_t k = 0; k < n; k++) v[k] = NAN;
 }
 
-static void run(mu_op *op, mu_op_args *a, bool back) {
+static void run(mu_op *op, const mu_op_args *a, bool back) {
     mu_err err;
     mu_err_clear(&err);
     fill_nan(a->scratch, (int64_t)(op->scratch_bytes / sizeof(float)));
     mu_status s = back ? mu_op_backward(op, a, &err) : mu_op_forward(op, a, &err);
     if (s != MU_OK) fail_msg("%s: %s", op->class->name, err.msg);
+}
+
+// The weight gradient goes to a receiver that changes the weights at once.
+static void check_handed_over(mu_op *op, problem *p, const mu_op_args *a, const char *how) {
+    const mu_inner_desc *d = &p->d;
+    char who[80];
+    snprintf(who, sizeof who, "%s handing over %s,", op->class->name, how);
+    memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
+    memset(p->seen, 0, (size_t)rows_of(p) * sizeof(int));
+    p->next_row = 0;
+    fill_nan(p->dw, d->o * d->i);
+    fill_nan(p->dx, d->n * d->i);
+    fill_nan(p->db, d->o);
+    run(op, a, true);
+    compare(p, who, "dsrc", p->dx, p->want_dx, 1, d->n * d->i, d->o);
+    compare(p, who, "dweight", p->dw, p->want_dw, 1, d->o * d->i, d->n);
+    compare(p, who, "dbias", p->db, p->want_db, 1, d->o, d->n);
+    assert_int_equal(p->next_row, rows_of(p));
+    for (int64_t r = 0; r < rows_of(p); r++) assert_int_equal(p->seen[r], 1);
 }
 
 static void check_backward(mu_op *op, problem *p, mu_op_args a) {
@@ -151,29 +171,13 @@ static void check_backward(mu_op *op, problem *p, mu_op_args a) {
     run(op, &skip, true);
     compare(p, who, "dsrc alone", p->dx, p->want_dx, 1, d->n * d->i, d->o);
 
-    fill_nan(p->dw, d->o * d->i);
-    fill_nan(p->dx, d->n * d->i);
     a.rows_ready = receive;
     a.rows_ctx = p;
     a.dweight = NULL;
-    run(op, &a, true);
-    compare(p, who, "dsrc beside rows", p->dx, p->want_dx, 1, d->n * d->i, d->o);
-    compare(p, who, "rows of dweight", p->dw, p->want_dw, 1, d->o * d->i, d->n);
-    compare(p, who, "dbias beside rows", p->db, p->want_db, 1, d->o, d->n);
-    assert_int_equal(p->next_row, rows_of(p));
-    for (int64_t r = 0; r < rows_of(p); r++) assert_int_equal(p->seen[r], 1);
+    check_handed_over(op, p, &a, "rows");
     if (d->n != 1) return;
-
-    memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
-    fill_nan(p->dw, d->o * d->i);
-    fill_nan(p->dx, d->n * d->i);
-    p->next_row = 0;
     a.outer_ready = receive_outer;
-    run(op, &a, true);
-    compare(p, who, "dsrc beside one sample", p->dx, p->want_dx, 1, d->n * d->i, d->o);
-    compare(p, who, "one sample's dweight", p->dw, p->want_dw, 1, d->o * d->i, d->n);
-    compare(p, who, "dbias beside one sample", p->db, p->want_db, 1, d->o, d->n);
-    assert_int_equal(p->next_row, rows_of(p));
+    check_handed_over(op, p, &a, "one sample");
 }
 
 static void run_class(const mu_op_class *class, problem *p) {
@@ -195,8 +199,6 @@ static void run_class(const mu_op_class *class, problem *p) {
                     .scratch = take(op->scratch_bytes, 1),
                     .keep = take(op->keep_bytes, 1)};
     memcpy(p->w, p->w0, (size_t)(d->o * d->i) * sizeof(float));
-    memset(p->seen, 0, (size_t)rows_of(p) * sizeof(int));
-    p->next_row = 0;
     fill_nan(p->y, d->n * d->o);
     uint64_t before = mu_alloc_get_stats().n_calls;
     run(op, &a, false);
