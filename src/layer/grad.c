@@ -61,13 +61,11 @@ mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float
                       l->name, (long long)s->step);
 }
 
-// ---- fully connected ----
-
-// Less than half of the product: what a message has room for (ps/message.h) follows the same rule.
-static bool factors_pay(const mu_inner_desc *d, const mu_param *weight) {
-    return weight->allow_factors && weight->n_users <= 1 && weight->grad.form == MU_GRAD_NONE &&
-           (double)d->n * (double)(d->i + d->o) < 0.5 * (double)d->i * (double)d->o;
+bool mu_grad_factors_pay(const mu_param *weight, int64_t batch) {
+    return weight->allow_factors && weight->grad.form == MU_GRAD_NONE && mu_param_factors_pay(weight, batch);
 }
+
+// ---- fully connected ----
 
 // dbias += column sums of dy; in the factor form the op computes no parameter gradient at all.
 static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o) {
@@ -84,7 +82,7 @@ mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_pa
     if (mu_grad_to_sink(step, weight, &to, &a)) {
         MU_TRY(mu_grad_check_factors(l, step, a.src, d->n * d->i, a.ddst, d->n * d->o, err));
         mu_grad_begin(NULL, bias, &a);
-    } else if (factors_pay(d, weight)) {
+    } else if (mu_grad_factors_pay(weight, d->n)) {
         a.skip_dweight = true;
         weight->grad.form = MU_GRAD_FACTORS;
         weight->grad.batch = d->n;

@@ -3,10 +3,12 @@
 //
 // All parameters of a job lie in one block (net/params.h) at 64-byte aligned offsets, their gradients
 // in a second block at the same offsets, updater history in further ones. A gradient takes the
-// cheapest form; the updater applies all three:
+// cheapest form; the updater applies all of them:
 //     dense     n values in the gradient block
 //     rows      some rows of a matrix (embeddings)
 //     factors   dW[o][i] = sum over b of dy[b][o] * x[b][i], never multiplied out until applied
+//     picked    dW[o][i] = sum over b of dy[b][o] * x[at[b][o]][i]: each row has picked a row of x of its own
+//               (filters, their best window)
 #ifndef MU_LAYER_PARAM_H
 #define MU_LAYER_PARAM_H
 
@@ -15,7 +17,9 @@
 #include "base/rng.h"
 #include "tensor/tensor.h"
 
-typedef enum mu_grad_form { MU_GRAD_NONE, MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS } mu_grad_form;
+typedef enum mu_grad_form {
+    MU_GRAD_NONE, MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_PICKED
+} mu_grad_form;
 
 typedef struct mu_grad {
     mu_grad_form   form;        // NONE: no layer produced one in this step
@@ -25,6 +29,8 @@ typedef struct mu_grad {
     const float   *row_value;
     int64_t        batch;       // factors: x (batch, cols), dy (batch, rows), valid until the step ends
     const float   *x, *dy;
+    int64_t        n_x;         // picked: as factors, but x (n_x, cols); an `at` not in [0, n_x) picked none
+    const int32_t *at;          // (batch, rows)
 } mu_grad;
 
 enum { MU_MAX_NORM_COLS = 3072 };       // longest row that max_norm may shorten
@@ -43,9 +49,10 @@ typedef struct mu_param {
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced
-    bool         allow_factors; // the consumer of gradients takes factors and rows for this parameter
+    bool         allow_factors; // the consumer of gradients takes factors, picks and rows for this parameter
     int64_t      max_rows;      // the most rows its layer gives in row form; 0 = never rows
     int64_t      max_batch;     // samples in the factors its layer gives; 0 = never factors
+    int64_t      max_x;         // rows to pick from in a sample: the layer gives picks; 0 = factors
     float        max_norm;      // every row is scaled to at most this length after its update; 0 = free
     // (optional) Its layer's last word on the initial values of a training net, after the initialiser.
     mu_status  (*start)(const struct mu_param *p, void *ctx, mu_err *err);
@@ -54,6 +61,16 @@ typedef struct mu_param {
 
 // Adds to a parameter's gradient follow one rule: the first producer of a step writes, later ones add.
 static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form == MU_GRAD_DENSE; }
+
+static inline int64_t mu_param_rows(const mu_param *p) { return p->shape.n ? p->shape.d[0] : 1; }
+
+// Factors or picks of so many samples are much smaller than their product. Asked by the layer that makes them
+// and by the plan of a message that has room for one form only (ps/message.h).
+static inline bool mu_param_factors_pay(const mu_param *p, int64_t batch) {
+    const double o = (double)mu_param_rows(p), i = (double)p->count / o, n = (double)batch;
+    const double size = p->max_x ? n * ((double)p->max_x * i + 2 * o) : n * (i + o);
+    return batch > 0 && p->n_users <= 1 && size < 0.5 * i * o;
+}
 
 // Initialisers: i_<name>.c
 typedef struct mu_init_class {

@@ -31,7 +31,9 @@ static const char *const prim_name[] = {
     [MU_PRIM_CONV] = "convolution", [MU_PRIM_POOL] = "pooling", [MU_PRIM_LRN] = "lrn",
     [MU_PRIM_NORM] = "batch norm", [MU_PRIM_INNER] = "inner product", [MU_PRIM_ACTIVATION] = "activation",
     [MU_PRIM_SOFTMAX] = "softmax", [MU_PRIM_DROPOUT] = "dropout", [MU_PRIM_RNN] = "recurrent cell",
+    [MU_PRIM_TEXT] = "sentence convolution",
 };
+_Static_assert(MU_COUNT(prim_name) == MU_PRIM_TEXT + 1, "every kind of op has a name");
 
 // Is the last part of `name` ("conv_onednn" -> "onednn") in the comma-separated list? No list allows all.
 static bool allowed(const char *name, const char *filter) {

@@ -90,7 +90,7 @@ typedef struct mu_text_desc { // words (n,t,d) -> (n, n_widths*o): convolve over
     int64_t n, t, d, o;                 // o filters of each width
     int     n_widths;
     int64_t width[8], sum_widths;       // weight (sum_widths*o, d): o rows of each place of each width
-    bool    bias, need_dsrc;
+    bool    bias, need_dsrc;            // keep: (n, n_widths*o) int32, the best window's first word; -1 = cut
 } mu_text_desc;
 
 typedef struct mu_op_desc {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // message.c - gradients into a queue slot and out again.
 //
-//   part:  +------+---------------------------------------------+
-//          | head | dense    count floats                       |
-//          |  64  | factors  x (max_batch, cols) | dy (.., rows) |     | = next multiple of 64 bytes
-//          |      | rows     ids (max_rows) | values (.., cols)  |
-//          +------+---------------------------------------------+
+//   part:  +------+----------------------------------------------------------+
+//          | head | dense    count floats                                    |
+//          |  64  | factors  x (max_batch, cols) | dy (.., rows)              |     | = next multiple
+//          |      | picked   x (max_x, cols) | dy (max_batch, rows) | at (..) |         of 64 bytes
+//          |      | rows     ids (max_rows) | values (.., cols)               |
+//          +------+----------------------------------------------------------+
 //
 // Where things lie follows from the plan alone; the head only says how much of it is used. A learner may have
 // been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as
-// far as the plan has room. Row numbers are checked where they are used (updater/).
+// far as the plan has room. Row numbers and picks are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"
@@ -22,36 +23,56 @@ enum { LINE = MU_CACHE_LINE };
 typedef struct part_head {
     uint32_t form; // mu_grad_form
     uint32_t unused;
-    int64_t n; // samples of factors, rows
+    int64_t n;   // samples of factors or picks, rows
+    int64_t n_x; // rows to pick from
 } part_head;
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-static size_t n_rows(const mu_param *p) { return (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+static size_t n_rows(const mu_param *p) { return (size_t)mu_param_rows(p); }
+static size_t floats(int64_t n, size_t width) { return lines((size_t)n * width * sizeof(float)); }
 
 // ---- plan ------------------------------------------------------------------------------------
 
-static bool factors_pay(const mu_param *p, double batch) {
-    const double o = (double)n_rows(p), i = (double)p->count / o;
-    return batch > 0 && p->n_users <= 1 && batch * (i + o) < 0.5 * i * o;
+enum { ARRAYS = 3 };
+
+// Bytes of each array of a part.
+static void sizes(const mu_message_part *part, const mu_param *p, size_t bytes[ARRAYS]) {
+    const size_t o = n_rows(p), i = p->count / o;
+    memset(bytes, 0, ARRAYS * sizeof *bytes);
+    switch (part->form) {
+    case MU_GRAD_FACTORS:
+        bytes[0] = floats(part->max_batch, i);
+        bytes[1] = floats(part->max_batch, o);
+        break;
+    case MU_GRAD_PICKED:
+        bytes[0] = floats(part->max_x, i);
+        bytes[1] = bytes[2] = floats(part->max_batch, o);
+        break;
+    case MU_GRAD_ROWS:
+        bytes[0] = lines((size_t)part->max_rows * sizeof(int32_t));
+        bytes[1] = floats(part->max_rows, i);
+        break;
+    default:
+        bytes[0] = lines(p->count * sizeof(float));
+    }
 }
 
 static mu_message_part part_make(const mu_param *p, int64_t rows) {
-    const size_t o = n_rows(p), i = p->count / o;
-    mu_message_part part = {.bytes = LINE + lines(p->count * sizeof(float))};
-    if (p->is_stat) return part;
+    mu_message_part part = {.form = MU_GRAD_DENSE, .bytes = LINE};
     // A layer gives factors of its whole batch, however few samples a step has.
     const int64_t batch = p->max_batch && p->max_batch < rows ? rows : p->max_batch;
-    if (factors_pay(p, (double)batch)) {
-        part.factors = true;
+    if (!p->is_stat && mu_param_factors_pay(p, batch)) {
+        part.form = p->max_x ? MU_GRAD_PICKED : MU_GRAD_FACTORS;
         part.max_batch = batch;
-        part.bytes =
-            LINE + lines((size_t)batch * i * sizeof(float)) + lines((size_t)batch * o * sizeof(float));
-    } else if (p->max_rows > 0 && p->n_users <= 1 && (size_t)p->max_rows <= o) {
+        part.max_x = batch * p->max_x;
+    } else if (!p->is_stat && p->max_rows > 0 && p->n_users <= 1 && (size_t)p->max_rows <= n_rows(p)) {
+        part.form = MU_GRAD_ROWS;
         part.max_rows = p->max_rows;
-        part.bytes = LINE + lines((size_t)p->max_rows * sizeof(int32_t)) +
-                     lines((size_t)p->max_rows * i * sizeof(float));
     }
+    size_t bytes[ARRAYS];
+    sizes(&part, p, bytes);
+    for (int k = 0; k < ARRAYS; k++) part.bytes += bytes[k];
     return part;
 }
 
@@ -63,7 +84,7 @@ mu_status mu_message_plan_make(const mu_params *ps, int64_t rows, mu_message_pla
         plan.part[i] = part_make(ps->list[i], rows);
         plan.part[i].offset = plan.bytes;
         plan.bytes += plan.part[i].bytes;
-        ps->list[i]->allow_factors = plan.part[i].factors || plan.part[i].max_rows;
+        ps->list[i]->allow_factors = plan.part[i].form != MU_GRAD_DENSE;
     }
     *out = plan;
     return MU_OK;
@@ -76,49 +97,58 @@ void mu_message_plan_fini(mu_message_plan *plan) {
 
 // ---- put and get -------------------------------------------------------------------------------
 
-// Is there room for n samples or rows of this form?
-static bool has_room(const mu_message_part *part, uint32_t form, int64_t n) {
-    switch (form) {
-    case MU_GRAD_DENSE:
-        return !part->factors && !part->max_rows;
-    case MU_GRAD_FACTORS:
-        return part->factors && n >= 0 && n <= part->max_batch;
-    case MU_GRAD_ROWS:
-        return part->max_rows > 0 && n >= 0 && n <= part->max_rows;
-    default:
-        return false;
-    }
+// Is there room for what the head says?
+static bool has_room(const mu_message_part *part, const part_head *h) {
+    if (h->form != (uint32_t)part->form) return false;
+    const int64_t most = part->form == MU_GRAD_ROWS ? part->max_rows : part->max_batch; // dense has 0
+    return h->n >= 0 && h->n <= most && h->n_x >= 0 && h->n_x <= part->max_x;
 }
 
-// Beginnings of the one or two arrays of a part.
-static void places(const mu_message_part *part, const mu_param *p, size_t at[2]) {
-    const size_t cols = p->count / n_rows(p);
-    at[0] = part->offset + LINE;
-    at[1] = at[0];
-    if (part->factors) at[1] += lines((size_t)part->max_batch * cols * sizeof(float));
-    else if (part->max_rows) at[1] += lines((size_t)part->max_rows * sizeof(int32_t));
+// Beginnings of the arrays of a part.
+static void places(const mu_message_part *part, const mu_param *p, size_t at[ARRAYS]) {
+    size_t bytes[ARRAYS], next = part->offset + LINE;
+    sizes(part, p, bytes);
+    for (int k = 0; k < ARRAYS; next += bytes[k++]) at[k] = next;
+}
+
+static part_head head_of(const mu_param *p) {
+    const mu_grad *g = &p->grad;
+    part_head h = {.form = p->is_stat ? MU_GRAD_DENSE : (uint32_t)g->form};
+    if (h.form == MU_GRAD_FACTORS || h.form == MU_GRAD_PICKED) h.n = g->batch;
+    if (h.form == MU_GRAD_PICKED) h.n_x = g->n_x;
+    if (h.form == MU_GRAD_ROWS) h.n = g->n_rows;
+    return h;
 }
 
 void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_param *p) {
     const mu_message_part *part = &plan->part[i];
     const mu_grad *g = &p->grad;
     const size_t rows = n_rows(p), cols = p->count / rows;
-    part_head head = {.form = p->is_stat ? MU_GRAD_DENSE : (uint32_t)g->form};
-    if (head.form == MU_GRAD_FACTORS) head.n = g->batch;
-    if (head.form == MU_GRAD_ROWS) head.n = g->n_rows;
-    assert(head.form == MU_GRAD_NONE || has_room(part, head.form, head.n));
-    if (!has_room(part, head.form, head.n)) head.form = MU_GRAD_NONE;
-    size_t at[2];
+    part_head head = head_of(p);
+    assert(head.form == MU_GRAD_NONE || has_room(part, &head));
+    if (!has_room(part, &head)) head.form = MU_GRAD_NONE;
+    size_t at[ARRAYS];
     places(part, p, at);
     const size_t n = (size_t)head.n;
-    if (head.form == MU_GRAD_DENSE) {
+    switch (head.form) {
+    case MU_GRAD_DENSE:
         mu_stream_copy(slot + at[0], p->is_stat ? p->value : g->dense, p->count * sizeof(float));
-    } else if (head.form == MU_GRAD_FACTORS) {
+        break;
+    case MU_GRAD_FACTORS:
         mu_stream_copy(slot + at[0], g->x, n * cols * sizeof(float));
         mu_stream_copy(slot + at[1], g->dy, n * rows * sizeof(float));
-    } else if (head.form == MU_GRAD_ROWS) {
+        break;
+    case MU_GRAD_PICKED:
+        mu_stream_copy(slot + at[0], g->x, (size_t)g->n_x * cols * sizeof(float));
+        mu_stream_copy(slot + at[1], g->dy, n * rows * sizeof(float));
+        mu_stream_copy(slot + at[2], g->at, n * rows * sizeof(int32_t));
+        break;
+    case MU_GRAD_ROWS:
         mu_stream_copy(slot + at[0], g->row, n * sizeof(int32_t));
         mu_stream_copy(slot + at[1], g->row_value, n * cols * sizeof(float));
+        break;
+    default:
+        break;
     }
     memcpy(slot + part->offset, &head, sizeof head);
 }
@@ -126,23 +156,20 @@ void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_par
 mu_grad mu_message_get(const mu_message_plan *plan, const char *slot, int i, const mu_param *p) {
     const mu_message_part *part = &plan->part[i];
     const volatile part_head *in_slot = (const void *)(slot + part->offset); // checked and used: one reading
-    const part_head head = {.form = in_slot->form, .n = in_slot->n};
-    mu_grad g = {.form = MU_GRAD_NONE};
-    if (!has_room(part, head.form, head.n)) return g;
-    size_t at[2];
+    const part_head head = {.form = in_slot->form, .n = in_slot->n, .n_x = in_slot->n_x};
+    if (!has_room(part, &head)) return (mu_grad){.form = MU_GRAD_NONE};
+    size_t at[ARRAYS];
     places(part, p, at);
-    const void *first = slot + at[0], *second = slot + at[1];
-    g.form = (mu_grad_form)head.form;
-    if (g.form == MU_GRAD_DENSE) {
-        g.dense = (float *)(uintptr_t)first; // a view: whoever reads gradients does not write them
-    } else if (g.form == MU_GRAD_FACTORS) {
-        g.batch = head.n;
-        g.x = first;
-        g.dy = second;
-    } else {
-        g.n_rows = head.n;
-        g.row = first;
-        g.row_value = second;
+    const void *first = slot + at[0], *second = slot + at[1], *third = slot + at[2];
+    switch (part->form) {
+    case MU_GRAD_FACTORS:
+        return (mu_grad){.form = MU_GRAD_FACTORS, .batch = head.n, .x = first, .dy = second};
+    case MU_GRAD_PICKED:
+        return (mu_grad){.form = MU_GRAD_PICKED, .batch = head.n, .x = first, .dy = second,
+                         .n_x = head.n_x, .at = third};
+    case MU_GRAD_ROWS:
+        return (mu_grad){.form = MU_GRAD_ROWS, .n_rows = head.n, .row = first, .row_value = second};
+    default: // a view: whoever reads gradients does not write them
+        return (mu_grad){.form = MU_GRAD_DENSE, .dense = (float *)(uintptr_t)first};
     }
-    return g;
 }

@@ -5,12 +5,13 @@
 // parameter a fixed place in it:
 //     dense     count floats
 //     factors   x (batch, cols), dy (batch, rows)     when that is less than half of dense
+//     picked    x (n_x, cols), dy, at (batch, rows)   likewise
 //     rows      ids and rows                          embeddings
 //     stat      count floats: the new running statistics, averaged instead of applied
 // Each part begins with a small head that says the form and size it really has this time. A parameter has
 // room for one form only; allow_factors tells its layer which, so the two must agree on when factors and rows
-// pay: factors when max_batch * (rows + cols) < rows * cols / 2, rows when max_rows <= rows, and neither when
-// layers share the parameter.
+// pay: factors and picks by mu_param_factors_pay, rows when max_rows <= rows, and neither when layers share
+// the parameter.
 #ifndef MU_PS_MESSAGE_H
 #define MU_PS_MESSAGE_H
 
@@ -18,8 +19,9 @@
 
 typedef struct mu_message_part {
     size_t  offset, bytes;      // in the slot, multiples of 64
-    bool    factors;            // room for factors, not for dense
-    int64_t max_batch, max_rows;        // room for so many samples' factors, or rows; else 0
+    mu_grad_form form;          // the one it has room for
+    int64_t max_batch, max_rows;        // room for so many samples' factors or picks, or rows; else 0
+    int64_t max_x;              // picked: rows of x of all samples
 } mu_message_part;
 
 typedef struct mu_message_plan {

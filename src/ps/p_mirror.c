@@ -2,8 +2,8 @@
 // p_mirror.c - softsync with the weights mirrored: every learner has weights of its own, gradients go to
 // all, and all apply the same updates in the same order. So all mirrors are the same weights at the same
 // version, bit for bit, and what travels between cores is gradients in their cheapest form instead of lines
-// of weights (compare sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors:
-// fully connected nets at small batches.
+// of weights (compare sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors
+// or picks: fully connected layers and filters over sentences at small batches.
 #include "ps/mirror.h"
 
 struct mirror {

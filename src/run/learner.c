@@ -82,9 +82,11 @@ static void pulse_after_backward(void *ctx, mu_layer *layer) {
 static void after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     pulse_after_backward(ctx, layer);
-    for (int i = 0; i < layer->n_param; i++)
-        if (mu_gradient_is_early(layer->param[i]))
-            mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
+    for (int i = 0; i < layer->n_param; i++) {
+        if (!mu_gradient_is_early(layer->param[i])) continue;
+        mu_worker_look(&l->w, layer->param[i]);
+        mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
+    }
 }
 
 static void push_rest(learner *l) {
@@ -245,8 +247,7 @@ static mu_status set_up(learner *l, mu_err *err) {
     l->w.end_steps = l->role->at->end_steps;
     l->w.end_epochs = l->role->at->end_epochs;
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
-        s->params->list[i]->allow_factors =
-            g->message.part[i].factors || g->message.part[i].max_rows;
+        s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
     if (g->plan->weights == MU_WEIGHTS_COPY) {
         l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");

@@ -24,8 +24,6 @@ mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
 
 // ---- a gradient on its way into a message, for whoever computes one ----
 
-// Shared parameters and statistics are complete only when all of backward is.
-static inline bool mu_gradient_is_early(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
 static inline int mu_gradient_index(const mu_params *ps, const mu_param *p) {   // -1 = not of this set
     for (int i = 0; i < ps->n; i++)
         if (ps->list[i] == p) return i;

@@ -49,7 +49,8 @@ uint64_t mu_runlog_layout(const mu_params *ps, const mu_message_plan *plan, int 
     for (int i = 0; i < ps->n; i++) {
         const mu_param *p = ps->list[i];
         const mu_message_part *m = &plan->part[i];
-        const uint64_t words[] = {p->offset, p->count, p->is_stat, m->offset, m->bytes, m->factors};
+        const uint64_t words[] = {p->offset, p->count, p->is_stat, m->offset, m->bytes,
+                                  m->form == MU_GRAD_FACTORS};
         h = XXH64(words, sizeof words, XXH64(p->name, strlen(p->name), h));
     }
     return h;

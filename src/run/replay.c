@@ -138,10 +138,11 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
 
 static void after_backward(void *ctx, mu_layer *layer) {
     mu_replay *r = ctx;
-    for (int i = 0; i < layer->n_param; i++)
-        if (mu_gradient_is_early(layer->param[i]))
-            mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]),
-                           layer->param[i]);
+    for (int i = 0; i < layer->n_param; i++) {
+        if (!mu_gradient_is_early(layer->param[i])) continue;
+        mu_worker_look(&r->w, layer->param[i]);
+        mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
+    }
 }
 
 static void keep_stats(mu_replay *r, bool back) {

@@ -134,23 +134,37 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
 
 // ---- applying what backward left ----
 
+static bool clips(const mu_worker *w) { return w->updater->clip_norm > 0; }
+
+static mu_status not_finite(const mu_worker *w, const mu_param *p, mu_err *err) {
+    return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name,
+                      (long long)w->step);
+}
+
+// Norms are taken when all is complete; the net keeps what they need (mu_net_opts.keep_factors).
+void mu_worker_look(mu_worker *w, const mu_param *p) {
+    if (clips(w)) return;
+    w->looked = true;
+    if (!w->wild && !mu_grad_is_finite(p, &p->grad)) w->wild = p;
+}
+
 // Scale for norm clipping, and the proof that every gradient is finite.
 mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
-    const bool clips = w->updater->clip_norm > 0; // norms of factors cost far more than a look at them
     double sum = 0;
+    if (w->wild) return not_finite(w, w->wild, err);
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
-        if (p->grad.form == MU_GRAD_NONE) continue;
-        double own = clips ? mu_grad_sum_squares(p, &p->grad) : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
-        if (!isfinite(own))
-            return MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld",
-                              p->name, (long long)w->step);
+        if (p->grad.form == MU_GRAD_NONE || (w->looked && mu_gradient_is_early(p))) continue;
+        // norms of factors cost far more than a look at them
+        double own = clips(w) ? mu_grad_sum_squares(p, &p->grad)
+                     : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
+        if (!isfinite(own)) return not_finite(w, p, err);
         if (p->lr_mult > 0) sum += own; // frozen parameters take no part in the norm, as in PyTorch
     }
     int64_t n = w->session->job->train.accumulate;
     *scale = 1.0f / (float)n;
     double norm = sqrt(sum) / (double)n;
-    if (clips && norm > (double)w->updater->clip_norm)
+    if (clips(w) && norm > (double)w->updater->clip_norm)
         *scale *= (float)((double)w->updater->clip_norm / norm);
     return MU_OK;
 }
@@ -174,7 +188,8 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     s->first_sample = w->batch_first = batch->first;
     s->rows = batch->n;
     if (!s->global_rows) s->global_rows = batch->n;
-    w->loss_known = w->bad = false;
+    w->loss_known = w->bad = w->looked = false;
+    w->wild = NULL;
     mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
     if (st != MU_OK && st != MU_EDIVERGED) return st;
     if (!w->loss_known) read_metrics(w);

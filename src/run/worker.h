@@ -33,19 +33,25 @@ typedef struct mu_worker {
     bool         loss_known;
     double       loss;                  // objective of the last step
     double       accuracy;              // of its batches; NaN when the net has no such metric
+    bool         looked;                // at early gradients of this step, when they were made
+    const mu_param *wild;               // the first of them that was not finite; NULL = none
     int64_t      extra_updates;         // updates beyond one per step, made by asynchronous protocols
     int64_t      batch_first;           // sample number of the last batch's first row
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
+
+// Complete when the backward of its layer is; shared parameters and statistics only when all of backward is.
+static inline bool mu_gradient_is_early(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
 
 void mu_worker_init(mu_worker *w, mu_session *s);
 // One update (train.accumulate batches). MU_EDIVERGED with the layer or parameter named when loss or
 // gradient is not finite: the step is not counted; the caller decides by policy.
 mu_status mu_worker_step(mu_worker *w, mu_err *err);
 // The parts of a step, for a learner of a group. batch: the next batch through the algorithm, leaving its
-// gradients; s->global_rows 0 = the batch's own rows. measure: proves the gradients finite, *scale is for
-// norm clipping. apply: through the updater, except what a fused step has applied already.
+// gradients; s->global_rows 0 = the batch's own rows. look: at an early gradient that goes into a message now;
+// later what it is made of may be gone. measure: proves the gradients finite, *scale is for norm clipping. apply: through the updater, except what a fused step has applied already.
 mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err);
+void      mu_worker_look(mu_worker *w, const mu_param *p);
 mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err);
 void      mu_worker_apply(mu_worker *w, float scale);
 int64_t   mu_worker_samples_per_step(const mu_worker *w);

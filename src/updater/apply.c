@@ -311,7 +311,9 @@ bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
     case MU_GRAD_ROWS:
         return below(g->row_value, (size_t)g->n_rows * cols, infinite);
     case MU_GRAD_FACTORS:
-        return below(g->x, (size_t)g->batch * cols, tame) && below(g->dy, (size_t)g->batch * rows, tame);
+    case MU_GRAD_PICKED:
+        return below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, tame) &&
+               below(g->dy, (size_t)g->batch * rows, tame);
     default:
         return true;
     }

@@ -15,6 +15,7 @@
 // dW = dy' x, are done in register tiles over the samples of all gradients together: their dy of a block's
 // rows are packed side by side first, weights included. The last tiles are masked, not another code path.
 // (A library's matrix product is little faster, bench_update prints both, and its edges round differently.)
+// Picks have nothing in common from row to row: each row is the sum of the rows of x that it picked.
 #include "updater/pieces.h"
 
 #include "ops/tile.h"
@@ -31,6 +32,8 @@ enum {
     TILE_COLS = TILE_VECS * MU_LANES,
     CHUNK = 256, // samples multiplied out in one go: 8 KiB of packed dy
     RUNS = 64,   // of so many gradients
+    PICKS = 64,  // of a row, added up in one go
+    PICK_VECS = 4,
 };
 
 typedef struct box { // the part of the parameter, as a matrix, that is asked for
@@ -235,14 +238,78 @@ static void add_dense(const float *g, float weight, size_t cols, block *to) {
     to->filled = true;
 }
 
+typedef struct term {
+    float g;
+    const float *x; // its columns of the block
+} term;
+
+MU_INLINE void picks_part(const term *p, int n_picks, float *out, int64_t c, int64_t n, const int vecs,
+                          bool add) {
+    mu_vec acc[PICK_VECS];
+    MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
+        add ? mu_vec_load(out + c + v * MU_LANES, n - v * MU_LANES) : (mu_vec){0};
+    for (int i = 0; i < n_picks; i++)
+        MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
+            mu_vec_fma(mu_vec_set(p[i].g), mu_vec_load(p[i].x + c + v * MU_LANES, n - v * MU_LANES), acc[v]);
+    MU_UNROLL for (int v = 0; v < vecs; v++) mu_vec_store(out + c + v * MU_LANES, acc[v], n - v * MU_LANES);
+}
+
+static void add_picks(const term *p, int n_picks, float *out, int64_t n, bool add) {
+    enum { STEP = PICK_VECS * MU_LANES };
+    int64_t c = 0;
+    for (; c + STEP <= n; c += STEP) picks_part(p, n_picks, out, c, STEP, PICK_VECS, add);
+    for (; c < n; c += MU_LANES) picks_part(p, n_picks, out, c, n - c, 1, add);
+}
+
+// What a row picked in a sample; NULL = nothing. The number is checked and used, and may lie in memory that
+// another process writes: it is read once.
+static const float *picked_row(const mu_grad *g, int64_t sample, const box *x, size_t row) {
+    const int64_t at = ((const volatile int32_t *)g->at)[(size_t)sample * x->rows + row];
+    return at >= 0 && at < g->n_x ? g->x + (size_t)at * x->cols : NULL;
+}
+
+// One row of the block from gradients [j, end): picks alone, or none.
+static void add_picked_row(const mu_grad_sum *s, const box *x, int j, int end, size_t row, const block *to,
+                           float *out) {
+    term p[PICKS];
+    int n = 0;
+    bool add = to->filled;
+    for (; j < end; j++) {
+        const mu_grad *g = s->grad[j];
+        for (int64_t b = 0; b < g->batch && g->form == MU_GRAD_PICKED; b++) {
+            const float *from = picked_row(g, b, x, row);
+            if (!from) continue;
+            p[n++] = (term){weight_of(s, j) * g->dy[(size_t)b * x->rows + row], from + to->c};
+            if (n < PICKS) continue;
+            add_picks(p, n, out, (int64_t)to->nc, add);
+            add = true;
+            n = 0;
+        }
+    }
+    if (n || !add) add_picks(p, n, out, (int64_t)to->nc, add);
+}
+
+// Returns the first gradient behind j that has another form.
+static int add_picked(const mu_grad_sum *s, const box *x, int j, block *to) {
+    int end = j;
+    while (end < s->n && (s->grad[end]->form == MU_GRAD_PICKED || s->grad[end]->form == MU_GRAD_NONE)) end++;
+    for (size_t i = 0; i < to->nr; i++) add_picked_row(s, x, j, end, to->r + i, to, to->out + i * to->nc);
+    to->filled = true;
+    return end;
+}
+
 static void fill_block(const mu_grad_sum *s, const box *x, block *to) {
     chunk k;
     k.n = k.n_runs = 0;
     for (int j = 0; j < s->n; j++) {
         const mu_grad *g = s->grad[j];
         if (g->form == MU_GRAD_FACTORS) add_factors(g, weight_of(s, j), x, &k, to);
-        if (g->form != MU_GRAD_DENSE && g->form != MU_GRAD_ROWS) continue;
+        if (g->form == MU_GRAD_NONE || g->form == MU_GRAD_FACTORS) continue;
         flush(&k, to, x->cols);
+        if (g->form == MU_GRAD_PICKED) {
+            j = add_picked(s, x, j, to) - 1;
+            continue;
+        }
         if (g->form == MU_GRAD_DENSE) {
             add_dense(g->dense, weight_of(s, j), x->cols, to);
             continue;
@@ -273,10 +340,23 @@ static void visit_blocks(const mu_grad_sum *s, const box *x, mu_piece_visit visi
 
 // ---- one sample ------------------------------------------------------------------------------
 
+static void visit_zeros(size_t offset, size_t n, mu_piece_visit visit, void *ctx) {
+    static const float zero[ROW_PIECE];
+    for (size_t i = 0; i < n; i += ROW_PIECE)
+        visit(ctx, offset + i, n - i < ROW_PIECE ? n - i : ROW_PIECE, zero, 1);
+}
+
 static void visit_outer(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
     const mu_grad *g = s->grad[0];
-    for (size_t r = x->r0; r < x->r1; r++)
-        visit(ctx, r * x->cols + x->c0, x->c1 - x->c0, g->x + x->c0, weight_of(s, 0) * g->dy[r]);
+    for (size_t r = x->r0; r < x->r1; r++) {
+        const float *from = g->form == MU_GRAD_PICKED ? picked_row(g, 0, x, r) : g->x;
+        if (from) visit(ctx, r * x->cols + x->c0, x->c1 - x->c0, from + x->c0, weight_of(s, 0) * g->dy[r]);
+        else visit_zeros(r * x->cols + x->c0, x->c1 - x->c0, visit, ctx);
+    }
+}
+
+static bool is_one_sample(const mu_grad *g) {
+    return g->batch == 1 && (g->form == MU_GRAD_FACTORS || g->form == MU_GRAD_PICKED);
 }
 
 // ---- all forms -------------------------------------------------------------------------------
@@ -305,12 +385,13 @@ static box box_make(size_t count, size_t rows, size_t begin, size_t end) {
 void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx) {
     const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1);
     if (s->begin >= s->end || s->end > p->count) return;
-    const bool dense = has_form(s, MU_GRAD_DENSE), factors = has_form(s, MU_GRAD_FACTORS);
+    const bool dense = has_form(s, MU_GRAD_DENSE);
+    const bool factors = has_form(s, MU_GRAD_FACTORS) || has_form(s, MU_GRAD_PICKED);
     const bool named = has_form(s, MU_GRAD_ROWS);
     box x = box_make(p->count, rows, s->begin, s->end);
     if (dense && s->n == 1 && !s->weight) {
         visit(ctx, s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, 1);
-    } else if (s->outer && factors && s->n == 1 && s->grad[0]->batch == 1) {
+    } else if (s->outer && s->n == 1 && is_one_sample(s->grad[0])) {
         visit_outer(s, &x, visit, ctx);
     } else if (named && !dense && !factors) {
         visit_rows(s, &x, visit, ctx);

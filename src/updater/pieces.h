@@ -20,9 +20,10 @@ typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the flo
 // Visits every element that the sum has in [begin, end) exactly once, in pieces and an order that depend
 // only on the gradients and the range. The value of an element does not depend on the range.
 //   dense alone, weight NULL    one piece, the gradient itself
-//   factors of one sample       with `outer`, each row: x times its element of dy
+//   factors or picks            with `outer` and one sample, each row: x, or its row of x, times its
+//                               element of dy
 //   rows alone                  each named row once, by rising id; values are added in the order given
-//   anything else               blocks of rows, dense gradients added, factors multiplied out
+//   anything else               blocks of rows, dense gradients added, factors multiplied out, picks added up
 // Allocates nothing; needs up to 64 KiB of stack.
 void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
 // One whole gradient.

@@ -79,8 +79,8 @@ describe() {
     kim)
         data=$sentences updater='type: adadelta, rate: 1'
         net='
-  - {name: words, type: embedding, src: data.words, dim: 12, pad: true}
-  - {name: conv, type: sentence_convolution, widths: [2, 3], filters: 8}
+  - {name: words, type: embedding, src: data.words, dim: 40, pad: true}
+  - {name: conv, type: sentence_convolution, widths: [2, 3], filters: 40}
   - {name: drop, type: dropout, ratio: 0.3}
   - {name: ip, type: inner_product, outputs: 4, weight: {max_norm: 3}}
   - {name: loss, type: softmax_loss, src: [ip, data.class]}' ;;

@@ -233,6 +233,59 @@ static void embedding_names_the_bad_word(void **state) {
     drop(r);
 }
 
+// ---- sentence convolution ----
+
+static void picks_multiply_out(const char *settings, const char *sources, const char *ops) {
+    setenv("MUSTER_OPS", ops, 1);
+    rig *r = make("sentence_convolution", settings, sources);
+    mu_param *w = r->layer.param[0], *bias = r->layer.param[1];
+    const size_t n_src = mu_tensor_count(&r->layer.src[0]->value);
+    run(r, NULL);
+    float *dense = dense_copy(r, 0), *dbias = dense_copy(r, 1), *dsrc = mu_alloc(n_src * 4, "test");
+    memcpy(dsrc, r->layer.src[0]->grad.f, n_src * 4);
+    w->allow_factors = bias->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(w->grad.form, MU_GRAD_PICKED);
+    const int64_t o = w->shape.d[0], i = w->shape.d[1], batch = w->grad.batch;
+    assert_int_equal(batch, w->max_batch);
+    assert_int_equal(w->grad.n_x, batch * w->max_x);
+    int64_t none = 0;
+    float *product = mu_alloc(w->count * sizeof *product, "test");
+    for (int64_t k = 0; k < batch * o; k++) {
+        const int32_t at = w->grad.at[k];
+        none += at < 0;
+        assert_true(at < w->grad.n_x);
+        for (int64_t c = 0; c < i && at >= 0; c++)
+            product[k % o * i + c] += w->grad.dy[k] * w->grad.x[at * i + c];
+    }
+    assert_true(none > 0 && none < batch * o); // relu cuts some
+    expect_equal("weight", product, dense, w->count);
+    assert_int_equal(bias->grad.form, MU_GRAD_DENSE);
+    expect_equal("bias", bias->grad.dense, dbias, bias->count);
+    expect_equal("source", r->layer.src[0]->grad.f, dsrc, n_src);
+    w->n_users = 2; // shared: somebody adds to it
+    run(r, NULL);
+    assert_int_equal(w->grad.form, MU_GRAD_DENSE);
+    mu_free(product), mu_free(dense), mu_free(dbias), mu_free(dsrc);
+    drop(r);
+    unsetenv("MUSTER_OPS");
+}
+
+static void sentence_convolution_leaves_picks(void **state) {
+    (void)state;
+    static const char *const ops[] = {"ref", "gemm,ref"};
+    for (size_t k = 0; k < MU_COUNT(ops); k++) {
+        picks_multiply_out("widths: [2, 3], filters: 20", "f3,6,30", ops[k]);
+        picks_multiply_out("widths: [1], filters: 70", "f1,5,40", ops[k]);
+        picks_multiply_out("widths: [3, 1, 4], filters: 40", "f2,9,33", ops[k]);
+    }
+    rig *r = make("sentence_convolution", "widths: [2, 3], filters: 20", "f8,6,30"); // no smaller than dense
+    r->layer.param[0]->allow_factors = true;
+    run(r, NULL);
+    assert_int_equal(r->layer.param[0]->grad.form, MU_GRAD_DENSE);
+    drop(r);
+}
+
 // ---- dropout ----
 
 static void dropout_keeps_the_mean_and_forgets_batching(void **state) {
@@ -262,6 +315,7 @@ int main(void) {
         cmocka_unit_test(embedding_leaves_rows),
         cmocka_unit_test(embedding_keeps_padding_zero),
         cmocka_unit_test(embedding_names_the_bad_word),
+        cmocka_unit_test(sentence_convolution_leaves_picks),
         cmocka_unit_test(dropout_keeps_the_mean_and_forgets_batching),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "ps/message.h"
 
-enum { N_PARAMS = 5 };
+enum { N_PARAMS = 6 };
 
 typedef struct world {
     mu_params ps;
@@ -16,10 +16,11 @@ typedef struct world {
     char *slot;
 } world;
 
-// factors 40 x 300 of batch 8; dense convolution; rows 50 x 6, at most 20; a bias; statistics
+// factors 40 x 300 of batch 8; dense convolution; rows 50 x 6, at most 20; a bias; statistics; picks of three
+// rows of x a sample for 90 x 80
 static void world_init(world *w) {
     static const mu_shape shape[N_PARAMS] = {
-        {2, {40, 300}}, {4, {5, 3, 3, 3}}, {2, {50, 6}}, {1, {41}}, {1, {7}},
+        {2, {40, 300}}, {4, {5, 3, 3, 3}}, {2, {50, 6}}, {1, {41}}, {1, {7}}, {2, {90, 80}},
     };
     memset(w, 0, sizeof *w);
     for (int i = 0; i < N_PARAMS; i++) {
@@ -37,6 +38,7 @@ static void world_init(world *w) {
     w->p[0].max_batch = 8;
     w->p[2].max_rows = 20;
     w->p[4].is_stat = true;
+    w->p[5].max_batch = 8, w->p[5].max_x = 3;
     w->ps.n = N_PARAMS;
     w->ps.list = w->list;
 }
@@ -71,21 +73,23 @@ static void test_plan(void **unused) {
         assert_int_equal(w.plan.part[i].offset % 64, 0);
         assert_int_equal(w.plan.part[i].bytes % 64, 0);
         end += w.plan.part[i].bytes;
-        assert_int_equal(w.p[i].allow_factors, i == 0 || i == 2);
+        assert_int_equal(w.p[i].allow_factors, i == 0 || i == 2 || i == 5);
     }
     assert_int_equal(w.plan.bytes, end);
-    assert_true(w.plan.part[0].factors);
+    assert_int_equal(w.plan.part[0].form, MU_GRAD_FACTORS);
     assert_true(w.plan.part[0].bytes < 40 * 300 * 4 / 2 + 256);
+    assert_int_equal(w.plan.part[5].form, MU_GRAD_PICKED);
+    assert_true(w.plan.part[5].bytes < 90 * 80 * 4 / 2 + 256);
     world_fini(&w);
 
     world_init(&w); // layers share the matrices: dense
-    w.p[0].n_users = w.p[2].n_users = 2;
+    w.p[0].n_users = w.p[2].n_users = w.p[5].n_users = 2;
     world_plan(&w, 8);
     for (int i = 0; i < N_PARAMS; i++) assert_false(w.p[i].allow_factors);
     world_fini(&w);
 
     world_init(&w); // batches so large that dense is smaller
-    w.p[0].max_batch = 18, w.p[2].max_rows = 51;
+    w.p[0].max_batch = 18, w.p[2].max_rows = 51, w.p[5].max_batch = 9;
     world_plan(&w, 18);
     for (int i = 0; i < N_PARAMS; i++) assert_false(w.p[i].allow_factors);
     world_fini(&w);
@@ -96,8 +100,10 @@ static void test_there_and_back(void **unused) {
     world w;
     world_init(&w);
     world_plan(&w, 8);
-    float x[8 * 300], dy[8 * 40], v[20 * 6];
-    int32_t id[20];
+    float x[8 * 300], dy[8 * 40], v[20 * 6], words[8 * 3 * 80], best[8 * 90];
+    int32_t id[20], at[8 * 90];
+    fill(words, 8 * 3 * 80, 4, 1), fill(best, 8 * 90, 5, 1);
+    for (int k = 0; k < 8 * 90; k++) at[k] = k % 25 - 1;
     fill(x, 8 * 300, 1, 1), fill(dy, 8 * 40, 2, 1), fill(v, 20 * 6, 3, 1);
     for (int k = 0; k < 20; k++) id[k] = (k * 7) % 50;
     for (int64_t n = 1; n <= 8; n += 7) {
@@ -105,6 +111,9 @@ static void test_there_and_back(void **unused) {
         w.p[0].grad.batch = n, w.p[0].grad.x = x, w.p[0].grad.dy = dy;
         w.p[2].grad.form = MU_GRAD_ROWS;
         w.p[2].grad.n_rows = n * 2, w.p[2].grad.row = id, w.p[2].grad.row_value = v;
+        w.p[5].grad.form = MU_GRAD_PICKED;
+        w.p[5].grad.batch = n, w.p[5].grad.n_x = n * 3, w.p[5].grad.x = words, w.p[5].grad.dy = best;
+        w.p[5].grad.at = at;
         for (int i = 0; i < N_PARAMS; i++) mu_message_put(&w.plan, w.slot, i, &w.p[i]);
         mu_grad g = mu_message_get(&w.plan, w.slot, 0, &w.p[0]);
         assert_int_equal(g.form, MU_GRAD_FACTORS);
@@ -116,14 +125,22 @@ static void test_there_and_back(void **unused) {
         assert_int_equal(g.n_rows, n * 2);
         assert_same(g.row, id, (size_t)n * 2 * 4, "ids");
         assert_same(g.row_value, v, (size_t)n * 2 * 6 * 4, "rows");
+        g = mu_message_get(&w.plan, w.slot, 5, &w.p[5]);
+        assert_int_equal(g.form, MU_GRAD_PICKED);
+        assert_int_equal(g.batch, n);
+        assert_int_equal(g.n_x, n * 3);
+        assert_same(g.x, words, (size_t)n * 3 * 80 * 4, "x to pick from");
+        assert_same(g.dy, best, (size_t)n * 90 * 4, "dy of picks");
+        assert_same(g.at, at, (size_t)n * 90 * 4, "picks");
     }
-    for (int i = 1; i < N_PARAMS; i += i == 1 ? 2 : 1) {
+    for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {
         mu_grad g = mu_message_get(&w.plan, w.slot, i, &w.p[i]);
         assert_int_equal(g.form, MU_GRAD_DENSE);
         assert_same(g.dense, w.p[i].is_stat ? w.value[i] : w.grad[i], w.p[i].count * 4, "dense");
     }
-    w.p[0].grad.form = w.p[1].grad.form = MU_GRAD_NONE; // nothing of an earlier step shines through
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < N_PARAMS; i++) { // nothing of an earlier step shines through
+        if (w.p[i].is_stat) continue;
+        w.p[i].grad.form = MU_GRAD_NONE;
         mu_message_put(&w.plan, w.slot, i, &w.p[i]);
         assert_int_equal(mu_message_get(&w.plan, w.slot, i, &w.p[i]).form, MU_GRAD_NONE);
     }
@@ -135,13 +152,16 @@ static void assert_inside(const world *w, int i, const mu_grad *g) {
     const mu_message_part *part = &w->plan.part[i];
     const char *lo = w->slot + part->offset + 1, *hi = w->slot + part->offset + part->bytes;
     const size_t rows = (size_t)w->p[i].shape.d[0], cols = w->p[i].count / rows;
+    assert_true(g->batch >= 0 && g->batch <= part->max_batch && g->n_x >= 0 && g->n_x <= part->max_x);
     const struct {
         const void *at;
         size_t n;
     } a[] = {
         {g->dense, g->form == MU_GRAD_DENSE ? w->p[i].count : 0},
         {g->x, g->form == MU_GRAD_FACTORS ? (size_t)g->batch * cols : 0},
-        {g->dy, g->form == MU_GRAD_FACTORS ? (size_t)g->batch * rows : 0},
+        {g->dy, g->form == MU_GRAD_FACTORS || g->form == MU_GRAD_PICKED ? (size_t)g->batch * rows : 0},
+        {g->x, g->form == MU_GRAD_PICKED ? (size_t)g->n_x * cols : 0},
+        {g->at, g->form == MU_GRAD_PICKED ? (size_t)g->batch * rows : 0},
         {g->row, g->form == MU_GRAD_ROWS ? (size_t)g->n_rows : 0},
         {g->row_value, g->form == MU_GRAD_ROWS ? (size_t)g->n_rows * cols : 0},
     };
@@ -153,17 +173,18 @@ static void assert_inside(const world *w, int i, const mu_grad *g) {
 
 static void test_lying_heads(void **unused) {
     (void)unused;
-    static const int64_t sizes[] = {0, 1, 8, 9, 20, 21, -1, INT64_MIN, INT64_MAX, (int64_t)1 << 60};
-    static const uint32_t forms[] = {0, 1, 2, 3, 4, 255, 0x80000000u, 0xffffffffu};
+    static const int64_t sizes[] = {0, 1, 8, 9, 20, 21, 24, 25, -1, INT64_MIN, INT64_MAX, (int64_t)1 << 60};
+    static const uint32_t forms[] = {0, 1, 2, 3, 4, 5, 255, 0x80000000u, 0xffffffffu};
     world w;
     world_init(&w);
     world_plan(&w, 8);
     for (int i = 0; i < N_PARAMS; i++)
         for (size_t f = 0; f < MU_COUNT(forms); f++)
-            for (size_t n = 0; n < MU_COUNT(sizes); n++) {
+            for (size_t k = 0; k < MU_COUNT(sizes) * MU_COUNT(sizes); k++) {
                 char *head = w.slot + w.plan.part[i].offset;
                 memcpy(head, &forms[f], 4);
-                memcpy(head + 8, &sizes[n], 8);
+                memcpy(head + 8, &sizes[k % MU_COUNT(sizes)], 8);
+                memcpy(head + 16, &sizes[k / MU_COUNT(sizes)], 8);
                 mu_grad g = mu_message_get(&w.plan, w.slot, i, &w.p[i]);
                 if (g.form != MU_GRAD_NONE) assert_int_equal((uint32_t)g.form, forms[f]);
                 assert_inside(&w, i, &g);

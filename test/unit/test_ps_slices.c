@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { N_PARAMS = 6, PARTS = 3, POOL = 3, BATCH = 5, NAMED = 30, BLOCKS = 1 + MU_MAX_SLOTS };
+enum { N_PARAMS = 6, PARTS = 3, POOL = 4, BATCH = 5, NAMED = 30, BLOCKS = 1 + MU_MAX_SLOTS };
 
 // One parameter for each form: dense, factors, rows, a mixture; a bias; statistics. Rows of three are
 // limited, most of them from the first update on.
@@ -35,13 +35,14 @@ static mu_grad grad_make(const mu_param *p, int form, uint64_t seed) {
     const int64_t rows = p->shape.d[0], cols = (int64_t)p->count / rows;
     mu_grad g = {.form = (mu_grad_form)form};
     float *a = floats(p->count + NAMED * (size_t)cols + BATCH * (size_t)(rows + cols));
-    int32_t *id = calloc(NAMED, sizeof *id);
+    int32_t *id = calloc(NAMED + BATCH * (size_t)rows, sizeof *id), *at = id + NAMED;
     assert_non_null(id);
+    for (int64_t k = 0; k < BATCH * rows; k++) at[k] = (int32_t)(k * 7 % (BATCH + 1)); // some pick nothing
     fill(a, p->count + NAMED * (size_t)cols, seed, 1);
     for (int k = 0; k < NAMED; k++) id[k] = (int32_t)(fabsf(noise(seed + 1, (size_t)k)) * (float)rows);
     g.dense = a;
     g.n_rows = NAMED, g.row = id, g.row_value = a;
-    g.batch = BATCH, g.x = a, g.dy = a + BATCH * cols;
+    g.batch = g.n_x = BATCH, g.x = a, g.dy = a + BATCH * cols, g.at = at;
     return g;
 }
 
@@ -59,7 +60,7 @@ static void world_init(world *w, void *memory, int n_slots) {
         for (int u = 0; u < POOL; u++)
             for (int j = 0; j < PARTS; j++)
                 w->grad[u][j][i] =
-                    grad_make(p, forms[i] < 0 ? 1 + (u + j) % 3 : forms[i], (uint64_t)(u * 100 + j * 10 + i));
+                    grad_make(p, forms[i] < 0 ? 1 + (u + j) % 4 : forms[i], (uint64_t)(u * 100 + j * 10 + i));
     }
     for (int j = 0; j < PARTS; j++) w->weight[j] = 0.25f + 0.25f * (float)j;
     w->n_parts = PARTS;
@@ -104,13 +105,13 @@ static mu_apply apply_make(world *w, const mu_updater *u, int64_t step) {
                       .step = mu_moment(step, w->early && step % 2)};
 }
 
-// One gradient an update, of one sample where it is factors.
+// One gradient an update, of one sample where it is factors or picks.
 static void make_single(world *w, bool early) {
     w->n_parts = 1;
     w->early = early;
     for (int u = 0; u < POOL; u++)
         for (int i = 0; i < N_PARAMS; i++)
-            if (w->grad[u][0][i].form == MU_GRAD_FACTORS) w->grad[u][0][i].batch = 1;
+            w->grad[u][0][i].batch = 1;
 }
 
 static void assert_same_bits(const world *a, const world *b, const char *what) {

@@ -130,14 +130,15 @@ static void multiply_out(const mu_grad *f, int64_t rows, int64_t cols, float *de
     for (int64_t o = 0; o < rows; o++)
         for (int64_t i = 0; i < cols; i++) {
             double sum = 0;
-            for (int64_t b = 0; b < f->batch; b++)
-                sum += (double)f->dy[b * rows + o] * (double)f->x[b * cols + i];
+            for (int64_t b = 0; b < f->batch; b++) {
+                const int64_t at = f->form == MU_GRAD_PICKED ? f->at[b * rows + o] : b;
+                if (at >= 0) sum += (double)f->dy[b * rows + o] * (double)f->x[at * cols + i];
+            }
             dense[o * cols + i] = (float)sum;
         }
 }
 
-static void test_factors(void **unused) {
-    (void)unused;
+static void compare_with_product(mu_grad_form form) {
     static const struct {
         int64_t rows, cols, batch;
     } cases[] = {
@@ -156,7 +157,11 @@ static void test_factors(void **unused) {
             float *x = floats((size_t)(batch * cols)), *dy = floats((size_t)(batch * rows)),
                   *g = floats(p.count);
             fill(x, (size_t)(batch * cols), 4, 1), fill(dy, (size_t)(batch * rows), 5, 1);
-            mu_grad f = {.form = MU_GRAD_FACTORS, .batch = batch, .x = x, .dy = dy};
+            mu_grad f = {.form = form, .batch = batch, .x = x, .dy = dy, .n_x = batch};
+            int32_t *at = calloc((size_t)(batch * rows), sizeof *at);
+            assert_non_null(at);
+            for (int64_t i = 0; i < batch * rows; i++) at[i] = (int32_t)(i * 7 % (batch + 1)) - 1;
+            f.at = at;
             multiply_out(&f, rows, cols, g);
             mu_grad d = {.form = MU_GRAD_DENSE, .dense = g};
             for (int64_t step = 0; step < 3; step++) {
@@ -168,9 +173,15 @@ static void test_factors(void **unused) {
             assert_close(&one, &two, 2e-6 * (double)batch, what);
             double want = mu_grad_sum_squares(&p, &d), got = mu_grad_sum_squares(&p, &f);
             assert_near(got, want, 1e-6 * want);
-            set_free(&one), set_free(&two), free(x), free(dy), free(g);
+            set_free(&one), set_free(&two), free(x), free(dy), free(g), free(at);
             bound_fini(&b);
         }
+}
+
+static void test_factors(void **unused) {
+    (void)unused;
+    compare_with_product(MU_GRAD_FACTORS);
+    compare_with_product(MU_GRAD_PICKED);
 }
 
 // Row form against a dense gradient that is applied to the named rows only.
@@ -323,6 +334,30 @@ static void test_sum_squares(void **unused) {
     assert_near(mu_grad_sum_squares(&p, &(mu_grad){.form = MU_GRAD_NONE}), 0, 0);
 }
 
+// Every form, with a bad value in each of its arrays in turn.
+static void test_finite_or_not(void **unused) {
+    (void)unused;
+    mu_param p = matrix(5, 7);
+    float x[35], dy[35];
+    int32_t at[35] = {0};
+    fill(x, 35, 1, 1), fill(dy, 35, 2, 1);
+    const mu_grad grads[] = {{.form = MU_GRAD_DENSE, .dense = x},
+                             {.form = MU_GRAD_ROWS, .n_rows = 5, .row = at, .row_value = x},
+                             {.form = MU_GRAD_FACTORS, .batch = 5, .x = x, .dy = dy},
+                             {.form = MU_GRAD_PICKED, .batch = 3, .x = x, .dy = dy, .n_x = 5, .at = at}};
+    for (size_t g = 0; g < MU_COUNT(grads); g++) {
+        assert_true(mu_grad_is_finite(&p, &grads[g]));
+        const int n_dy = grads[g].dy ? (int)grads[g].batch * 5 : 0;
+        for (int i = 0; i < 35 + n_dy; i++) {
+            float *v = i < 35 ? x + i : dy + (i - 35), was = *v;
+            *v = i % 2 ? NAN : -INFINITY;
+            assert_false(mu_grad_is_finite(&p, &grads[g]));
+            *v = was;
+        }
+    }
+    assert_true(mu_grad_is_finite(&p, &(mu_grad){.form = MU_GRAD_NONE}));
+}
+
 static double length(const float *row, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (double)row[i] * (double)row[i];
@@ -336,7 +371,9 @@ static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_
     mu_param p = matrix(rows, cols), free_p = p;
     set one = set_make(p.count, seed), want = set_make(p.count, seed), parts = set_make(p.count, seed);
     float *g = floats(p.count + (size_t)(BATCH * (rows + cols) + NAMED * cols));
-    int32_t id[NAMED];
+    int32_t id[NAMED], *at = calloc((size_t)(BATCH * rows), sizeof *at);
+    assert_non_null(at);
+    for (int64_t i = 0; i < BATCH * rows; i++) at[i] = (int32_t)(i % (BATCH + 1));
     p.max_norm = most;
     int scaled = 0;
     for (int64_t step = 0; step < 3; step++) {
@@ -349,7 +386,9 @@ static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_
                      .row_value = g,
                      .batch = BATCH,
                      .x = g,
-                     .dy = g + BATCH * cols};
+                     .dy = g + BATCH * cols,
+                     .n_x = BATCH,
+                     .at = at};
         mu_updater_apply(u, &p, one.w, one.h, &d, 1, 0.1, step);
         mu_updater_apply(u, &free_p, want.w, want.h, &d, 1, 0.1, step);
         for (int64_t r = 0; r < rows; r++) {
@@ -368,14 +407,14 @@ static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_
     assert_close(&one, &want, 2e-6, "max_norm against scaling");
     if (form == MU_GRAD_DENSE) assert_same_bits(&one, &parts, "max_norm, rows by rows");
     assert_true(scaled > 0);
-    set_free(&one), set_free(&want), set_free(&parts), free(g);
+    set_free(&one), set_free(&want), set_free(&parts), free(g), free(at);
 }
 
 static void test_max_norm(void **unused) {
     (void)unused;
     bound b;
     mu_updater *u = bound_get(&b, "{type: sgd, momentum: 0.9, rate: 1, decay: 0.01}");
-    static const mu_grad_form forms[] = {MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS};
+    static const mu_grad_form forms[] = {MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_PICKED};
     for (size_t f = 0; f < MU_COUNT(forms); f++) {
         compare_max_norm(u, 20, 300, forms[f], 31);
         compare_max_norm(u, 7, 1500, forms[f], 32); // rows in pieces
@@ -407,9 +446,12 @@ static void test_no_allocation(void **unused) {
     fill(x, 40, 1, 1), fill(dy, 200, 2, 1);
     mu_grad f = {.form = MU_GRAD_FACTORS, .batch = 2, .x = x, .dy = dy};
     mu_grad r = {.form = MU_GRAD_ROWS, .n_rows = 2, .row = id, .row_value = x};
+    int32_t at[200] = {0};
+    mu_grad k = {.form = MU_GRAD_PICKED, .batch = 2, .x = x, .dy = dy, .n_x = 2, .at = at};
     uint64_t before = mu_alloc_get_stats().n_calls;
     mu_updater_apply(u, &p, s.w, s.h, &f, 1, 0.1, 0);
     mu_updater_apply(u, &p, s.w, s.h, &r, 1, 0.1, 0);
+    mu_updater_apply(u, &p, s.w, s.h, &k, 1, 0.1, 0);
     assert_int_equal(mu_alloc_get_stats().n_calls, before);
     set_free(&s);
     bound_fini(&b);
@@ -425,6 +467,7 @@ int main(void) {
         cmocka_unit_test(test_untouched),
         cmocka_unit_test(test_not_a_number_stays_visible),
         cmocka_unit_test(test_sum_squares),
+        cmocka_unit_test(test_finite_or_not),
         cmocka_unit_test(test_max_norm),
         cmocka_unit_test(test_no_allocation),
     };

@@ -14,7 +14,7 @@ typedef struct problem { // some gradients of one matrix
     const mu_grad *list[MAX_GRADS];
     float weight[MAX_GRADS];
     float *w, *h[MU_MAX_SLOTS];
-    void *mine[4 * MAX_GRADS];
+    void *mine[3 * MAX_GRADS];
     int n_mine;
 } problem;
 
@@ -34,6 +34,16 @@ static void add_grad(problem *q, mu_grad_form form, int64_t size, uint64_t seed)
         float *x = keep(q, floats((size_t)(size * cols))), *dy = keep(q, floats((size_t)(size * rows)));
         fill(x, (size_t)(size * cols), seed, 1), fill(dy, (size_t)(size * rows), seed + 1, 1);
         g->batch = size, g->x = x, g->dy = dy;
+    } else if (form == MU_GRAD_PICKED) {
+        const int64_t n_x = 2 * size + 1;
+        float *x = keep(q, floats((size_t)(n_x * cols))), *dy = keep(q, floats((size_t)(size * rows)));
+        int32_t *at = keep(q, calloc((size_t)(size * rows) + 1, sizeof *at));
+        assert_non_null(at);
+        fill(x, (size_t)(n_x * cols), seed, 1), fill(dy, (size_t)(size * rows), seed + 1, 1);
+        for (int64_t k = 0; k < size * rows; k++) // a few of them pick nothing
+            at[k] = (int32_t)(noise(seed + 2, (size_t)k) * 0.6f * (float)n_x + 0.5f * (float)n_x);
+        if (size > 2) at[rows] = INT32_MIN, at[2 * rows] = INT32_MAX;
+        g->batch = size, g->x = x, g->dy = dy, g->n_x = n_x, g->at = at;
     } else if (form == MU_GRAD_ROWS) {
         float *v = keep(q, floats((size_t)(size * cols)));
         int32_t *id = keep(q, calloc((size_t)size + 1, sizeof *id));
@@ -64,18 +74,20 @@ static void problem_fini(problem *q) {
     for (int k = 0; k < MU_MAX_SLOTS; k++) free(q->h[k]);
 }
 
-// The forms by letters: d dense, f factors, r rows, n none.
+// The forms by letters: d dense, f factors, p picked, r rows, n none.
 static void add_grads(problem *q, const char *forms, int64_t batch, int64_t rows, uint64_t seed) {
     for (; *forms; forms++, seed += 10) {
         if (*forms == 'd') add_grad(q, MU_GRAD_DENSE, 0, seed);
         if (*forms == 'f') add_grad(q, MU_GRAD_FACTORS, batch, seed);
+        if (*forms == 'p') add_grad(q, MU_GRAD_PICKED, batch, seed);
         if (*forms == 'r') add_grad(q, MU_GRAD_ROWS, rows, seed);
         if (*forms == 'n') add_grad(q, MU_GRAD_NONE, 0, seed);
     }
 }
 
 static const char *const mixes[] = {"d",  "dd",  "ddd", "f",   "ff",  "fnf", "r",
-                                    "rr", "rnr", "dfr", "rfd", "fdf", "nnn"};
+                                    "rr", "rnr", "dfr", "rfd", "fdf", "nnn", "p",
+                                    "pp", "pnp", "fpd", "prp", "dpf"};
 static const struct {
     int64_t rows, cols, batch, named;
 } sizes[] = {
@@ -157,13 +169,16 @@ static void oracle(const problem *q, double *g, bool *touched) {
     for (int j = 0; j < q->n; j++) {
         const mu_grad *f = &q->grad[j];
         const double w = (double)q->weight[j];
-        for (int64_t r = 0; r < rows && (f->form == MU_GRAD_DENSE || f->form == MU_GRAD_FACTORS); r++) {
+        for (int64_t r = 0; r < rows && f->form != MU_GRAD_NONE && f->form != MU_GRAD_ROWS; r++) {
             touched[r] = true;
             for (int64_t c = 0; c < cols; c++)
                 if (f->form == MU_GRAD_DENSE) g[r * cols + c] += w * (double)f->dense[r * cols + c];
                 else
-                    for (int64_t b = 0; b < f->batch; b++)
-                        g[r * cols + c] += w * (double)f->dy[b * rows + r] * (double)f->x[b * cols + c];
+                    for (int64_t b = 0; b < f->batch; b++) {
+                        const int64_t at = f->form == MU_GRAD_PICKED ? f->at[b * rows + r] : b;
+                        if (f->form == MU_GRAD_PICKED && (at < 0 || at >= f->n_x)) continue;
+                        g[r * cols + c] += w * (double)f->dy[b * rows + r] * (double)f->x[at * cols + c];
+                    }
         }
         for (int64_t k = 0; k < f->n_rows && f->form == MU_GRAD_ROWS; k++) {
             if (f->row[k] < 0 || f->row[k] >= rows) continue;
@@ -208,7 +223,7 @@ static void test_sums_are_right(void **unused) {
 // One gradient of weight 1 is what mu_updater_apply does; a weight is its scale.
 static void test_one_gradient(void **unused) {
     (void)unused;
-    static const char *const forms[] = {"d", "f", "r"};
+    static const char *const forms[] = {"d", "f", "p", "r"};
     for (size_t f = 0; f < MU_COUNT(forms); f++)
         for (int scaled = 0; scaled < 2; scaled++) {
             bound b;
@@ -274,7 +289,7 @@ static void test_no_allocation(void **unused) {
     mu_updater *u = bound_get(&b, "{type: adam, rate: 1, decay: 0.1}");
     problem q;
     problem_init(&q, 33, 77, 3);
-    add_grads(&q, "dfrd", 6, 25, 1);
+    add_grads(&q, "dfprd", 6, 25, 1);
     uint64_t before = mu_alloc_get_stats().n_calls;
     apply(u, &q, 0, q.p.count, 0);
     assert_int_equal(mu_alloc_get_stats().n_calls, before);

@@ -8,18 +8,19 @@
 
 #include "ps/client.h"
 
-enum { N_PARAMS = 5, BATCH = 2, NAMED = 3 };
+enum { N_PARAMS = 6, BATCH = 2, NAMED = 3, WORDS = 4 };
 
-// Two slices of dense weights, factors, rows, a bias, statistics.
+// Two slices of dense weights, factors, rows, a bias, statistics, picks.
 static const mu_param protos[N_PARAMS] = {
     {.name = "dense", .shape = {2, {96, 400}}},
     {.name = "factors", .shape = {2, {40, 50}}, .max_batch = BATCH},
     {.name = "rows", .shape = {2, {60, 20}}, .max_rows = NAMED},
     {.name = "bias", .shape = {1, {70}}},
     {.name = "mean", .shape = {1, {30}}, .is_stat = true},
+    {.name = "picks", .shape = {2, {60, 40}}, .max_batch = BATCH, .max_x = WORDS},
 };
 static const mu_grad_form forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, MU_GRAD_DENSE,
-                                             MU_GRAD_DENSE};
+                                             MU_GRAD_DENSE, MU_GRAD_PICKED};
 
 typedef struct variant {
     const char *name, *protocol;
@@ -46,7 +47,7 @@ typedef struct params { // a parameter set and the memory of one gradient
     mu_params ps;
     mu_param p[N_PARAMS], *list[N_PARAMS];
     float *room[N_PARAMS];
-    int32_t id[NAMED];
+    int32_t id[NAMED], at[BATCH * 60];
 } params;
 
 static inline void params_init(params *s, int n_slots) {
@@ -95,6 +96,12 @@ static inline void make_gradient(params *s, int learner, int64_t step) {
         for (int k = 0; k < NAMED; k++) s->id[k] = (int32_t)((step * 7 + k * 11 + learner) % rows);
         p->grad = (mu_grad){.form = forms[i], .dense = v};
         if (forms[i] == MU_GRAD_FACTORS) p->grad.batch = BATCH, p->grad.x = v, p->grad.dy = v + BATCH * cols;
+        if (forms[i] == MU_GRAD_PICKED) {
+            const int64_t n_x = BATCH * WORDS;
+            for (int64_t k = 0; k < BATCH * rows; k++) s->at[k] = (int32_t)((step + k * 5) % (n_x + 1)) - 1;
+            p->grad.batch = BATCH, p->grad.x = v, p->grad.dy = v + n_x * cols, p->grad.n_x = n_x;
+            p->grad.at = s->at;
+        }
         if (forms[i] == MU_GRAD_ROWS) p->grad.n_rows = NAMED, p->grad.row = s->id, p->grad.row_value = v;
     }
 }
