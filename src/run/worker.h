@@ -48,8 +48,9 @@ void mu_worker_init(mu_worker *w, mu_session *s);
 // gradient is not finite: the step is not counted; the caller decides by policy.
 mu_status mu_worker_step(mu_worker *w, mu_err *err);
 // The parts of a step, for a learner of a group. batch: the next batch through the algorithm, leaving its
-// gradients; s->global_rows 0 = the batch's own rows. look: at an early gradient that goes into a message now;
-// later what it is made of may be gone. measure: proves the gradients finite, *scale is for norm clipping. apply: through the updater, except what a fused step has applied already.
+// gradients; s->global_rows 0 = the batch's own rows. look: at an early gradient that goes into a message
+// now; later what it is made of may be gone. measure: proves the gradients finite, *scale is for norm
+// clipping. apply: through the updater, except what a fused step has applied already.
 mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err);
 void      mu_worker_look(mu_worker *w, const mu_param *p);
 mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err);

@@ -46,6 +46,7 @@ for pair in beside:hardsync beside:async process:hardsync process:async beside:h
     run "$name, stop" 4 "${where[@]}"
     says 'not finite' "$name, stop"
     says '`fc1`\|`loss`\|`fc2`' "$name, stop"
+    says "hint: $([ $protocol = hardsync ] && echo Lower || echo "Gradients of $protocol are about")" "$name, stop"
     run "$name, skip" 0 "${where[@]}" --set train.nonfinite=skip
     balanced "$name, skip"
     says 'skipped' "$name, skip"
