@@ -45,7 +45,7 @@ _Static_assert((int)MU_MAX_NORM_COLS <= (int)SLICE, "and is never cut");
 
 // ---- cutting -----------------------------------------------------------------------------------
 
-static size_t n_rows(const mu_param *p) { return (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+static size_t n_rows(const mu_param *p) { return (size_t)mu_param_rows(p); }
 
 // Rows of a slice; 0 = a row is cut itself.
 static size_t rows_of_slice(size_t cols) {

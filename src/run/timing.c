@@ -108,7 +108,7 @@ static size_t touched(const mu_params *ps) {
     size_t n = 0;
     for (int i = 0; i < ps->n; i++) {
         const mu_param *p = ps->list[i];
-        const size_t rows = p->shape.n ? (size_t)p->shape.d[0] : 1, most = (size_t)p->max_rows;
+        const size_t rows = (size_t)mu_param_rows(p), most = (size_t)p->max_rows;
         n += p->max_rows > 0 && most < rows ? p->count / rows * most : p->count;
     }
     return n;

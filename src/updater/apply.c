@@ -112,7 +112,7 @@ static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad, f
     }
 }
 
-static size_t cols_of(const mu_param *p) { return p->count / (size_t)(p->shape.n ? p->shape.d[0] : 1); }
+static size_t cols_of(const mu_param *p) { return p->count / (size_t)mu_param_rows(p); }
 
 // Rows of a gradient of one sample can go to the rule as they are.
 static bool takes_outer(const work *k, const mu_param *p) { return k->fused && cols_of(p) >= LONG_ROW; }
@@ -280,7 +280,7 @@ static double factors_sum_squares(const mu_grad *g, size_t rows, size_t cols) {
 double mu_grad_sum_squares(const mu_param *p, const mu_grad *g) {
     if (!p->count) return 0;
     if (g->form == MU_GRAD_FACTORS) {
-        size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1);
+        size_t rows = (size_t)mu_param_rows(p);
         return factors_sum_squares(g, rows, p->count / rows);
     }
     double sum = 0;
@@ -304,7 +304,7 @@ static bool below(const float *v, size_t n, uint32_t exponent) {
 bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
     const uint32_t infinite = 0x7f800000u;
     const uint32_t tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below infinity
-    const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1), cols = rows ? p->count / rows : 0;
+    const size_t rows = (size_t)mu_param_rows(p), cols = rows ? p->count / rows : 0;
     switch (g->form) {
     case MU_GRAD_DENSE:
         return below(g->dense, p->count, infinite);

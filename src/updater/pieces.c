@@ -383,7 +383,7 @@ static box box_make(size_t count, size_t rows, size_t begin, size_t end) {
 }
 
 void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx) {
-    const size_t rows = (size_t)(p->shape.n ? p->shape.d[0] : 1);
+    const size_t rows = (size_t)mu_param_rows(p);
     if (s->begin >= s->end || s->end > p->count) return;
     const bool dense = has_form(s, MU_GRAD_DENSE);
     const bool factors = has_form(s, MU_GRAD_FACTORS) || has_form(s, MU_GRAD_PICKED);

@@ -134,6 +134,47 @@ static void rows_stay_rows(void **state) {
     for (size_t i = 0; i < MU_COUNT(ways); i++) end(&t[i]);
 }
 
+typedef struct looker {
+    mu_worker w;
+    const mu_param *p;
+    bool spoil;
+} looker;
+
+// A word is wild just while the gradient that points to it is made; then its memory has another use.
+static void look_at(void *ctx, mu_layer *layer) {
+    looker *k = ctx;
+    for (int i = 0; i < layer->n_param; i++) {
+        if (!mu_gradient_is_early(layer->param[i])) continue;
+        float *x = (float *)(uintptr_t)k->p->grad.x, was = x ? *x : 0;
+        const bool spoil = k->spoil && layer->param[i] == k->p;
+        if (spoil) *x = INFINITY;
+        mu_worker_look(&k->w, layer->param[i]);
+        if (spoil) *x = was;
+    }
+}
+
+static void gradients_are_looked_at_when_made(void **state) {
+    (void)state;
+    training t;
+    prepare(&t, WIDE_JOB("40"), NULL, 0);
+    looker k = {.p = param(&t, "windows.weight")};
+    mu_worker_init(&k.w, t.s);
+    for (int i = 0; i < 3; i++) {
+        k.spoil = i == 1;
+        mu_step s = {.phase = MU_TRAIN, .step = i,
+                     .hooks = &(mu_step_hooks){.ctx = &k, .after_backward = look_at}};
+        float scale = 0;
+        assert_ok(mu_worker_batch(&k.w, &s, err));
+        assert_int_equal(k.p->grad.form, MU_GRAD_PICKED);
+        mu_err err = {0};
+        assert_int_equal(mu_worker_measure(&k.w, &scale, &err), k.spoil ? MU_EDIVERGED : MU_OK);
+        if (!k.spoil) continue;
+        if (!strstr(err.msg, "`windows.weight` is not finite")) fail_msg("%s", err.msg);
+        if (!strstr(err.hint, "`updater.rate`")) fail_msg("%s", err.hint);
+    }
+    end(&t);
+}
+
 static void plain_ops_give_the_same(void **state) {
     (void)state;
     const mu_run_opts quiet = {.no_files = true};
@@ -238,6 +279,7 @@ int main(void) {
         cmocka_unit_test_prestate(rows_stay_rows, JOB("40")),
         cmocka_unit_test_prestate(rows_stay_rows, WIDE_JOB("40")),
         cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(gradients_are_looked_at_when_made),
         cmocka_unit_test(plain_ops_give_the_same),  cmocka_unit_test(words_begin_with_vectors),
         cmocka_unit_test(a_resumed_run_needs_no_vectors),
         cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(a_larger_vocabulary_takes_vectors),
