@@ -85,36 +85,42 @@ static void write_finished(const work *k, size_t offset, size_t n, const float *
     }
 }
 
-// scale: of this piece alone, besides that of all
-static void write_piece(const work *k, size_t offset, size_t n, const float *grad, float scale,
-                        const mu_keep *keep) {
+// n elements of the piece from `at` on.
+static void write_part(const work *k, const mu_piece *p, size_t at, size_t n, const mu_keep *keep) {
     if (!k->direct) {
-        write_finished(k, offset, n, grad);
+        write_finished(k, p->offset + at, n, p->grad + at);
         return;
     }
-    mu_slice s = {.n = n, .grad = grad, .scale = k->scale * scale, .decay = k->l2, .keep = keep};
-    run_rule(k, offset, &s);
+    mu_slice s = {.n = n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms,
+                  .term = p->term, .keep = keep};
+    mu_term term[MU_TERMS];
+    if (p->grad) s.grad = p->grad + at;
+    if (at && p->n_terms) {
+        for (int i = 0; i < p->n_terms; i++) term[i] = (mu_term){p->term[i].d, p->term[i].x + at};
+        s.term = term;
+    }
+    run_rule(k, p->offset + at, &s);
 }
 
-static void apply_piece(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
+static void apply_piece(void *ctx, const mu_piece *p) {
     const work *k = ctx;
     const mu_update_guard *g = k->guard;
     if (!g) {
-        write_piece(k, offset, n, grad, scale, NULL);
+        write_part(k, p, 0, p->n, NULL);
         return;
     }
-    for (size_t i = 0, m; i < n; i += m) {
-        m = n - i < g->piece ? n - i : g->piece;
+    for (size_t i = 0, m; i < p->n; i += m) {
+        m = p->n - i < g->piece ? p->n - i : g->piece;
         mu_keep keep = {0};
-        if (!g->before(g->ctx, offset + i, m, k->fused ? &keep : NULL)) continue;
-        write_piece(k, offset + i, m, grad + i, scale, k->fused && keep.n ? &keep : NULL);
-        g->after(g->ctx, offset + i, m);
+        if (!g->before(g->ctx, p->offset + i, m, k->fused ? &keep : NULL)) continue;
+        write_part(k, p, i, m, k->fused && keep.n ? &keep : NULL);
+        g->after(g->ctx, p->offset + i, m);
     }
 }
 
 static size_t cols_of(const mu_param *p) { return p->count / (size_t)mu_param_rows(p); }
 
-// Rows of a gradient of one sample can go to the rule as they are.
+// What few samples give to a row can go to the rule as it is.
 static bool takes_outer(const work *k, const mu_param *p) { return k->fused && cols_of(p) >= LONG_ROW; }
 
 static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 0.0f; }
@@ -151,17 +157,15 @@ typedef struct limit {
     double longest;
 } limit;
 
-static void limit_row(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
-    const limit *l = ctx;
+static void limit_row(const limit *l, size_t offset) {
     const mu_update_guard *g = l->k->guard;
-    (void)n;
-    (void)grad;
-    (void)scale;
     if (offset % l->cols) return; // a long row comes in pieces
     if (g && !g->before(g->ctx, offset, l->cols, NULL)) return;
     shorten(l->k->value + offset, l->cols, l->longest);
     if (g) g->after(g->ctx, offset, l->cols);
 }
+
+static void limit_piece(void *ctx, const mu_piece *p) { limit_row(ctx, p->offset); }
 
 // The rows that were changed once more, now that each is complete: all of the range, or the named ones.
 static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
@@ -171,10 +175,10 @@ static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
     for (int j = 0; j < s->n; j++)
         named &= s->grad[j]->form == MU_GRAD_ROWS || s->grad[j]->form == MU_GRAD_NONE;
     if (named) {
-        mu_grad_sum_pieces(p, s, limit_row, &l);
+        mu_grad_sum_pieces(p, s, limit_piece, &l);
         return;
     }
-    for (size_t at = s->begin; at < s->end; at += l.cols) limit_row(&l, at, l.cols, NULL, 1);
+    for (size_t at = s->begin; at < s->end; at += l.cols) limit_row(&l, at);
 }
 
 // ---- applying --------------------------------------------------------------------------------
@@ -194,7 +198,7 @@ void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
     if (!is_trained(p) || n_rows <= 0) return;
     const size_t cols = cols_of(p), begin = (size_t)row0 * cols, end = begin + (size_t)n_rows * cols;
     work k = work_make(u, p, value, slots, scale, rate, step);
-    apply_piece(&k, begin, end - begin, grad, 1);
+    apply_piece(&k, &(mu_piece){.offset = begin, .n = end - begin, .grad = grad, .scale = 1});
     for (size_t at = begin; at < end && p->max_norm > 0; at += cols)
         shorten(value + at, cols, (double)p->max_norm);
 }
@@ -227,8 +231,8 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
     // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
     // the rule without a copy.
     work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
-    mu_grad_sum s = {n, grad, weight, begin, end, false};
-    if (n_real == 1) s = (mu_grad_sum){1, grad + only, NULL, begin, end, takes_outer(&k, p)};
+    mu_grad_sum s = {n, grad, weight, begin, end, takes_outer(&k, p)};
+    if (n_real == 1) s.n = 1, s.grad = grad + only, s.weight = NULL;
     k.guard = guard;
     mu_grad_sum_pieces(p, &s, apply_piece, &k);
     limit_rows(&k, p, &s);
@@ -256,10 +260,8 @@ static double dot(const float *restrict a, const float *restrict b, size_t n) {
     return sum;
 }
 
-static void add_squares(void *ctx, size_t offset, size_t n, const float *grad, float scale) {
-    (void)offset;
-    (void)scale;
-    *(double *)ctx += sum_squares(grad, n); // dot(grad, grad) would convert every element twice
+static void add_squares(void *ctx, const mu_piece *p) {
+    *(double *)ctx += sum_squares(p->grad, p->n); // dot(grad, grad) would convert every element twice
 }
 
 // |sum over b of dy_b x_b'|^2 = sum over a, b of (dy_a . dy_b) (x_a . x_b): the product itself is not needed.

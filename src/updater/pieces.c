@@ -43,6 +43,10 @@ typedef struct box { // the part of the parameter, as a matrix, that is asked fo
 
 static float weight_of(const mu_grad_sum *s, int j) { return s->weight ? s->weight[j] : 1.0f; }
 
+static void visit_plain(size_t offset, size_t n, const float *grad, mu_piece_visit visit, void *ctx) {
+    visit(ctx, &(mu_piece){.offset = offset, .n = n, .grad = grad, .scale = 1});
+}
+
 static void set_scaled(float *restrict sum, float w, const float *restrict v, size_t n) {
     for (size_t i = 0; i < n; i++) sum[i] = w * v[i];
 }
@@ -94,7 +98,7 @@ static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_
                       void *ctx) {
     const size_t row = (size_t)e->id * x->cols;
     if (n == 1 && weight_of(s, e->j) == 1.0f) {
-        visit(ctx, row + x->c0, x->c1 - x->c0, entry_value(s, x->cols, e) + x->c0, 1);
+        visit_plain(row + x->c0, x->c1 - x->c0, entry_value(s, x->cols, e) + x->c0, visit, ctx);
         return;
     }
     float sum[ROW_PIECE];
@@ -103,7 +107,7 @@ static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_
         set_scaled(sum, weight_of(s, e->j), entry_value(s, x->cols, e) + c, m);
         for (int64_t i = 1; i < n; i++)
             add_scaled(sum, weight_of(s, e[i].j), entry_value(s, x->cols, e + i) + c, m);
-        visit(ctx, row + c, m, sum, 1);
+        visit_plain(row + c, m, sum, visit, ctx);
     }
 }
 
@@ -123,7 +127,7 @@ static void visit_hot_row(const mu_grad_sum *s, const box *x, size_t row, mu_pie
         memset(sum, 0, m * sizeof(float));
         for (int j = 0; j < s->n; j++)
             if (s->grad[j]->form == MU_GRAD_ROWS) add_row(s, j, x->cols, row, c, m, sum);
-        visit(ctx, row * x->cols + c, m, sum, 1);
+        visit_plain(row * x->cols + c, m, sum, visit, ctx);
     }
 }
 
@@ -238,23 +242,19 @@ static void add_dense(const float *g, float weight, size_t cols, block *to) {
     to->filled = true;
 }
 
-typedef struct term {
-    float g;
-    const float *x; // its columns of the block
-} term;
 
-MU_INLINE void picks_part(const term *p, int n_picks, float *out, int64_t c, int64_t n, const int vecs,
+MU_INLINE void picks_part(const mu_term *p, int n_picks, float *out, int64_t c, int64_t n, const int vecs,
                           bool add) {
     mu_vec acc[PICK_VECS];
     MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
         add ? mu_vec_load(out + c + v * MU_LANES, n - v * MU_LANES) : (mu_vec){0};
     for (int i = 0; i < n_picks; i++)
         MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
-            mu_vec_fma(mu_vec_set(p[i].g), mu_vec_load(p[i].x + c + v * MU_LANES, n - v * MU_LANES), acc[v]);
+            mu_vec_fma(mu_vec_set(p[i].d), mu_vec_load(p[i].x + c + v * MU_LANES, n - v * MU_LANES), acc[v]);
     MU_UNROLL for (int v = 0; v < vecs; v++) mu_vec_store(out + c + v * MU_LANES, acc[v], n - v * MU_LANES);
 }
 
-static void add_picks(const term *p, int n_picks, float *out, int64_t n, bool add) {
+static void add_picks(const mu_term *p, int n_picks, float *out, int64_t n, bool add) {
     enum { STEP = PICK_VECS * MU_LANES };
     int64_t c = 0;
     for (; c + STEP <= n; c += STEP) picks_part(p, n_picks, out, c, STEP, PICK_VECS, add);
@@ -271,7 +271,7 @@ static const float *picked_row(const mu_grad *g, int64_t sample, const box *x, s
 // One row of the block from gradients [j, end): picks alone, or none.
 static void add_picked_row(const mu_grad_sum *s, const box *x, int j, int end, size_t row, const block *to,
                            float *out) {
-    term p[PICKS];
+    mu_term p[PICKS]; // their columns of the block
     int n = 0;
     bool add = to->filled;
     for (; j < end; j++) {
@@ -279,7 +279,7 @@ static void add_picked_row(const mu_grad_sum *s, const box *x, int j, int end, s
         for (int64_t b = 0; b < g->batch && g->form == MU_GRAD_PICKED; b++) {
             const float *from = picked_row(g, b, x, row);
             if (!from) continue;
-            p[n++] = (term){weight_of(s, j) * g->dy[(size_t)b * x->rows + row], from + to->c};
+            p[n++] = (mu_term){weight_of(s, j) * g->dy[(size_t)b * x->rows + row], from + to->c};
             if (n < PICKS) continue;
             add_picks(p, n, out, (int64_t)to->nc, add);
             add = true;
@@ -331,32 +331,63 @@ static void visit_blocks(const mu_grad_sum *s, const box *x, mu_piece_visit visi
             const size_t nc = x->c1 - c < BLOCK_COLS ? x->c1 - c : BLOCK_COLS;
             block to = {r, nr, c, nc, false, out};
             fill_block(s, x, &to);
-            if (nc == x->cols) visit(ctx, r * x->cols, nr * nc, out, 1);
+            if (nc == x->cols) visit_plain(r * x->cols, nr * nc, out, visit, ctx);
             else
-                for (size_t i = 0; i < nr; i++) visit(ctx, (r + i) * x->cols + c, nc, out + i * nc, 1);
+                for (size_t i = 0; i < nr; i++)
+                    visit_plain((r + i) * x->cols + c, nc, out + i * nc, visit, ctx);
         }
     }
 }
 
-// ---- one sample ------------------------------------------------------------------------------
+// ---- few samples -----------------------------------------------------------------------------
 
 static void visit_zeros(size_t offset, size_t n, mu_piece_visit visit, void *ctx) {
     static const float zero[ROW_PIECE];
     for (size_t i = 0; i < n; i += ROW_PIECE)
-        visit(ctx, offset + i, n - i < ROW_PIECE ? n - i : ROW_PIECE, zero, 1);
+        visit_plain(offset + i, n - i < ROW_PIECE ? n - i : ROW_PIECE, zero, visit, ctx);
 }
 
-static void visit_outer(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
-    const mu_grad *g = s->grad[0];
-    for (size_t r = x->r0; r < x->r1; r++) {
-        const float *from = g->form == MU_GRAD_PICKED ? picked_row(g, 0, x, r) : g->x;
-        if (from) visit(ctx, r * x->cols + x->c0, x->c1 - x->c0, from + x->c0, weight_of(s, 0) * g->dy[r]);
-        else visit_zeros(r * x->cols + x->c0, x->c1 - x->c0, visit, ctx);
+typedef struct sample {
+    const mu_grad *g;
+    int64_t b; // its number in there
+    float weight;
+    const float *dy; // (rows)
+} sample;
+
+// The samples of all gradients; 0 = none, too many, or gradients of another form among them.
+static int find_samples(const mu_grad_sum *s, const box *x, sample *out) {
+    int n = 0;
+    for (int j = 0; j < s->n; j++) {
+        const mu_grad *g = s->grad[j];
+        if (g->form == MU_GRAD_NONE) continue;
+        if ((g->form != MU_GRAD_FACTORS && g->form != MU_GRAD_PICKED) || g->batch > MU_TERMS - n) return 0;
+        for (int64_t b = 0; b < g->batch; b++)
+            out[n++] = (sample){g, b, weight_of(s, j), g->dy + (size_t)b * x->rows};
     }
+    return n;
 }
 
-static bool is_one_sample(const mu_grad *g) {
-    return g->batch == 1 && (g->form == MU_GRAD_FACTORS || g->form == MU_GRAD_PICKED);
+// What the samples give to a row; returns how many do.
+static int row_terms(const sample *s, int n_samples, const box *x, size_t row, mu_term *out) {
+    int n = 0;
+    for (int i = 0; i < n_samples; i++) {
+        const mu_grad *g = s[i].g;
+        const float *from =
+            g->form == MU_GRAD_PICKED ? picked_row(g, s[i].b, x, row) : g->x + (size_t)s[i].b * x->cols;
+        if (from) out[n++] = (mu_term){s[i].weight * s[i].dy[row], from + x->c0};
+    }
+    return n;
+}
+
+static void visit_terms(const sample *s, int n_samples, const box *x, mu_piece_visit visit, void *ctx) {
+    mu_term term[MU_TERMS];
+    for (size_t r = x->r0; r < x->r1; r++) {
+        const int n = row_terms(s, n_samples, x, r, term);
+        mu_piece p = {r * x->cols + x->c0, x->c1 - x->c0, NULL, 1, n, term};
+        if (n == 1) p.grad = term->x, p.scale = term->d, p.n_terms = 0;
+        if (n) visit(ctx, &p);
+        else visit_zeros(p.offset, p.n, visit, ctx);
+    }
 }
 
 // ---- all forms -------------------------------------------------------------------------------
@@ -389,10 +420,12 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     const bool factors = has_form(s, MU_GRAD_FACTORS) || has_form(s, MU_GRAD_PICKED);
     const bool named = has_form(s, MU_GRAD_ROWS);
     box x = box_make(p->count, rows, s->begin, s->end);
+    sample few[MU_TERMS];
+    const int n_samples = s->outer ? find_samples(s, &x, few) : 0;
     if (dense && s->n == 1 && !s->weight) {
-        visit(ctx, s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, 1);
-    } else if (s->outer && s->n == 1 && is_one_sample(s->grad[0])) {
-        visit_outer(s, &x, visit, ctx);
+        visit_plain(s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, visit, ctx);
+    } else if (n_samples) {
+        visit_terms(few, n_samples, &x, visit, ctx);
     } else if (named && !dense && !factors) {
         visit_rows(s, &x, visit, ctx);
     } else if (dense || factors) {

@@ -3,25 +3,31 @@
 #ifndef MU_UPDATER_PIECES_H
 #define MU_UPDATER_PIECES_H
 
-#include "layer/param.h"
+#include "updater/updater.h"
 
-// n values of the gradient, scale * grad, whose first belongs to element `offset` of the parameter. `grad`
-// may be a buffer that is reused after the call.
-typedef void (*mu_piece_visit)(void *ctx, size_t offset, size_t n, const float *grad, float scale);
+typedef struct mu_piece {               // consecutive elements of the gradient
+    size_t       offset, n;             // in the parameter
+    const float *grad;                  // (n) may be a buffer that is reused after the visit
+    float        scale;                 // the values are scale * grad; or, with terms, scale * their sum
+    int          n_terms;               // 0, or 2 to MU_TERMS
+    const mu_term *term;
+} mu_piece;
+
+typedef void (*mu_piece_visit)(void *ctx, const mu_piece *piece);
 
 typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the floats [begin, end)
     int                   n;
     const mu_grad *const *grad;
     const float          *weight;       // NULL = all 1
     size_t                begin, end;   // whole rows of the parameter, or a part of one row
-    bool                  outer;        // the visitor takes any scale; else it is always 1
+    bool                  outer;        // the visitor takes any scale, and terms; else it is 1, and none
 } mu_grad_sum;
 
 // Visits every element that the sum has in [begin, end) exactly once, in pieces and an order that depend
 // only on the gradients and the range. The value of an element does not depend on the range.
 //   dense alone, weight NULL    one piece, the gradient itself
-//   factors or picks            with `outer` and one sample, each row: x, or its row of x, times its
-//                               element of dy
+//   factors or picks            with `outer` and few samples, each row: of every sample x, or its row of x,
+//                               times its element of dy
 //   rows alone                  each named row once, by rising id; values are added in the order given
 //   anything else               blocks of rows, dense gradients added, factors multiplied out, picks added up
 // Allocates nothing; needs up to 64 KiB of stack.

@@ -7,9 +7,9 @@
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
 // Without momentum the history is neither read nor written.
 //
-// The rule is fused: weight decay, copies of what is about to change (undo) and a layer's backward through
-// its weights are done in the same pass. All copies of the loop round alike, so that a run does not depend
-// on which one a slice got.
+// The rule is fused: weight decay, copies of what is about to change (undo), a layer's backward through its
+// weights and the sum of what a few samples give are done in the same pass. All copies of the loop round
+// alike, so that a run does not depend on which one a slice got.
 #include "ops/tile.h"
 #include "ops/vec.h"
 #include "updater/momentum.h"
@@ -26,13 +26,26 @@ static const mu_field fields[] = {
 };
 
 enum { PLAIN, BACK, KEEP }; // what is done besides
-enum { VECS = 2 };          // kept at a time: a store of the count for two of each
+enum { VECS = 4 };          // vectors at a time: stores of one block come together; half as many when kept
+
+typedef struct sum { // the terms of the gradient
+    mu_vec d[MU_TERMS];
+    const float *x[MU_TERMS];
+} sum;
 
 static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
 
+// The gradient as it came. terms: 0, 2 or 4.
+MU_INLINE mu_vec raw_grad(const mu_slice *s, const sum *t, int64_t at, int64_t n, const int terms) {
+    if (!terms) return mu_vec_load(s->grad + at, n);
+    mu_vec g = t->d[0] * mu_vec_load(t->x[0] + at, n);
+    MU_UNROLL for (int i = 1; i < terms; i++) g = mu_vec_fma(t->d[i], mu_vec_load(t->x[i] + at, n), g);
+    return g;
+}
+
 // `left` elements from i on, at most `vecs` vectors of them.
-MU_INLINE void change(const mu_slice *s, int64_t i, int64_t left, float lr, float m, bool moves, int besides,
-                      const int vecs) {
+MU_INLINE void change(const mu_slice *s, const sum *t, int64_t i, int64_t left, float lr, float m, bool moves,
+                      int besides, const int terms, const int vecs) {
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
@@ -51,39 +64,58 @@ MU_INLINE void change(const mu_slice *s, int64_t i, int64_t left, float lr, floa
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        const mu_vec g = mu_vec_fma(mu_vec_set(s->scale), mu_vec_load(s->grad + at, n), s->decay * w[k]);
+        const mu_vec g = mu_vec_fma(mu_vec_set(s->scale), raw_grad(s, t, at, n, terms), s->decay * w[k]);
         const mu_vec to = mu_vec_fma(mu_vec_set(-lr), g, moves ? m * v[k] : w[k]);
         if (moves) mu_vec_store(s->slot[0] + at, to, n);
-        mu_vec_store(s->value + at, moves ? w[k] + to : to, n);
+        w[k] = moves ? w[k] + to : to;
     }
+    MU_UNROLL for (int k = 0; k < vecs; k++)
+        mu_vec_store(s->value + i + k * MU_LANES, w[k], left - k * MU_LANES);
 }
 
-MU_INLINE void rule(const mu_slice *slice, float lr, float m, const bool moves, const int besides) {
+MU_INLINE void rule(const mu_slice *slice, float lr, float m, const bool moves, const int besides,
+                    const int terms) {
     const mu_keep keep = besides == KEEP ? *slice->keep : (mu_keep){0};
     mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
     s.keep = &keep;
-    const int vecs = besides == KEEP ? VECS : 1;
+    sum t;
+    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three counts nothing
+        t.d[k] = mu_vec_set(k < slice->n_terms ? slice->term[k].d : 0.0f);
+        t.x[k] = slice->term[k < slice->n_terms ? k : 0].x;
+    }
+    const int vecs = besides == KEEP ? VECS / 2 : besides == PLAIN ? VECS : 1;
     const int64_t n = (int64_t)s.n;
+    // Rows begin anywhere; a store over the end of a line costs as much as two.
+    const int64_t odd = (int64_t)((uintptr_t)s.value / sizeof(float) % MU_LANES);
     int64_t i = 0;
+    if (odd && n > MU_LANES) {
+        i = MU_LANES - odd;
+        change(&s, &t, 0, i, lr, m, moves, besides, terms, 1);
+    }
     for (; i + vecs * MU_LANES <= n; i += vecs * MU_LANES)
-        change(&s, i, vecs * MU_LANES, lr, m, moves, besides, vecs);
-    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, i, MU_LANES, lr, m, moves, besides, 1);
-    if (i < n) change(&s, i, n - i, lr, m, moves, besides, 1);
+        change(&s, &t, i, vecs * MU_LANES, lr, m, moves, besides, terms, vecs);
+    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, &t, i, MU_LANES, lr, m, moves, besides, terms, 1);
+    if (i < n) change(&s, &t, i, n - i, lr, m, moves, besides, terms, 1);
+}
+
+MU_INLINE void by_terms(const mu_slice *s, float lr, float m, const bool moves, const int besides) {
+    if (s->n_terms > 2) rule(s, lr, m, moves, besides, 4);
+    else if (s->n_terms) rule(s, lr, m, moves, besides, 2);
+    else rule(s, lr, m, moves, besides, 0);
+}
+
+MU_INLINE void by_besides(const mu_slice *s, float lr, float m, const bool moves) {
+    if (s->keep) by_terms(s, lr, m, moves, KEEP);
+    else if (s->back) rule(s, lr, m, moves, BACK, 0);
+    else by_terms(s, lr, m, moves, PLAIN);
 }
 
 static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
     const float m = mu_momentum_at(&((const struct sgd *)state)->m, step);
     // It stays as it is, but whoever restores restores all that this rule ever changes.
     if (m <= 0 && s->keep && s->keep->slot[0]) memcpy(s->keep->slot[0], s->slot[0], s->n * sizeof(float));
-    if (m > 0) {
-        if (s->keep) rule(s, lr, m, true, KEEP);
-        else if (s->back) rule(s, lr, m, true, BACK);
-        else rule(s, lr, m, true, PLAIN);
-    } else {
-        if (s->keep) rule(s, lr, m, false, KEEP);
-        else if (s->back) rule(s, lr, m, false, BACK);
-        else rule(s, lr, m, false, PLAIN);
-    }
+    if (m > 0) by_besides(s, lr, m, true);
+    else by_besides(s, lr, m, false);
 }
 
 static int n_changed(const void *state) { return mu_momentum_is_used(&((const struct sgd *)state)->m); }

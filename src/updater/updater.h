@@ -24,13 +24,19 @@ typedef struct mu_keep {                // where old values go before they chang
     volatile size_t *n;
 } mu_keep;
 
+enum { MU_TERMS = 4 };                  // more are added up in a buffer first: that is as fast from here on
+
+typedef struct mu_term { float d; const float *x; } mu_term;    // d * x, what one sample gives to a row
+
 typedef struct mu_slice {
     size_t       n;
     float       *value;                 // (n) in and out
     const float *grad;                  // (n) scaled, clipped, with decay added; raw for a fused rule
     float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
-    // What is left to a `fused` rule; 1, 0, NULL, NULL for others. `back` and `keep` exclude each other.
+    // What is left to a `fused` rule; 1, 0, 0, NULL, NULL for others. `back` excludes `keep` and terms.
     float          scale, decay;        // the gradient is scale * grad + decay * value
+    int            n_terms;             // if not 0, 2 to MU_TERMS, their sum takes the place of `grad`
+    const mu_term *term;
     float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
     const mu_keep *keep;                // NULL = nothing to keep
 } mu_slice;

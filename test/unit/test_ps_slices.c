@@ -105,13 +105,13 @@ static mu_apply apply_make(world *w, const mu_updater *u, int64_t step) {
                       .step = mu_moment(step, w->early && step % 2)};
 }
 
-// One gradient an update, of one sample where it is factors or picks.
-static void make_single(world *w, bool early) {
-    w->n_parts = 1;
+// n gradients an update, of one sample where they are factors or picks.
+static void make_small(world *w, int n, bool early) {
+    w->n_parts = n;
     w->early = early;
     for (int u = 0; u < POOL; u++)
-        for (int i = 0; i < N_PARAMS; i++)
-            w->grad[u][0][i].batch = 1;
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < N_PARAMS; i++) w->grad[u][j][i].batch = 1;
 }
 
 static void assert_same_bits(const world *a, const world *b, const char *what) {
@@ -261,7 +261,8 @@ static bool kill_one(scene *s, world *w, const mu_updater *u, int64_t after_ns) 
     return torn;
 }
 
-static void kill_storm(const char *block, uint64_t seed, bool single) {
+// small: gradients of one sample each; 0 = several of more samples.
+static void kill_storm(const char *block, uint64_t seed, int small) {
     bound b;
     mu_updater *u = bound_get(&b, block);
     const size_t bytes = sizeof(scene) + world_bytes();
@@ -272,7 +273,8 @@ static void kill_storm(const char *block, uint64_t seed, bool single) {
     const int n_slots = u->class->n_slots;
     world stormy, calm;
     world_init(&stormy, s->blocks, n_slots), world_init(&calm, calm_blocks, n_slots);
-    if (single) make_single(&stormy, strstr(block, "early")), make_single(&calm, strstr(block, "early"));
+    const bool early = strstr(block, "early");
+    if (small) make_small(&stormy, small, early), make_small(&calm, small, early);
     int torn = 0;
     for (int i = 0; i < KILLS; i++)
         torn += kill_one(s, &stormy, u, (int64_t)(fabsf(noise(seed, (size_t)i)) * 200e3f));
@@ -302,12 +304,12 @@ static void test_killed_executors(void **unused) {
         char text[160];
         snprintf(text, sizeof text, "{type: %s, rate: 0.01%s}", mu_updaters.list[r]->name,
                  r % 2 ? ", decay: 0.001" : "");
-        kill_storm(text, seed + r, false);
+        kill_storm(text, seed + r, 0);
     }
     static const char *const sgd[] = {
         "{type: sgd, momentum: 0.9, rate: 0.01}", "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}",
         "{type: sgd, momentum: 0.9, decay: 0.001, early: 5 steps, early_momentum: 0, rate: 0.01}"};
-    for (size_t i = 0; i < 2 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 2], seed + 100 + i, i % 2);
+    for (size_t i = 0; i < 4 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 4], seed + 100 + i, (int)(i % 4));
 }
 
 // A piece that was counted is finished, also when the executor died before it cleared valid.

@@ -87,7 +87,7 @@ static void add_grads(problem *q, const char *forms, int64_t batch, int64_t rows
 
 static const char *const mixes[] = {"d",  "dd",  "ddd", "f",   "ff",  "fnf", "r",
                                     "rr", "rnr", "dfr", "rfd", "fdf", "nnn", "p",
-                                    "pp", "pnp", "fpd", "prp", "dpf"};
+                                    "pp", "pnp", "fpd", "prp", "dpf", "fff", "fp", "pfp"};
 static const struct {
     int64_t rows, cols, batch, named;
 } sizes[] = {
@@ -260,12 +260,15 @@ static void watch_after(void *ctx, size_t offset, size_t n) {
 // A guard sees the same pieces every time; what was left out can be done later.
 static void test_guard(void **unused) {
     (void)unused;
-    for (size_t m = 0; m < MU_COUNT(mixes); m++) {
+    for (size_t k = 0; k < 2 * MU_COUNT(mixes); k++) {
+        const size_t m = k / 2;
+        const bool few = k % 2; // samples, which go to the rule as they are
+        const int64_t cols = few ? 277 : 77, batch = few ? 1 : 6;
         bound b;
-        mu_updater *u = bound_get(&b, "{type: adagrad, rate: 1}");
+        mu_updater *u = bound_get(&b, few ? "{type: sgd, momentum: 0.9, rate: 1}" : "{type: adagrad, rate: 1}");
         problem whole, halves;
-        problem_init(&whole, 33, 77, 3), problem_init(&halves, 33, 77, 3);
-        add_grads(&whole, mixes[m], 6, 25, 1), add_grads(&halves, mixes[m], 6, 25, 1);
+        problem_init(&whole, 33, cols, 3), problem_init(&halves, 33, cols, 3);
+        add_grads(&whole, mixes[m], batch, 25, 1), add_grads(&halves, mixes[m], batch, 25, 1);
         apply(u, &whole, 0, whole.p.count, 0);
         static watcher seen[2];
         seen[0] = (watcher){.from = 0, .to = 7}, seen[1] = (watcher){.from = 7, .to = INT32_MAX};
