@@ -265,7 +265,8 @@ static void test_guard(void **unused) {
         const bool few = k % 2; // samples, which go to the rule as they are
         const int64_t cols = few ? 277 : 77, batch = few ? 1 : 6;
         bound b;
-        mu_updater *u = bound_get(&b, few ? "{type: sgd, momentum: 0.9, rate: 1}" : "{type: adagrad, rate: 1}");
+        mu_updater *u =
+            bound_get(&b, few ? "{type: sgd, momentum: 0.9, rate: 1}" : "{type: adagrad, rate: 1}");
         problem whole, halves;
         problem_init(&whole, 33, cols, 3), problem_init(&halves, 33, cols, 3);
         add_grads(&whole, mixes[m], batch, 25, 1), add_grads(&halves, mixes[m], batch, 25, 1);
