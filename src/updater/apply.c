@@ -11,6 +11,7 @@
 #include "updater/pieces.h"
 #include "updater/updater.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -87,18 +88,16 @@ static void write_finished(const work *k, size_t offset, size_t n, const float *
 
 // n elements of the piece from `at` on.
 static void write_part(const work *k, const mu_piece *p, size_t at, size_t n, const mu_keep *keep) {
+    assert(k->direct || !p->n_terms);
     if (!k->direct) {
         write_finished(k, p->offset + at, n, p->grad + at);
         return;
     }
-    mu_slice s = {.n = n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms,
-                  .term = p->term, .keep = keep};
+    mu_slice s = {.n = n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms, .keep = keep};
     mu_term term[MU_TERMS];
-    if (p->grad) s.grad = p->grad + at;
-    if (at && p->n_terms) {
-        for (int i = 0; i < p->n_terms; i++) term[i] = (mu_term){p->term[i].d, p->term[i].x + at};
-        s.term = term;
-    }
+    for (int i = 0; i < p->n_terms; i++) term[i] = (mu_term){p->term[i].d, p->term[i].x + at};
+    if (p->n_terms) s.term = term;
+    else s.grad = p->grad + at;
     run_rule(k, p->offset + at, &s);
 }
 

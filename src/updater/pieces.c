@@ -10,6 +10,8 @@
 // fixed buffer; if a range has more entries than fit it is halved. Real batches fit at once; a range
 // of a single id never needs sorting, so the halving always ends.
 //
+// Few samples. What each gives to a row, a number times a row of x, is left for the rule to add up.
+//
 // Blocks. Everything else is made in blocks of TILE_ROWS rows by BLOCK_COLS columns. A block of whole rows
 // is contiguous in the parameter as well, so that the update behind it streams long runs. Factors,
 // dW = dy' x, are done in register tiles over the samples of all gradients together: their dy of a block's
@@ -242,7 +244,6 @@ static void add_dense(const float *g, float weight, size_t cols, block *to) {
     to->filled = true;
 }
 
-
 MU_INLINE void picks_part(const mu_term *p, int n_picks, float *out, int64_t c, int64_t n, const int vecs,
                           bool add) {
     mu_vec acc[PICK_VECS];
@@ -351,18 +352,16 @@ typedef struct sample {
     const mu_grad *g;
     int64_t b; // its number in there
     float weight;
-    const float *dy; // (rows)
 } sample;
 
 // The samples of all gradients; 0 = none, too many, or gradients of another form among them.
-static int find_samples(const mu_grad_sum *s, const box *x, sample *out) {
+static int find_samples(const mu_grad_sum *s, sample *out) {
     int n = 0;
     for (int j = 0; j < s->n; j++) {
         const mu_grad *g = s->grad[j];
         if (g->form == MU_GRAD_NONE) continue;
         if ((g->form != MU_GRAD_FACTORS && g->form != MU_GRAD_PICKED) || g->batch > MU_TERMS - n) return 0;
-        for (int64_t b = 0; b < g->batch; b++)
-            out[n++] = (sample){g, b, weight_of(s, j), g->dy + (size_t)b * x->rows};
+        for (int64_t b = 0; b < g->batch; b++) out[n++] = (sample){g, b, weight_of(s, j)};
     }
     return n;
 }
@@ -374,7 +373,8 @@ static int row_terms(const sample *s, int n_samples, const box *x, size_t row, m
         const mu_grad *g = s[i].g;
         const float *from =
             g->form == MU_GRAD_PICKED ? picked_row(g, s[i].b, x, row) : g->x + (size_t)s[i].b * x->cols;
-        if (from) out[n++] = (mu_term){s[i].weight * s[i].dy[row], from + x->c0};
+        if (from)
+            out[n++] = (mu_term){s[i].weight * g->dy[(size_t)s[i].b * x->rows + row], from + x->c0};
     }
     return n;
 }
@@ -383,7 +383,7 @@ static void visit_terms(const sample *s, int n_samples, const box *x, mu_piece_v
     mu_term term[MU_TERMS];
     for (size_t r = x->r0; r < x->r1; r++) {
         const int n = row_terms(s, n_samples, x, r, term);
-        mu_piece p = {r * x->cols + x->c0, x->c1 - x->c0, NULL, 1, n, term};
+        mu_piece p = {r * x->cols + x->c0, x->c1 - x->c0, .scale = 1, .n_terms = n, .term = term};
         if (n == 1) p.grad = term->x, p.scale = term->d, p.n_terms = 0;
         if (n) visit(ctx, &p);
         else visit_zeros(p.offset, p.n, visit, ctx);
@@ -421,7 +421,7 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     const bool named = has_form(s, MU_GRAD_ROWS);
     box x = box_make(p->count, rows, s->begin, s->end);
     sample few[MU_TERMS];
-    const int n_samples = s->outer ? find_samples(s, &x, few) : 0;
+    const int n_samples = s->outer ? find_samples(s, few) : 0;
     if (dense && s->n == 1 && !s->weight) {
         visit_plain(s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, visit, ctx);
     } else if (n_samples) {

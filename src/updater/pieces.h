@@ -7,10 +7,10 @@
 
 typedef struct mu_piece {               // consecutive elements of the gradient
     size_t       offset, n;             // in the parameter
-    const float *grad;                  // (n) may be a buffer that is reused after the visit
+    const float *grad;                  // (n) may be a buffer that is reused after the visit; NULL with terms
     float        scale;                 // the values are scale * grad; or, with terms, scale * their sum
     int          n_terms;               // 0, or 2 to MU_TERMS
-    const mu_term *term;
+    const mu_term *term;                // (n each)
 } mu_piece;
 
 typedef void (*mu_piece_visit)(void *ctx, const mu_piece *piece);

@@ -26,7 +26,7 @@ static const mu_field fields[] = {
 };
 
 enum { PLAIN, BACK, KEEP }; // what is done besides
-enum { VECS = 4 };          // vectors at a time: stores of one block come together; half as many when kept
+enum { VECS = 2 };          // vectors at a time of those kept, and of sums
 
 typedef struct sum { // the terms of the gradient
     mu_vec d[MU_TERMS];
@@ -79,16 +79,15 @@ MU_INLINE void rule(const mu_slice *slice, float lr, float m, const bool moves, 
     mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
     s.keep = &keep;
     sum t;
-    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three counts nothing
+    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three adds 0
         t.d[k] = mu_vec_set(k < slice->n_terms ? slice->term[k].d : 0.0f);
         t.x[k] = slice->term[k < slice->n_terms ? k : 0].x;
     }
-    const int vecs = besides == KEEP ? VECS / 2 : besides == PLAIN ? VECS : 1;
+    const int vecs = besides == KEEP || terms ? VECS : 1;
     const int64_t n = (int64_t)s.n;
-    // Rows begin anywhere; a store over the end of a line costs as much as two.
     const int64_t odd = (int64_t)((uintptr_t)s.value / sizeof(float) % MU_LANES);
     int64_t i = 0;
-    if (odd && n > MU_LANES) {
+    if (terms && besides == PLAIN && odd && n > MU_LANES) { // a store over the end of a line costs two
         i = MU_LANES - odd;
         change(&s, &t, 0, i, lr, m, moves, besides, terms, 1);
     }

@@ -31,11 +31,12 @@ typedef struct mu_term { float d; const float *x; } mu_term;    // d * x, what o
 typedef struct mu_slice {
     size_t       n;
     float       *value;                 // (n) in and out
-    const float *grad;                  // (n) scaled, clipped, with decay added; raw for a fused rule
+    const float *grad;                  // (n) scaled, clipped, with decay; for a fused rule raw, or NULL
     float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
-    // What is left to a `fused` rule; 1, 0, 0, NULL, NULL for others. `back` excludes `keep` and terms.
+    // What is left to a `fused` rule; scale is 1, the others 0 and NULL elsewhere. `back` excludes `keep` and
+    // terms.
     float          scale, decay;        // the gradient is scale * grad + decay * value
-    int            n_terms;             // if not 0, 2 to MU_TERMS, their sum takes the place of `grad`
+    int            n_terms;             // 0, or 2 to MU_TERMS whose sum takes the place of `grad`, then NULL
     const mu_term *term;
     float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
     const mu_keep *keep;                // NULL = nothing to keep

@@ -11,14 +11,21 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { N_PARAMS = 6, PARTS = 3, POOL = 4, BATCH = 5, NAMED = 30, BLOCKS = 1 + MU_MAX_SLOTS };
+enum { N_PARAMS = 7, PARTS = 4, POOL = 4, BATCH = 5, NAMED = 30, BLOCKS = 1 + MU_MAX_SLOTS };
 
-// One parameter for each form: dense, factors, rows, a mixture; a bias; statistics. Rows of three are
-// limited, most of them from the first update on.
-static const float max_norm[N_PARAMS] = {0, 5.8f, 1.8f, 4.6f, 0, 0};
+// One parameter for each form: dense, factors, rows, a mixture; a bias; statistics; and factors or picks with
+// rows longer than a piece. Rows of three are limited, most of them from the first update on.
+enum { ANY = -1, LONG = -2 };
+static const int forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, ANY,
+                                    MU_GRAD_DENSE, MU_GRAD_DENSE,   LONG};
+static const float max_norm[N_PARAMS] = {0, 5.8f, 1.8f, 4.6f, 0, 0, 0};
 static const mu_shape shapes[N_PARAMS] = {
-    {4, {20, 7, 5, 5}}, {2, {90, 410}}, {2, {300, 40}}, {2, {33, 260}}, {1, {77}}, {1, {50}},
+    {4, {20, 7, 5, 5}}, {2, {90, 410}}, {2, {300, 40}}, {2, {33, 260}}, {1, {77}}, {1, {50}}, {2, {9, 2075}},
 };
+static int form_of(int param, int k) {
+    if (forms[param] == LONG) return k % 2 ? MU_GRAD_FACTORS : MU_GRAD_PICKED;
+    return forms[param] == ANY ? 1 + k % 4 : forms[param];
+}
 
 typedef struct world {
     mu_params ps;
@@ -37,7 +44,8 @@ static mu_grad grad_make(const mu_param *p, int form, uint64_t seed) {
     float *a = floats(p->count + NAMED * (size_t)cols + BATCH * (size_t)(rows + cols));
     int32_t *id = calloc(NAMED + BATCH * (size_t)rows, sizeof *id), *at = id + NAMED;
     assert_non_null(id);
-    for (int64_t k = 0; k < BATCH * rows; k++) at[k] = (int32_t)(k * 7 % (BATCH + 1)); // some pick nothing
+    for (int64_t k = 0; k < BATCH * rows; k++) // some pick nothing
+        at[k] = (int32_t)((k * 7 + (int64_t)seed) % (BATCH + 1));
     fill(a, p->count + NAMED * (size_t)cols, seed, 1);
     for (int k = 0; k < NAMED; k++) id[k] = (int32_t)(fabsf(noise(seed + 1, (size_t)k)) * (float)rows);
     g.dense = a;
@@ -47,8 +55,6 @@ static mu_grad grad_make(const mu_param *p, int form, uint64_t seed) {
 }
 
 static void world_init(world *w, void *memory, int n_slots) {
-    static const int forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, -1,
-                                        MU_GRAD_DENSE, MU_GRAD_DENSE};
     memset(w, 0, sizeof *w);
     for (int i = 0; i < N_PARAMS; i++) {
         mu_param *p = w->list[i] = &w->p[i];
@@ -59,8 +65,7 @@ static void world_init(world *w, void *memory, int n_slots) {
         w->ps.count += (p->count + 15) / 16 * 16;
         for (int u = 0; u < POOL; u++)
             for (int j = 0; j < PARTS; j++)
-                w->grad[u][j][i] =
-                    grad_make(p, forms[i] < 0 ? 1 + (u + j) % 4 : forms[i], (uint64_t)(u * 100 + j * 10 + i));
+                w->grad[u][j][i] = grad_make(p, form_of(i, u + j), (uint64_t)(u * 100 + j * 10 + i));
     }
     for (int j = 0; j < PARTS; j++) w->weight[j] = 0.25f + 0.25f * (float)j;
     w->n_parts = PARTS;
@@ -178,8 +183,11 @@ static void whole_update(world *w, const mu_updater *u, int64_t step) {
         for (int j = 0; j < PARTS; j++) list[j] = &w->grad[step % POOL][j][i];
         for (int k = 0; k < MU_MAX_SLOTS; k++) slots[k] = w->block[1 + k] + p->offset;
         mu_updater_apply_sum(u, p, value, slots, PARTS, list, w->weight, 0, p->count, 0.01, step);
-        for (size_t e = 0; e < p->count && p->is_stat; e++)
-            value[e] = (list[0]->dense[e] + list[1]->dense[e] + list[2]->dense[e]) / 3;
+        for (size_t e = 0; e < p->count && p->is_stat; e++) {
+            float sum = 0;
+            for (int j = 0; j < PARTS; j++) sum += list[j]->dense[e];
+            value[e] = sum / PARTS;
+        }
     }
 }
 
@@ -309,7 +317,7 @@ static void test_killed_executors(void **unused) {
     static const char *const sgd[] = {
         "{type: sgd, momentum: 0.9, rate: 0.01}", "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}",
         "{type: sgd, momentum: 0.9, decay: 0.001, early: 5 steps, early_momentum: 0, rate: 0.01}"};
-    for (size_t i = 0; i < 4 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 4], seed + 100 + i, (int)(i % 4));
+    for (size_t i = 0; i < 5 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 5], seed + 100 + i, (int)(i % 5));
 }
 
 // A piece that was counted is finished, also when the executor died before it cleared valid.
