@@ -64,12 +64,29 @@ static void apply_update(const mu_group *g, const mu_params *view, const mu_slic
     if (p.n) mu_apply_slice(&a, range, &done, NULL);
 }
 
-// All updates on one slice before the next: it stays in the second cache, so memory is passed once.
+// Do the updates (from, to] name the rows that they change?
+static bool names_rows(const mu_group *g, const mu_param *p, int param, int64_t from, int64_t to) {
+    for (int64_t v = from + 1; v <= to; v++) {
+        const mu_mirror_update *u = entry(g, v);
+        const mu_grad grad = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), param, p);
+        if (grad.form != MU_GRAD_ROWS && grad.form != MU_GRAD_NONE) return false;
+    }
+    return true;
+}
+
+// All updates on one slice before the next: it stays in the second cache, so memory is passed once. Named rows
+// are few: looking for them slice by slice would take longer than changing them.
 static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
+    if (from >= to) return;
     const int64_t step = group_of(g->head);
-    for (int i = g->first_slice[param]; from < to && i < g->first_slice[param + 1]; i++)
+    const mu_param *p = view->list[param];
+    const mu_slice_range all = {param, 0, p->count};
+    const bool whole = names_rows(g, p, param, from, to);
+    const mu_slice_range *range = whole ? &all : g->slices.range + g->first_slice[param];
+    const int n = whole ? 1 : g->first_slice[param + 1] - g->first_slice[param];
+    for (int i = 0; i < n; i++)
         for (int64_t v = from; v < to; v += step)
-            apply_update(g, view, &g->slices.range[i], v, v + step < to ? v + step : to);
+            apply_update(g, view, &range[i], v, v + step < to ? v + step : to);
 }
 
 void mu_mirror_begin(mu_mirror *m) {
