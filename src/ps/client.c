@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "comm/cores.h"
+#include "comm/patience.h"
 
 #include <string.h>
 
@@ -33,24 +34,14 @@ static mu_bell *turn_of(const mu_client *c) {
     return own ? &g->learner[c->learner].turn : &g->head->turn;
 }
 
-// How long a wait has lasted. A stretch between two looks counts as a second at most: a process that was
-// stopped (Ctrl-Z stops the whole group) has not waited.
-#define STRETCH_NS 1000000000
-typedef struct patience { int64_t looked_ns, waited_ns; } patience;
-
-static patience patience_new(void) { return (patience){.looked_ns = mu_clock_ns()}; }
-
-static bool is_over(patience *p, const mu_client *c) {
-    const int64_t now = mu_clock_ns(), since = now - p->looked_ns;
-    p->looked_ns = now;
-    p->waited_ns += since < STRETCH_NS ? since : STRETCH_NS;
-    return p->waited_ns > (int64_t)(10e9 * c->group->plan->hang_timeout);
+static bool is_over(mu_patience *p, const mu_client *c) {
+    return mu_patience_is_over(p, 10 * c->group->plan->hang_timeout);
 }
 
 bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx) {
     mu_group *g = c->group;
     int64_t version = -1;
-    patience p = patience_new();
+    mu_patience p = mu_patience_new();
     for (;;) {
         uint32_t seen = mu_bell_read(&g->learner[c->learner].turn);
         bool ended = false;
@@ -62,7 +53,7 @@ bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ct
         if (got) mu_bell_ring(turn_of(c)); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
         int64_t at = atomic_load(&g->head->version);
-        if (at != version) version = at, p = patience_new();
+        if (at != version) version = at, p = mu_patience_new();
         if (is_over(&p, c)) return false;
         (void)mu_bell_wait(&g->learner[c->learner].turn, seen, 0, NAP_NS);
     }
@@ -88,7 +79,7 @@ static mu_status pull(mu_client *c, mu_err *err) {
         c->pulls_skipped++;
         return MU_OK;
     }
-    for (patience p = patience_new();;) {
+    for (mu_patience p = mu_patience_new();;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (may_copy(c)) break;
         mu_client_pulse(c);
@@ -120,13 +111,13 @@ void mu_client_collect(mu_client *c, int param) {
     }
     mu_group *g = c->group;
     if (c->copy || (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0)) return;
-    patience p = {0};
+    mu_patience p = {0};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (is_collected(c, param)) return;
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
         mu_client_pulse(c);
-        if (!p.looked_ns) p = patience_new();
+        if (!p.looked_ns) p = mu_patience_new();
         if (is_over(&p, c)) return; // the watchdog has long acted; an old weight is no harm
         (void)mu_bell_wait(&g->head->turn, seen, c->spin_ns, NAP_NS);
     }
@@ -159,7 +150,7 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     mu_group *g = c->group;
     mu_group_learner *row = &g->learner[c->learner];
     int64_t began = mu_clock_ns(), version = -1;
-    patience p = {.looked_ns = began};
+    mu_patience p = {.looked_ns = began};
     atomic_store_explicit(&row->pulse_ns, began, memory_order_relaxed);
     for (;;) {
         uint32_t seen = mu_bell_read(turn_of(c));
@@ -169,7 +160,7 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
         mu_client_pulse(c);
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
         int64_t at = atomic_load(&g->head->version);
-        if (at != version) version = at, p = patience_new();
+        if (at != version) version = at, p = mu_patience_new();
         if (is_over(&p, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
                            c->learner, 1e-9 * (double)p.waited_ns, (long long)at);
@@ -251,7 +242,7 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale) {
 
 void mu_client_drain(mu_client *c) {
     mu_group *g = c->group;
-    patience p = patience_new();
+    mu_patience p = mu_patience_new();
     while (c->server && !is_over(&p, c)) {
         uint32_t seen = mu_bell_read(&g->head->turn);
         if (!atomic_load(&g->head->waiting) && !atomic_load(&g->update->open)) return;

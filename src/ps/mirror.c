@@ -2,8 +2,8 @@
 // mirror.c - see mirror.h.
 #include "ps/mirror.h"
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "comm/patience.h"
 
 #include <string.h>
 
@@ -168,7 +168,7 @@ static void take_copy(mu_mirror *m, int from) {
 static mu_status heal(mu_mirror *m, mu_err *err) {
     mu_group *g = m->group;
     _Atomic int64_t *version = version_of(g, m->learner);
-    int64_t until = mu_clock_ns() + (int64_t)(5e9 * g->plan->hang_timeout);
+    mu_patience p = mu_patience_new();
     while (is_torn(atomic_load(version))) {
         uint32_t seen = mu_bell_read(&g->learner[m->learner].turn);
         int32_t none = 0;
@@ -184,7 +184,7 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
             break;
         }
         if (g->pulse) atomic_fetch_add(g->pulse, 1);
-        if (mu_clock_ns() > until)
+        if (mu_patience_is_over(&p, 5 * g->plan->hang_timeout))
             return MU_FAIL(err, MU_EBACKEND, "learner %d found nobody to copy the weights from", m->learner);
         (void)mu_bell_wait(&g->learner[m->learner].turn, seen, 0, NAP_NS);
     }

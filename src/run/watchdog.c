@@ -3,6 +3,7 @@
 #include "run/watchdog.h"
 
 #include "base/clock.h"
+#include "comm/patience.h"
 
 #include <math.h>
 #include <signal.h>
@@ -76,17 +77,31 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const m
 
 static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err);
 
+// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the others gave no
+// sign meanwhile says nothing. Everybody's time begins anew.
+static void forgive(mu_watchdog *d, int64_t now) {
+    const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
+    if (away < d->group->plan->hang_timeout / 2) return;
+    for (int i = 0; i < d->n; i++) {
+        d->learner[i].pulse = atomic_load(&d->group->learner[i].pulse);
+        d->learner[i].moved_ns = now;
+    }
+    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    d->lock.moved_ns = d->task.moved_ns = 0;
+}
+
 // The lock, for a change that cannot wait for the next look. Whoever hangs inside it is killed.
 static mu_core *insist(mu_watchdog *d, mu_err *err) {
-    int64_t until = mu_clock_ns() + (int64_t)(5e9 * d->group->plan->hang_timeout);
-    for (mu_core *c;;) {
-        if ((c = mu_group_begin(d->group))) return c;
-        int64_t now = mu_clock_ns();
+    for (mu_patience p = mu_patience_new(); !mu_patience_is_over(&p, 5 * d->group->plan->hang_timeout);) {
+        mu_core *c = mu_group_begin(d->group);
+        if (c) return c;
+        const int64_t now = mu_clock_ns();
+        forgive(d, now);
+        d->looked_ns = now;
         if (look_at_lock(d, now, err) != MU_OK) return NULL;
-        if (now < until) continue;
-        MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
-        return NULL;
     }
+    MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    return NULL;
 }
 
 // Everything of shared memory that the dead process may have left half done.
@@ -286,19 +301,6 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
                         "learner %d is slow: %lld gradients, %lld others have more than %d times that", i,
                         (long long)own, (long long)faster, SLOW_FACTOR);
     }
-}
-
-// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the others gave no
-// sign meanwhile says nothing. Everybody's time begins anew.
-static void forgive(mu_watchdog *d, int64_t now) {
-    const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
-    if (away < d->group->plan->hang_timeout / 2) return;
-    for (int i = 0; i < d->n; i++) {
-        d->learner[i].pulse = atomic_load(&d->group->learner[i].pulse);
-        d->learner[i].moved_ns = now;
-    }
-    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
-    d->lock.moved_ns = d->task.moved_ns = 0;
 }
 
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {

@@ -47,13 +47,23 @@ hang group/inside-lock=stop@90 process 1
 limit=10
 hang judge/evaluate=stop beside 0
 
-# A learner dies while another holds the lock: the parent, who needs it too, must not wait for it.
+# A learner dies while another holds the lock: the parent, who needs it too, must not wait for it. And the same
+# when all are stopped meanwhile (Ctrl-Z), for longer than the parent would wait: it has not waited then.
 limit=1
-export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
-start "$dir/run" "$dir/job.yaml" --set train.steps=300
-unset MUSTER_FAILPOINTS
-wait_for 20 grep -q 'failpoint group' "$dir/err"
-culprit=$(sed -n 's/.*failpoint .*(pid \([0-9]*\)).*/\1/p' "$dir/err")
-kill -KILL "$(learner_pids | grep -vx "$culprit" | head -n 1)"
-finish 0 40 "a death while the lock is held"
-check "a death while the lock is held" 2
+for away in "" 6; do
+    name="a death while the lock is held${away:+, all stopped}"
+    export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
+    start "$dir/run" "$dir/job.yaml" --set train.steps=300
+    unset MUSTER_FAILPOINTS
+    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    culprit=$(sed -n 's/.*failpoint .*(pid \([0-9]*\)).*/\1/p' "$dir/err")
+    kill -KILL "$(learner_pids | grep -vx "$culprit" | head -n 1)"
+    if [ "$away" ]; then
+        sleep 0.3
+        pkill -STOP -s "$session"
+        sleep "$away"
+        pkill -CONT -s "$session"
+    fi
+    finish 0 40 "$name"
+    check "$name" 2
+done
