@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // patience.h - how long a wait has lasted, for whoever gives up after a while.
 //
-// A stretch between two looks counts as a tenth of the limit at most: a process that was stopped (Ctrl-Z stops
-// the whole group) or starved has not waited.
+// A stretch between two looks counts as a tenth of the limit at most: a process that was stopped (Ctrl-Z
+// stops the whole group) or starved has not waited.
 #ifndef MU_COMM_PATIENCE_H
 #define MU_COMM_PATIENCE_H
 

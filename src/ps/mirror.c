@@ -74,8 +74,8 @@ static bool names_rows(const mu_group *g, const mu_param *p, int param, int64_t 
     return true;
 }
 
-// All updates on one slice before the next: it stays in the second cache, so memory is passed once. Named rows
-// are few: looking for them slice by slice would take longer than changing them.
+// All updates on one slice before the next: it stays in the second cache, so memory is passed once. Named
+// rows are few: looking for them slice by slice would take longer than changing them.
 static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
     if (from >= to) return;
     const int64_t step = group_of(g->head);
