@@ -15,6 +15,7 @@
 #define SLOW_FACTOR 5
 #define PAUSE_FACTOR 3          // times the longest pause seen: a net whose layers take seconds is not hung
 #define JUDGE_FACTOR 10
+#define TRY_S 0.25              // more than a try at the lock takes
 
 // ---- starting ----
 
@@ -79,9 +80,9 @@ static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err);
 
 // The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the others gave no
 // sign meanwhile says nothing. Everybody's time begins anew.
-static void forgive(mu_watchdog *d, int64_t now) {
+static void forgive(mu_watchdog *d, int64_t now, double limit_s) {
     const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
-    if (away < d->group->plan->hang_timeout / 2) return;
+    if (away < limit_s) return;
     for (int i = 0; i < d->n; i++) {
         d->learner[i].pulse = atomic_load(&d->group->learner[i].pulse);
         d->learner[i].moved_ns = now;
@@ -96,7 +97,7 @@ static mu_core *insist(mu_watchdog *d, mu_err *err) {
         mu_core *c = mu_group_begin(d->group);
         if (c) return c;
         const int64_t now = mu_clock_ns();
-        forgive(d, now);
+        forgive(d, now, fmax(d->group->plan->hang_timeout / 2, TRY_S));
         d->looked_ns = now;
         if (look_at_lock(d, now, err) != MU_OK) return NULL;
     }
@@ -306,7 +307,7 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
     mu_process_end e;
     char how[80];
-    forgive(d, mu_clock_ns());
+    forgive(d, mu_clock_ns(), d->group->plan->hang_timeout / 2);
     while (mu_process_reap(&e)) {
         describe(&e, how, sizeof how);
         MU_TRY(gone(d, &e, how, err));

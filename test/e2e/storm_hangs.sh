@@ -47,23 +47,30 @@ hang group/inside-lock=stop@90 process 1
 limit=10
 hang judge/evaluate=stop beside 0
 
-# A learner dies while another holds the lock: the parent, who needs it too, must not wait for it. And the same
-# when all are stopped meanwhile (Ctrl-Z), for longer than the parent would wait: it has not waited then.
-limit=1
-for away in "" 6; do
-    name="a death while the lock is held${away:+, all stopped}"
+# A learner dies while another holds the lock: the parent, who needs it too, must not wait for it.
+death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopped (Ctrl-Z) so long
+    local name=$1 away=$2 culprit
+    shift 2
+    : > "$dir/err" # the run before had the same failpoint
     export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
-    start "$dir/run" "$dir/job.yaml" --set train.steps=300
+    start "$dir/run" "$dir/job.yaml" --set train.steps=300 "$@"
     unset MUSTER_FAILPOINTS
     wait_for 20 grep -q 'failpoint group' "$dir/err"
     culprit=$(sed -n 's/.*failpoint .*(pid \([0-9]*\)).*/\1/p' "$dir/err")
     kill -KILL "$(learner_pids | grep -vx "$culprit" | head -n 1)"
-    if [ "$away" ]; then
+    if [ "$away" != 0 ]; then
         sleep 0.3
         pkill -STOP -s "$session"
         sleep "$away"
         pkill -CONT -s "$session"
     fi
     finish 0 40 "$name"
-    check "$name" 2
-done
+}
+limit=1
+death_while_held "a death while the lock is held" 0
+check "a death while the lock is held" 2
+# Longer than the parent would wait: it has not waited then.
+death_while_held "a death, all stopped" 6
+check "a death, all stopped" 2
+# A try at the lock takes as long as this time-out, and must not look like an absence of the parent.
+death_while_held "a short time-out" 0 --set cluster.hang_timeout=0.2s
