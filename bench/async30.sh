@@ -3,9 +3,9 @@
 # async30.sh [error] [staleness] [simulator] - what 30 learners on one machine do to the result: the tables of
 # docs/protocols.md, "Measured", as markdown on stdout; progress goes to stderr. All parts when none is named.
 #
-#   error      test error of a fully connected net on Fashion-MNIST, by protocol, mu * lambda and rate rule, all
-#              with the same number of epochs; mean of the seeds
-#   staleness  that of LeNet (mu = 32), by protocol and by who applies the gradients
+#   error      test error of a fully connected net on Fashion-MNIST, by protocol, mu * lambda, rate rule and warm
+#              start, all with the same number of epochs; mean of the seeds
+#   staleness  that of LeNet (mu = 32, no warm start), by protocol and by who applies the gradients
 #   simulator  that of 1000 learners of the same protocol core
 #
 # MUSTER, SIM  programs, build/muster and build/muster-sim unless said otherwise
@@ -58,6 +58,7 @@ error_row() {
 error() {
     local small=(--learners "$learners" --set train.batch=120)
     local large=(--learners "$learners" --set cluster.batch=128)
+    local cold="async, no warm start" at_once=(--protocol async --set cluster.warm_start=never)
     echo "| run | mu x lambda | rate rule | test error % | of seeds ${seeds// /, } |" \
          "staleness: mean, largest | samples/s | computing |"
     echo "|---|---|---|---|---|---|---|---|"
@@ -68,6 +69,10 @@ error() {
     error_row async "4 x 30" mean "${small[@]}" --protocol async
     error_row async "4 x 30" each "${small[@]}" --protocol async --set cluster.rate_rule=each
     error_row async "4 x 30" plain "${small[@]}" --protocol async --set cluster.rate_rule=plain
+    error_row "$cold" "4 x 30" mean "${small[@]}" "${at_once[@]}"
+    error_row "$cold" "4 x 30" each "${small[@]}" "${at_once[@]}" --set cluster.rate_rule=each
+    error_row "$cold" "4 x 30" plain "${small[@]}" "${at_once[@]}" --set cluster.rate_rule=plain
+    error_row mirror "4 x 30" mean "${small[@]}" --protocol mirror
     error_row hogwild "4 x 30" mean "${small[@]}" --protocol hogwild
     error_row async "128 x 30" mean "${large[@]}" --protocol async
     error_row async "128 x 30" plain "${large[@]}" --protocol async --set cluster.rate_rule=plain
@@ -80,7 +85,8 @@ staleness_row() {
     printf '| %s | %s to %s |' "$1" "$3" "$4"
     for server in beside process; do
         train bench/jobs/lenet.yaml --learners $learners --protocol "$2" --set cluster.batch=32 \
-            --set cluster.server=$server --set data.train.records=9600 --epochs 99 --steps 120 |
+            --set cluster.server=$server --set cluster.warm_start=never --set data.train.records=9600 \
+            --epochs 99 --steps 120 |
             awk -v low="$3" -v high="$4" -v most="$5" '
                 NF < 6 { printf " %s | |", $1; next }
                 { far = ($2 < low || $2 > high) ? " (!)" : ""; wild = (most != "open" && $3 > most) ? " (!)" : ""

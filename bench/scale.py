@@ -91,7 +91,7 @@ class Bench:
                      "--batch-size", str(batch), "--learners", str(learners), "--protocol", protocol,
                      "--deadline", f"{a.seconds * (1 + WARM_UP):g}s"]
             for s in ("train.epochs=0", "log.every=0.1s", "log.tensorboard=false", "checkpoint.every=never",
-                      f"data.train.records={RECORDS}") + tuple(sets):
+                      "cluster.warm_start=never", f"data.train.records={RECORDS}") + tuple(sets):
                 words += ["--set", s]
             out = self.muster(cores, words)
             if out.returncode:

@@ -44,7 +44,8 @@ typedef enum mu_interval_unit {
     MU_EVERY_NEVER,
     MU_EVERY_STEP,
     MU_EVERY_EPOCH,
-    MU_EVERY_SECOND
+    MU_EVERY_SECOND,
+    MU_EVERY_AUTO       // whoever reads the key decides; only of keys that have it as their default
 } mu_interval_unit;
 typedef struct mu_interval { mu_interval_unit unit; double n; } mu_interval;
 

@@ -30,9 +30,10 @@ static const char *number(char out[32], double x, const char *fmt) {
 static void put_head(page *p, const mu_live_view *v) {
     char time[32];
     bool asked = v->stop_asked && v->state < MU_RUN_ENDING;
-    mu_text_printf(p->t, "%s%s%s  %s%s for %s, %s, ", BOLD(p), v->job_name, PLAIN(p),
+    mu_text_printf(p->t, "%s%s%s  %s%s for %s, %s%s, ", BOLD(p), v->job_name, PLAIN(p),
                    mu_run_state_name(v->state), asked ? " (asked to stop)" : "",
-                   mu_format_time(time, sizeof time, v->elapsed_s), v->protocol);
+                   mu_format_time(time, sizeof time, v->elapsed_s), v->protocol,
+                   v->warming ? " (warm start by hardsync)" : "");
     mu_text_printf(p->t, "%d learner%s, mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->n_learners,
                    v->n_learners == 1 ? "" : "s", v->rows, v->global_batch);
     mu_text_printf(p->t, "run        %s\n", v->run_dir[0] ? v->run_dir : v->run_id);

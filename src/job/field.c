@@ -269,6 +269,10 @@ static void set_interval(const place *p, const mu_node *n, mu_interval *out) {
     static const char *const units[] = {"epoch", "epochs", "step", "steps", "never", "minutes", "hours"};
     const char *text = any_text(p, n);
     if (!text || mu_parse_interval(text, out)) return;
+    if (!strcmp(text, "auto") && p->f->def && !strcmp(p->f->def, "auto")) {
+        *out = (mu_interval){MU_EVERY_AUTO, 0};
+        return;
+    }
     suggest_unit(p, fail_expected(p, n), text, units, MU_COUNT(units));
 }
 

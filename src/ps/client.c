@@ -110,7 +110,7 @@ void mu_client_collect(mu_client *c, int param) {
         return;
     }
     mu_group *g = c->group;
-    if (c->copy || (!g->plan->protocol->synchronous && c->group->head->plan.warm_versions == 0)) return;
+    if (c->copy || !(g->plan->protocol->synchronous || mu_group_is_warming(g, c->grant.version))) return;
     mu_patience p = {0};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);

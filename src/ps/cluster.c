@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { MAX_LEARNERS = 1024 };   // slices are claimed with 12 bits of executor number (group.h)
+#define MOST_STEPS 0x1p53       // of a warm start: no run has more
 
 const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_STRING, "1", NULL,
@@ -34,8 +35,9 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD_ENUM(mu_cluster_opts, rate_rule, "auto", "auto|plain|mean|each",
                   "asynchronous rate: as it is, divided by the expected staleness, or by that of each "
                   "gradient; auto = plain for hardsync, else mean"),
-    MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "never", NULL,
-             "hardsync for this long first, such as `1 epoch` or `200 steps`"),
+    MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "auto", NULL,
+             "hardsync for this long first, such as `1 epoch` or `200 steps`; auto = 1 epoch, but at most a "
+             "fifth of the training; none by hogwild"),
     MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
              "a learner without a sign of life for this long is replaced"),
     MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
@@ -194,22 +196,33 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
-static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p, int64_t n_records) {
+// Early weights move fast, and with momentum a gradient that is one update old is enough to make many a net
+// diverge (docs/protocols.md, "The rate"). An epoch by hardsync heals that and costs little.
+static double warm_by_itself(const mu_cluster_plan *p, const mu_cluster_task *task, double epoch) {
+    if (p->protocol->starts_at_once) return 0;
+    const double fifth = 0.2 * (task->steps > 0 ? (double)task->steps : task->epochs * epoch);
+    return fifth > 0 && fifth < epoch ? fifth : epoch;
+}
+
+static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p,
+                             const mu_cluster_task *task) {
     const mu_interval *w = &o->warm_start;
+    const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
     if (p->protocol->synchronous || p->learners == 1) return 0;
-    if (w->unit == MU_EVERY_STEP) return (int64_t)ceil(w->n);
-    if (w->unit == MU_EVERY_EPOCH) return (int64_t)ceil(w->n * (double)n_records / (double)p->global_batch);
-    return 0;
+    const double steps = w->unit == MU_EVERY_STEP    ? w->n
+                         : w->unit == MU_EVERY_EPOCH ? w->n * epoch
+                         : w->unit == MU_EVERY_AUTO  ? warm_by_itself(p, task, epoch)
+                                                     : 0;
+    return (int64_t)fmin(ceil(steps), MOST_STEPS);
 }
 
 mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               int64_t train_batch, int64_t n_records, int cores, mu_cluster_plan *out,
-                               mu_err *err) {
+                               const mu_cluster_task *task, mu_cluster_plan *out, mu_err *err) {
     const size_t n_errors = b->diags->n_errors;
     mu_cluster_plan p = {
-        .learners = count_learners(o, train_batch, cores),
+        .learners = count_learners(o, task->batch, task->cores),
         .protocol = protocol_of(o),
-        .reference_batch = train_batch,
+        .reference_batch = task->batch,
         .locks = o->locks,
         .pin = o->pin,
         .hang_timeout = o->hang_timeout,
@@ -217,11 +230,11 @@ mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_clust
     };
     share_batch(b, node, o, &p);
     configure_protocol(b, node, o, &p);
-    place_server(node, o, cores, &p);
+    place_server(node, o, task->cores, &p);
     p.rate_rule = o->rate_rule              ? (mu_rate_rule)(o->rate_rule - 1)
                   : p.protocol->synchronous ? MU_RATE_PLAIN
                                             : MU_RATE_MEAN;
-    p.warm_versions = warm_versions(o, &p, n_records);
+    p.warm_versions = warm_versions(o, &p, task);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     *out = p;
     return MU_OK;

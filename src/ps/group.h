@@ -129,7 +129,7 @@ typedef struct mu_group_head {
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
-    int64_t  own_from;                  // version from which learners use their own blocks (warm start)
+    int64_t  own_from;                  // version the warm start ends with; learners use own blocks from here
     int64_t  start_ns;
     mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
 
@@ -212,6 +212,11 @@ static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, i
 }
 static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
+}
+
+// Is this version made by hardsync, as part of a warm start?
+static inline bool mu_group_is_warming(const mu_group *g, int64_t version) {
+    return version <= g->head->own_from;
 }
 
 // Do learners use their own blocks by now? Not while a warm start by hardsync changes the shared ones.

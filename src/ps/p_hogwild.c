@@ -27,6 +27,7 @@ const mu_protocol_class mu_protocol_hogwild = {
     .name = "hogwild",
     .help = "learners change the shared weights themselves, without locks; fastest at small batches",
     .applies_itself = true,
+    .starts_at_once = true,
     .own_turn = true,
     .may_begin = may_begin,
     .expected_staleness = expected_staleness,

@@ -15,6 +15,7 @@ typedef struct mu_protocol_class {
     bool own_turn;              // a learner waits for nothing but its own gradients to be taken
     bool mirrors;               // every learner has its own weights and applies all gradients (mirror.h)
     bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
+    bool starts_at_once;        // no warm start unless the job asks for one: momentum is each learner's own
     bool bounds_staleness;      // config.bound is the largest staleness; else it means what the protocol says
     // May this learner begin a gradient now? A free queue slot is assured.
     bool (*may_begin)(const mu_core *c, const mu_core_learner *l);
@@ -43,7 +44,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
-    mu_interval  warm_start;            // hardsync for this long first; never = no
+    mu_interval  warm_start;            // hardsync for this long first
     double       hang_timeout;          // seconds without a sign of life
     int64_t      max_losses;            // learners lost in a row without one finished gradient: then give up
     bool         pin;
@@ -71,13 +72,19 @@ typedef struct mu_cluster_plan {
     int32_t  splits, bound;             // by the protocol
 } mu_cluster_plan;
 
+typedef struct mu_cluster_task {        // what a plan is made for
+    int64_t batch;                      // train.batch
+    int64_t n_records;                  // of the training data; 0 = not known yet: warm_versions is not final
+    int64_t steps;                      // as in `train`: the length is `steps`, if 0 `epochs`, if 0 open
+    double  epochs;
+    int     cores;
+} mu_cluster_task;
+
 // Problems go to the diags; NULL when there were any. node may be NULL: one learner.
 mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
-// n_records: of the training data, for warm_start in epochs. Problems (batch smaller than learners, ...) are
-// reported at the places of the keys: MU_EJOB.
+// Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               int64_t train_batch, int64_t n_records, int cores, mu_cluster_plan *out,
-                               mu_err *err);
+                               const mu_cluster_task *task, mu_cluster_plan *out, mu_err *err);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
 void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size);
 

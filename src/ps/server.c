@@ -124,12 +124,12 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
 }
 
 // Where results are a function of the job, also after deaths: hardsync, warm starts, recorded runs. Other
-// asynchronous runs spare the copy: a slice that a dead executor left may be applied twice, and is counted.
-static bool keeps_undo(const mu_group *g) {
-    return g->plan->protocol->synchronous || g->plan->warm_versions > 0 || g->journal;
+// updates spare the copy: a slice that a dead executor left may be applied twice, and is counted.
+static bool keeps_undo(const mu_group *g, int64_t number) {
+    return g->plan->protocol->synchronous || mu_group_is_warming(g, number) || g->journal;
 }
 
-static void apply_one(mu_server *s, int i) {
+static void apply_one(mu_server *s, int i, int64_t number) {
     mu_group *g = s->group;
     const mu_group_update *u = g->update;
     const mu_slice_range *r = &g->slices.range[i];
@@ -149,7 +149,7 @@ static void apply_one(mu_server *s, int i) {
         .rate = u->rate,
         .step = u->rule_step,
     };
-    mu_apply_slice(&a, r, &g->slice[i].done, keeps_undo(g) ? &g->executor[s->executor].undo : NULL);
+    mu_apply_slice(&a, r, &g->slice[i].done, keeps_undo(g, number) ? &g->executor[s->executor].undo : NULL);
 }
 
 // Claims and applies slice i for update `number`. False: it is not free for it.
@@ -162,7 +162,7 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
         return false;
     if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     mu_failpoint("server/claimed");
-    if (!g->update->skip) apply_one(s, i);
+    if (!g->update->skip) apply_one(s, i, number);
     mu_failpoint("server/slice-done");
     atomic_store_explicit(&sl->version, number, memory_order_release);
     return true;
@@ -272,7 +272,7 @@ void mu_server_repair(mu_group *g, int executor) {
     for (int i = 0; i < g->head->n_slices; i++) {
         int64_t claim = atomic_load(&g->slice[i].claim), number = claim / 4096;
         if (claim % 4096 != executor + 1 || atomic_load(&g->slice[i].version) >= number) continue;
-        if (!keeps_undo(g)) atomic_fetch_add(&g->head->torn_updates, 1);
+        if (!keeps_undo(g, number)) atomic_fetch_add(&g->head->torn_updates, 1);
         atomic_store(&g->slice[i].claim, number * 4096);
     }
     mu_group_ring_all(g);

@@ -102,6 +102,7 @@ json_t *mu_live_json(const mu_live_view *v) {
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         wrong |= json_object_set_new(o, texts[i].key, text_json(texts[i].text));
     wrong |= json_object_set_new(o, "stop_asked", json_boolean(v->stop_asked));
+    wrong |= json_object_set_new(o, "warming", json_boolean(v->warming));
     wrong |= put_counts(o, counts, MU_COUNT(counts)) | put_numbers(o, numbers, MU_COUNT(numbers));
     for (int i = 0; i < v->n_learners; i++)
         wrong |= json_array_append_new(list, learner_json(i, &v->learner[i]));

@@ -125,6 +125,7 @@ void mu_live_look(mu_live_view *v, const mu_group *g) {
     v->judge_pid = LOAD(h->judge_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
     v->version = LOAD(h->version);
+    v->warming = v->version < h->own_from;
     v->samples = LOAD(h->samples);
     v->step = h->global_batch > 0 ? v->samples / h->global_batch : 0;
     v->end_steps = h->end_steps;

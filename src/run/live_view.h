@@ -33,6 +33,7 @@ typedef struct mu_live_view {
     char     run_id[64], job_name[104], protocol[32], run_dir[512];
     mu_run_state state;
     bool     stop_asked;
+    bool     warming;           // by hardsync, before the protocol begins
     int32_t  parent_pid, server_pid, judge_pid;         // 0 = none
     double   elapsed_s;
     int64_t  version;                                   // updates of the weights

@@ -335,9 +335,15 @@ static mu_status plan_cluster(mu_session *s, mu_err *err) {
     if (!s->cluster) return MU_OK;      // problems are in the diags
     mu_err own;
     mu_err_clear(&own);
-    int64_t n_records = s->train.source ? mu_source_n_records(s->train.source) : 0;
-    mu_status st = mu_cluster_plan_make(&s->binder, s->job->cluster, s->cluster, s->job->train.batch,
-                                        n_records, mu_cores_count(), &s->plan, &own);
+    const mu_train_opts *t = &s->job->train;
+    const mu_cluster_task task = {
+        .batch = t->batch,
+        .n_records = s->train.source ? mu_source_n_records(s->train.source) : 0,
+        .steps = t->steps,
+        .epochs = t->epochs,
+        .cores = mu_cores_count(),
+    };
+    mu_status st = mu_cluster_plan_make(&s->binder, s->job->cluster, s->cluster, &task, &s->plan, &own);
     if (st == MU_OK || st == MU_EJOB) return MU_OK;
     if (err && err->status == MU_OK) *err = own;
     return st;

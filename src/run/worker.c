@@ -139,10 +139,10 @@ static bool clips(const mu_worker *w) { return w->updater->clip_norm > 0; }
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_diverged(const mu_worker *w, mu_err *err) {
     const mu_cluster_plan *p = &w->session->plan;
-    if (p->learners > 1 && !p->protocol->synchronous && !p->warm_versions)
+    if (p->learners > 1 && !p->protocol->synchronous)
         mu_err_hint(err,
-                    "Gradients of %s are about %.0f updates old: set `cluster.warm_start` to 1 epoch, or "
-                    "lower `updater.rate`.",
+                    "Gradients of %s are about %.0f updates old: set a longer `cluster.warm_start`, choose a "
+                    "protocol with less staleness, or lower `updater.rate`.",
                     p->protocol->name, p->expected_staleness);
     else
         mu_err_hint(err,

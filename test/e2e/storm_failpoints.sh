@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Death at every failpoint, by every protocol, with the server beside the learners and in a process of its own:
 # the run ends well, each loss has its line, the ledger balances, no process stays, and hardsync gives the bits
-# of an undisturbed run. With STORM_LONG=1 all of it; else hardsync at every point, and of the other protocols
-# every third point each, so that all points are passed by one of them.
+# of an undisturbed run. Asynchronous protocols begin at once, or behind the warm start they have by default, here
+# 8 steps, around whose end most deaths are. With STORM_LONG=1 all of it; else hardsync at every point, and of the
+# other protocols every third point each, in turns with and without a warm start, so that all points are passed by one
+# of them.
 source "$(dirname "$0")/../storm/help.sh"
 small_job > "$dir/job.yaml"
 
@@ -12,7 +14,7 @@ server="server/formed server/not-opened server/opened server/claimed server/piec
         server/slice-done server/all-done server/closed server/committed"
 judge="judge/evaluate judge/evaluated judge/save judge/saved"
 actions=(kill abort exit)
-n=0 third=0
+n=0 third=0 turn=0
 
 loss_line() { # POINT SERVER: what the parent says about the dead
     case $1,$2 in
@@ -23,9 +25,9 @@ loss_line() { # POINT SERVER: what the parent says about the dead
     esac
 }
 
-death() { # PROTOCOL SERVER POINT PASS [SILENT]
-    local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1")
-    local name="$1, $2, $3=$action@$4"
+death() { # PROTOCOL SERVER POINT PASS WARM [SILENT]
+    local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1" --set "cluster.warm_start=$5")
+    local name="$1, warm start $5, $2, $3=$action@$4"
     [[ $1 == hogwild || $1 == mirror ]] || set+=(--set "cluster.server=$2")
     case $3 in judge/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
     set+=(--set train.steps=$steps)
@@ -36,13 +38,13 @@ death() { # PROTOCOL SERVER POINT PASS [SILENT]
     finish 0 30 "$name"
     balanced "$name"
     sed 's/^warn: //' "$dir/err" > "$dir/lines"
-    if [ -z "${5:-}" ]; then
+    if [ -z "${6:-}" ]; then
         says "failpoint $3, pass $4" "$name"
         grep -q "$(loss_line "$3" "$2")" "$dir/lines" || fail "$name: the loss has no line"
     fi
     [[ $1 == hogwild || $1 == mirror ]] || [ "$(number applied)" = $((3 * steps)) ] ||
         fail "$name: $(number applied) gradients applied, not $((3 * steps))"
-    [ "$1" != hardsync ] || same_model "$dir/calm$steps" "$dir/run" "$name"
+    [ "$1" != hardsync ] && [ "$5" != "$steps steps" ] || same_model "$dir/calm$steps" "$dir/run" "$name"
     rm -rf "$dir/run"
 }
 
@@ -59,20 +61,29 @@ for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' 
             [[ $p == server/piece-* && $protocol != hardsync ]] && continue # no undo pieces there
             third=$(((third + 1) % 3))
             [ -n "${STORM_LONG:-}" ] || [ "$protocol" = hardsync ] || [ $third = 0 ] || continue
-            case $p in
-                judge/*) pass=1 ;;
-                server/piece-*) pass=77 ;;
-                *) pass=$((7 + n % 5)) ;;
-            esac
-            death "$protocol" $where "$p" $pass
+            starts=(never auto)
+            [[ $protocol == hardsync || $protocol == hogwild ]] && starts=(never) # without warm start anyway
+            [ -n "${STORM_LONG:-}" ] || starts=("${starts[turn++ % ${#starts[@]}]}")
+            for warm in "${starts[@]}"; do
+                case $p in
+                    judge/*) pass=1 ;;
+                    server/piece-*) pass=77 ;;
+                    *) pass=$((7 + n % 5)) ;;
+                esac
+                death "$protocol" $where "$p" $pass $warm
+            done
         done
     done
+done
+# A warm start that lasts as long as the run is hardsync, also in what deaths leave.
+for where in beside process; do
+    for p in server/claimed server/piece-saved server/piece-written; do death async $where $p 77 "40 steps"; done
 done
 # The last update of all: nobody comes after it who would repair by the way. When all learners have ended, a
 # server's death is no loss any more and has no line; or the parent makes the update itself.
 for p in server/not-opened server/piece-written server/closed server/committed; do
     passes=40
     [ $p = server/piece-written ] && passes=3100
-    for where in beside process; do death hardsync $where $p $passes silent; done
+    for where in beside process; do death hardsync $where $p $passes never silent; done
 done
 echo "$n deaths survived"

@@ -93,6 +93,7 @@ static void test_status(void **state) {
     json_t *o = object(&s);
     assert_int_equal(json_integer_value(json_object_get(o, "pid")), fake.parent);
     assert_true(json_number_value(json_object_get(o, "samples_per_s")) > 0);
+    assert_true(json_is_false(json_object_get(o, "warming")));
     json_t *row = json_array_get(json_object_get(o, "table"), 2);
     assert_int_equal(json_integer_value(json_object_get(row, "pid")), atomic_load(&fake.g.learner[2].pid));
     assert_true(json_number_value(json_object_get(row, "samples_per_s")) > 0);
@@ -273,11 +274,12 @@ static void test_page_of_trouble(void **state) {
     mu_live_learner l[2] = {{.pid = 7, .doing = MU_DOING_COMPUTE, .quiet_s = 5.2, .incarnation = 3},
                             {.pid = 0, .quiet_s = -1, .losses = 2}};
     mu_live_view v = {.job_name = "j", .protocol = "async", .run_id = "r", .state = MU_RUN_TRAINING,
-                      .loss = NAN, .overlap = NAN, .stale_mean = NAN, .stop_asked = true, .losses = 2,
-                      .lock_repairs = 1, .n_learners = 2, .learner = l};
+                      .loss = NAN, .overlap = NAN, .stale_mean = NAN, .stop_asked = true, .warming = true,
+                      .losses = 2, .lock_repairs = 1, .n_learners = 2, .learner = l};
     mu_text t = {0};
     mu_live_text(&t, &v, true);
     assert_non_null(strstr(t.s, "training (asked to stop)"));
+    assert_non_null(strstr(t.s, "async (warm start by hardsync), 2 learners"));
     assert_non_null(strstr(t.s, "server beside the learners"));
     assert_non_null(strstr(t.s, "no quiet moment"));
     assert_non_null(strstr(t.s, "2 learners lost, 0 servers lost, 0 updates skipped, 1 locks repaired"));

@@ -43,17 +43,21 @@ static void rig_init(rig *r, const char *section) {
 static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
 
 // The plan of a section that must be good.
-static mu_cluster_plan plan_of(const char *section, int64_t batch, int64_t n_records, int cores) {
+static mu_cluster_plan plan_for(const char *section, const mu_cluster_task *task) {
     rig r;
     mu_err err = {0};
     mu_cluster_plan p = {0};
     rig_init(&r, section);
     if (!r.opts) fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : "refused without a problem");
-    if (mu_cluster_plan_make(&r.binder, r.node, r.opts, batch, n_records, cores, &p, &err) != MU_OK)
+    if (mu_cluster_plan_make(&r.binder, r.node, r.opts, task, &p, &err) != MU_OK)
         fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : err.msg);
     if (r.diags.n) fail_msg("`%s`: %s", section, r.diags.list[0].msg);
     rig_fini(&r);
     return p;
+}
+
+static mu_cluster_plan plan_of(const char *section, int64_t batch, int64_t n_records, int cores) {
+    return plan_for(section, &(mu_cluster_task){.batch = batch, .n_records = n_records, .cores = cores});
 }
 
 static void test_no_section_is_one_plain_learner(void **unused) {
@@ -180,6 +184,7 @@ static void test_warm_start(void **unused) {
         {"{learners: 4, protocol: async, warm_start: never}", 0},
         {"{learners: 4, protocol: hardsync, warm_start: 1 epoch}", 0},   // is hardsync already
         {"{learners: 1, protocol: async, warm_start: 1 epoch}", 0},
+        {"{learners: 4, protocol: async, warm_start: 1e300 epochs}", (int64_t)1 << 53},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         int64_t got = plan_of(rows[i].section, 64, 1000, 2).warm_versions;
@@ -187,6 +192,39 @@ static void test_warm_start(void **unused) {
             fail_msg("%s: %lld warm versions, want %lld", rows[i].section, (long long)got,
                      (long long)rows[i].versions);
     }
+}
+
+// Nobody asked for it: an epoch (1000 records of 64 are 15.6 steps), at most a fifth of the training.
+static void test_warm_start_by_default(void **unused) {
+    (void)unused;
+    static const struct { const char *protocol; int64_t steps; double epochs; int64_t versions; } rows[] = {
+        {"async", 0, 0, 16},            // the end is open
+        {"async", 0, 100, 16},
+        {"async", 0, 5, 16},
+        {"async", 0, 4, 13},
+        {"async", 0, 0.1, 1},
+        {"async", 1000, 0, 16},
+        {"async", 50, 0, 10},
+        {"async", 50, 100, 10},         // steps count before epochs
+        {"softsync", 50, 0, 10},
+        {"{type: ssp, bound: 3}", 50, 0, 10},
+        {"mirror", 50, 0, 10},
+        {"hogwild", 50, 0, 0},
+        {"hardsync", 50, 0, 0},
+    };
+    for (size_t i = 0; i < 2 * MU_COUNT(rows); i++) {
+        const mu_cluster_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+                                      .steps = rows[i / 2].steps, .epochs = rows[i / 2].epochs};
+        char section[120];
+        snprintf(section, sizeof section, "{learners: 4, protocol: %s%s}", rows[i / 2].protocol,
+                 i % 2 ? ", warm_start: auto" : "");
+        int64_t got = plan_for(section, &task).warm_versions;
+        if (got != rows[i / 2].versions)
+            fail_msg("%s, %lld steps, %g epochs: %lld warm versions, want %lld", section,
+                     (long long)task.steps, task.epochs, (long long)got, (long long)rows[i / 2].versions);
+    }
+    const mu_cluster_task alone = {.batch = 64, .n_records = 1000, .cores = 2, .steps = 100};
+    assert_int_equal(plan_for("{learners: 1, protocol: async}", &alone).warm_versions, 0);
 }
 
 static void test_refused(void **unused) {
@@ -213,12 +251,13 @@ static void test_refused(void **unused) {
         {"{batch: -1}", 18, "out of range"},
         {"4", 10, "must be a block"},
     };
+    const mu_cluster_task task = {.batch = 64, .n_records = 1000, .cores = 2};
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         rig r;
         mu_err err = {0};
         mu_cluster_plan p = {.learners = -7};
         rig_init(&r, rows[i].section);
-        if (r.opts && mu_cluster_plan_make(&r.binder, r.node, r.opts, 64, 1000, 2, &p, &err) != MU_EJOB)
+        if (r.opts && mu_cluster_plan_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_EJOB)
             fail_msg("%s was accepted", rows[i].section);
         const mu_diag *g = r.diags.list;
         if (r.diags.n != 1 || g->pos.line != 1 || g->pos.col != rows[i].col || !strstr(g->msg, rows[i].says))
@@ -248,7 +287,7 @@ static void test_text(void **unused) {
                 "4 learners, softsync, mu 16 x lambda 4 = 64, as the job's batch: constant when learners are "
                 "added\nexpected staleness 2, rate 0.01 / 2 = 0.005 by the expected staleness, server "
                 "process with 1 thread, hardsync for the first 16 steps");
-    assert_text("{learners: 30, protocol: async, rate_rule: plain}", 128,
+    assert_text("{learners: 30, protocol: async, rate_rule: plain, warm_start: never}", 128,
                 "30 learners, async, mu 4 x lambda 30 = 120, the job's batch is 128\n"
                 "expected staleness 30, rate 0.01, not divided by the staleness, server beside the learners");
     char small[8];
@@ -265,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_place_of_the_server),
         cmocka_unit_test(test_rate_and_staleness),
         cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_warm_start_by_default),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text),
     };

@@ -164,8 +164,9 @@ static void every_protocol_ends(void **state) {
             bool itself = !strcmp(protocols[i], "hogwild") || !strcmp(protocols[i], "mirror");
             training t;
             train(&t, TRAIN DATA("[200]") MLP SGD,
-                  (const char *const[]){"cluster.learners=4", p, "train.steps=50", servers[k]},
-                  itself ? 3 : 4);
+                  (const char *const[]){"cluster.learners=4", p, "cluster.warm_start=never", "train.steps=50",
+                                        servers[k]},
+                  itself ? 4 : 5);
             const mu_group_result *g = &t.r.group;
             print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", protocols[i],
                           servers[k], (long long)g->produced, g->staleness_mean, (long long)g->staleness_max,

@@ -60,6 +60,7 @@ static void test_numbers_and_rates(void **state) {
     assert_ok(mu_live_view_init(&b, &f.g, err));
     mu_live_look(&a, &f.g);
     assert_int_equal(a.version, 300);
+    assert_false(a.warming);
     assert_int_equal(a.step, 2500 / 8);
     assert_true(fabs(a.epoch - 2.5) < 1e-12 && fabs(a.overlap - 0.75) < 1e-12);
     assert_true(fabs(a.stale_mean - 1.5) < 1e-12 && fabs(a.loss - 0.5) < 1e-12);
@@ -73,7 +74,9 @@ static void test_numbers_and_rates(void **state) {
     atomic_store(&f.g.learner[0].compute_ns, 3100000000);
     atomic_store(&f.g.learner[0].wait_ns, 1300000000);
     atomic_store(&f.g.head->samples, 2600);
+    f.g.head->own_from = 301;
     mu_live_look(&b, &f.g);
+    assert_true(b.warming);
     b.now_ns = a.now_ns + 500000000;
     mu_live_rates(&b, &a);
     assert_true(fabs(b.samples_per_s - 200) < 1e-9);
@@ -161,7 +164,7 @@ static void test_json(void **state) {
         mu_alloc_fail_at(i);
         o = mu_live_json(&v);
         mu_alloc_fail_at(0);
-        if (o) assert_int_equal(json_object_size(o), 34);
+        if (o) assert_int_equal(json_object_size(o), 35);
         json_decref(o);
         assert_int_equal(mu_alloc_get_stats().n_live, live);
     }

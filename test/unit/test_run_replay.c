@@ -148,8 +148,10 @@ static void every_protocol_repeats(void **state) {
                 char protocol[80], name[160];
                 snprintf(protocol, sizeof protocol, "cluster.protocol=%s", protocols[p]);
                 snprintf(name, sizeof name, "%s, %s, %s", nets[i].name, protocols[p], servers[k]);
-                repeat(name, nets[i].text, (const char *const[]){"cluster.learners=4", protocol, servers[k]},
-                       3);
+                repeat(name, nets[i].text,
+                       (const char *const[]){"cluster.learners=4", protocol, "cluster.warm_start=never",
+                                             servers[k]},
+                       4);
             }
 }
 
@@ -234,8 +236,9 @@ static bytes a_log(void) {
     bytes b;
     (void)unlink(log_path);
     run(&t, MLP(ADAM),
-        (const char *const[]){"cluster.learners=2", "cluster.protocol=async", "train.steps=10"}, 3, log_path,
-        NULL);
+        (const char *const[]){"cluster.learners=2", "cluster.protocol=async", "cluster.warm_start=never",
+                              "train.steps=10"},
+        4, log_path, NULL);
     expect_ok(&t, "async");
     end(&t);
     assert_int_equal(mu_fs_read(log_path, 1 << 20, &b.data, &b.size, &err), MU_OK);
