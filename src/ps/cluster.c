@@ -37,7 +37,7 @@ const mu_field mu_cluster_fields[] = {
                   "gradient; auto = plain for hardsync, else mean"),
     MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "auto", NULL,
              "hardsync for this long first, such as `1 epoch` or `200 steps`; auto = 1 epoch, but at most a "
-             "fifth of the training; none by hogwild"),
+             "fifth of the steps or epochs of the training; none by hogwild"),
     MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
              "a learner without a sign of life for this long is replaced"),
     MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
@@ -200,8 +200,10 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
 // diverge (docs/protocols.md, "The rate"). An epoch by hardsync heals that and costs little.
 static double warm_by_itself(const mu_cluster_plan *p, const mu_cluster_task *task, double epoch) {
     if (p->protocol->starts_at_once) return 0;
-    const double fifth = 0.2 * (task->steps > 0 ? (double)task->steps : task->epochs * epoch);
-    return fifth > 0 && fifth < epoch ? fifth : epoch;
+    double end = INFINITY; // whichever comes first
+    if (task->steps > 0) end = (double)task->steps;
+    if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
+    return fmin(epoch, 0.2 * end);
 }
 
 static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p,

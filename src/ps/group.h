@@ -214,7 +214,7 @@ static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
     return (char *)(mu_group_slot_head(g, learner, slot) + 1);
 }
 
-// Is this version made by hardsync, as part of a warm start?
+// Is this version made by hardsync, as part of a warm start, or the first one there is?
 static inline bool mu_group_is_warming(const mu_group *g, int64_t version) {
     return version <= g->head->own_from;
 }

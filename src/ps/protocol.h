@@ -75,7 +75,7 @@ typedef struct mu_cluster_plan {
 typedef struct mu_cluster_task {        // what a plan is made for
     int64_t batch;                      // train.batch
     int64_t n_records;                  // of the training data; 0 = not known yet: warm_versions is not final
-    int64_t steps;                      // as in `train`: the length is `steps`, if 0 `epochs`, if 0 open
+    int64_t steps;                      // the training ends after these or after `epochs`; 0 = not by them
     double  epochs;
     int     cores;
 } mu_cluster_task;

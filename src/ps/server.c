@@ -220,7 +220,8 @@ static bool finish(mu_server *s, int64_t number) {
         return false;
     }
     if (mine) {
-        for (int j = 0; j < c->n_parts; j++) {
+        const bool counts = g->plan->protocol->synchronous || !mu_group_is_warming(g, number);
+        for (int j = 0; j < c->n_parts && counts; j++) {
             const mu_core_part *p = &mu_core_parts(c)[j];
             mu_server_note_staleness(g, p->id.learner, mu_core_staleness(c, p));
         }

@@ -138,6 +138,8 @@ static mu_status use_own_blocks(learner *l, mu_err *err) {
     for (int k = 0; k < g->head->n_history; k++) own[k] = mu_group_own_history(g, l->role->index, k);
     mu_params_rebase(l->w.params, mirrors ? mu_group_own_weights(g, l->role->index) : g->weights, own);
     l->uses_own = true;
+    mu_free(l->stats); // of the warm start
+    l->stats = NULL;
     if (!mirrors) return MU_OK;
     MU_TRY(mu_mirror_init(&l->mirror, g, l->role->index, err));
     l->client.mirror = &l->mirror;
@@ -164,6 +166,17 @@ static void note_step(learner *l, int64_t began) {
     atomic_store(&row->loss_sum, atomic_load(&row->loss_sum) + l->w.loss);
     atomic_store(&row->accuracy_sum, atomic_load(&row->accuracy_sum) + l->w.accuracy);
     atomic_fetch_add(&row->loss_n, 1);
+}
+
+// With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
+static void hint_stale(const learner *l, mu_err *err) {
+    const mu_cluster_plan *p = l->group->plan;
+    if (p->protocol->synchronous || mu_group_is_warming(l->group, l->client.grant.version)) return;
+    err->hint[0] = '\0';
+    mu_err_hint(err,
+                "Gradients of %s are about %.0f updates old: set a longer `cluster.warm_start`, choose a "
+                "protocol with less staleness, or lower `updater.rate`.",
+                p->protocol->name, p->expected_staleness);
 }
 
 static mu_status compute(learner *l, float *scale, mu_err *err) {
@@ -224,6 +237,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     float scale = 1;
     mu_status st = compute(l, &scale, err);
     bool bad = st == MU_EDIVERGED;
+    if (bad) hint_stale(l, err);
     if (bad) MU_TRY(bad_gradient(l, err));
     else if (st != MU_OK) return st;
     else l->bad_in_row = 0;
@@ -256,8 +270,7 @@ static mu_status set_up(learner *l, mu_err *err) {
     bool beside = g->plan->server == MU_SERVER_BESIDE && !mu_group_uses_own(g);
     if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_pace, l->role, err));
     MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));
-    if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(l, err));
-    if (!g->plan->protocol->applies_itself) MU_TRY(own_stats(l, err));
+    MU_TRY(mu_group_uses_own(g) ? use_own_blocks(l, err) : own_stats(l, err));
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);
 }

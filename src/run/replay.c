@@ -232,7 +232,12 @@ static void note_staleness(mu_group_result *g, int64_t sigma) {
     if (bin >= g->most_staleness) g->most_staleness = bin + 1;
     if (sigma > g->staleness_max) g->staleness_max = sigma;
     g->staleness_mean += (double)sigma; // a sum until the end
-    g->applied++;
+}
+
+// As mu_group_is_warming, of protocols whose staleness is measured from there on.
+static bool is_warming(const mu_replay *r, const mu_runlog_update *u) {
+    const mu_cluster_plan *p = &r->t->s->plan;
+    return !p->protocol->synchronous && u->u.version <= p->warm_versions;
 }
 
 // Where the training stands after an update: as cluster.c counts.
@@ -242,7 +247,8 @@ static void move_on(mu_replay *r, const mu_runlog_update *u) {
     for (int j = 0; j < u->u.n_parts; j++) {
         const mu_gradient_id *id = &r->log->parts[u->first_part + (size_t)j].id;
         t->w.samples += id->rows;
-        note_staleness(&t->out->group, u->u.version - 1 - id->version);
+        t->out->group.applied++;
+        if (!is_warming(r, u)) note_staleness(&t->out->group, u->u.version - 1 - id->version);
     }
     t->w.step = r->first_step + (t->w.samples - h->first_sample) / h->global_batch;
     t->w.extra_updates = u->u.version - t->w.step;
@@ -337,7 +343,9 @@ static void sum_up(mu_replay *r) {
     g->produced = g->applied; // what was rejected or lost is not in the log
     g->rate_effective = r->t->w.rate;
     g->replace_p50_s = g->replace_p99_s = NAN;
-    if (g->applied) g->staleness_mean /= (double)g->applied;
+    int64_t n = 0;
+    for (int i = 0; i < g->most_staleness; i++) n += g->staleness_hist[i];
+    if (n) g->staleness_mean /= (double)n;
 }
 
 void mu_replay_close(mu_replay *r) {

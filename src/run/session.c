@@ -108,9 +108,11 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
     mu_diags_add_err(s->binder.diags, &own);
 }
 
-// Learners that wait for each other share one batch, of which every row needs a stream of its own.
+// Learners that wait for each other share one batch, of which every row needs a stream of its own. A warm
+// start that nobody asked for is left out where they have none.
 static void check_streams(mu_session *s, const mu_net *net) {
-    if (!s->plan.rows || !s->plan.protocol || !s->plan.protocol->synchronous) return;
+    mu_cluster_plan *plan = &s->plan;
+    if (!plan->rows || !plan->protocol || !(plan->protocol->synchronous || plan->warm_versions)) return;
     for (int i = 0; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
         for (int k = 0; k < l->n_param; k++) {
@@ -118,9 +120,10 @@ static void check_streams(mu_session *s, const mu_net *net) {
             mu_err own;
             mu_err_clear(&own);
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
-                                                  s->plan.global_batch, &own) == MU_OK)
+                                                  plan->global_batch, &own) == MU_OK)
                 continue;
-            mu_diags_add_err(s->binder.diags, &own);
+            if (plan->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) plan->warm_versions = 0;
+            else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams
         }
     }

@@ -136,23 +136,14 @@ static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
 
 static bool clips(const mu_worker *w) { return w->updater->clip_norm > 0; }
 
-// With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
-static void hint_diverged(const mu_worker *w, mu_err *err) {
-    const mu_cluster_plan *p = &w->session->plan;
-    if (p->learners > 1 && !p->protocol->synchronous)
-        mu_err_hint(err,
-                    "Gradients of %s are about %.0f updates old: set a longer `cluster.warm_start`, choose a "
-                    "protocol with less staleness, or lower `updater.rate`.",
-                    p->protocol->name, p->expected_staleness);
-    else
-        mu_err_hint(err,
-                    "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
+static void hint_diverged(mu_err *err) {
+    mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
 }
 
 static mu_status not_finite(const mu_worker *w, const mu_param *p, mu_err *err) {
     MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name,
                (long long)w->step);
-    hint_diverged(w, err);
+    hint_diverged(err);
     return MU_EDIVERGED;
 }
 
@@ -212,7 +203,7 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
         mu_err_clear(err);
         st = name_bad_layer(w, s, err);
     }
-    if (st != MU_OK) hint_diverged(w, err);
+    if (st != MU_OK) hint_diverged(err);
     return st;
 }
 

@@ -73,6 +73,20 @@ for p in hardsync softsync async ssp hogwild mirror; do
 done
 train --learners 2 --protocol async --set cluster.warm_start='1 epoch'
 has err 'hardsync for the first 16 steps'
+train --learners 2 --protocol async     # 2 epochs, a fifth of them
+has err 'hardsync for the first 7 steps'
+train --learners 2 --protocol async --set train.steps=20
+has err 'hardsync for the first 4 steps'
+hints() { # TEXT ARGUMENTS...: diverges with this hint
+    local text=$1
+    shift
+    "$MUSTER" train job.yaml --out diverged --learners 2 --protocol async --set updater.rate=1e30 "$@" >out 2>err
+    [ $? = 4 ] || bad "$*: did not diverge"
+    has err "$text"
+    rm -rf diverged
+}
+hints 'Lower `updater.rate`, clip gradients'                    # in the warm start nothing is stale
+hints 'about 2 updates old: set a longer' --set cluster.warm_start=never
 train --learners 1 --set cluster.server=process
 is steps 32
 MUSTER_LEARNERS=2 train                 # from the environment

@@ -25,6 +25,22 @@ loss_line() { # POINT SERVER: what the parent says about the dead
     esac
 }
 
+pass_of() { # PROTOCOL POINT WARM: which time it is passed; with a warm start about where that ends
+    local some=$((n % 5)) early=0
+    [ "$1" = mirror ] && early=1 # there is no server any more behind the warm start
+    case $3,$2 in
+        *,judge/*) echo 1 ;;
+        never,server/piece-*) echo 77 ;;
+        never,*) echo $((7 + some)) ;;
+        *,group/*) echo $((100 + 10 * some)) ;;
+        *,learner/*) echo $((130 + 6 * some)) ;;
+        *,client/*) echo $((20 + 2 * some)) ;;
+        *,server/piece-*) echo $((500 + 15 * some)) ;;
+        *,server/claimed | *,server/slice-done) echo $((36 - 6 * early + (3 - early) * some)) ;;
+        *) echo $((6 - 2 * early + some)) ;;
+    esac
+}
+
 death() { # PROTOCOL SERVER POINT PASS WARM [SILENT]
     local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1" --set "cluster.warm_start=$5")
     local name="$1, warm start $5, $2, $3=$action@$4"
@@ -54,25 +70,28 @@ for steps in 40 1000; do
 done
 for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild mirror; do
     for where in beside process; do
-        points="$group $judge"
-        [[ $protocol == hogwild || $protocol == mirror ]] || points+=" $server"
+        points="$group $judge $server"
+        [ "$protocol" = hogwild ] && points="$group $judge"
         [[ $protocol,$where == hogwild,process || $protocol,$where == mirror,process ]] && continue # no server
         for p in $points; do
-            [[ $p == server/piece-* && $protocol != hardsync ]] && continue # no undo pieces there
             third=$(((third + 1) % 3))
             [ -n "${STORM_LONG:-}" ] || [ "$protocol" = hardsync ] || [ $third = 0 ] || continue
             starts=(never auto)
             [[ $protocol == hardsync || $protocol == hogwild ]] && starts=(never) # without warm start anyway
+            [[ $protocol == mirror && $p == server/* ]] && starts=(auto) # only there it has a server,
+            [[ $protocol != hardsync && $p == server/piece-* ]] && starts=(auto) # only there undo pieces
             [ -n "${STORM_LONG:-}" ] || starts=("${starts[turn++ % ${#starts[@]}]}")
             for warm in "${starts[@]}"; do
-                case $p in
-                    judge/*) pass=1 ;;
-                    server/piece-*) pass=77 ;;
-                    *) pass=$((7 + n % 5)) ;;
-                esac
-                death "$protocol" $where "$p" $pass $warm
+                death "$protocol" $where "$p" "$(pass_of "$protocol" "$p" $warm)" $warm
             done
         done
+    done
+done
+# What a death leaves of a slice: put back in a warm start, counted behind it.
+for where in beside process; do
+    for pass in 24 60; do
+        death async $where server/claimed $pass auto
+        [ "$(number torn_updates)" = $((pass == 60)) ] || fail "$where: $(number torn_updates) torn updates, pass $pass"
     done
 done
 # A warm start that lasts as long as the run is hardsync, also in what deaths leave.

@@ -205,7 +205,8 @@ static void test_warm_start_by_default(void **unused) {
         {"async", 0, 0.1, 1},
         {"async", 1000, 0, 16},
         {"async", 50, 0, 10},
-        {"async", 50, 100, 10},         // steps count before epochs
+        {"async", 50, 100, 10},         // what ends it first counts
+        {"async", 1000, 1, 4},
         {"softsync", 50, 0, 10},
         {"{type: ssp, bound: 3}", 50, 0, 10},
         {"mirror", 50, 0, 10},

@@ -61,6 +61,9 @@ static void test_numbers_and_rates(void **state) {
     mu_live_look(&a, &f.g);
     assert_int_equal(a.version, 300);
     assert_false(a.warming);
+    f.g.head->own_from = 300;
+    mu_live_look(&a, &f.g);
+    assert_false(a.warming); // version 300 was the last one of the warm start
     assert_int_equal(a.step, 2500 / 8);
     assert_true(fabs(a.epoch - 2.5) < 1e-12 && fabs(a.overlap - 0.75) < 1e-12);
     assert_true(fabs(a.stale_mean - 1.5) < 1e-12 && fabs(a.loss - 0.5) < 1e-12);

@@ -154,6 +154,30 @@ static void batches_fit_the_streams(void **state) {
               "a batch of 31 samples needs as many chains", "`chains`");
     const char *const turns[] = {"cluster.learners=2", "cluster.batch=24", "cluster.protocol=async"};
     check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), turns, 3, NULL, NULL);
+    const char *const warm[] = {turns[0], turns[1], turns[2], "cluster.warm_start=5 steps"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), warm, 4,
+              "48 samples has more rows", "streams");
+}
+
+static int64_t warm_steps(const char *text, const char *const *sets, size_t n) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_err err = {0};
+    assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), sets, n, &job, &err), MU_OK);
+    assert_int_equal(mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN}, &s, &err), MU_OK);
+    int64_t steps = s->plan.warm_versions;
+    mu_session_close(s);
+    mu_job_destroy(job);
+    return steps;
+}
+
+// Nobody asked for a warm start: it is left out where its batch would not fit.
+static void a_warm_start_fits_the_streams(void **state) {
+    (void)state;
+    const char *sets[] = {"cluster.learners=2", "cluster.protocol=async", "cluster.batch=12"};
+    assert_int_equal(warm_steps(TRAIN("20") DATA NET("gru") SGD("0.1"), sets, 3), 4);
+    sets[2] = "cluster.batch=24";
+    assert_int_equal(warm_steps(TRAIN("20") DATA NET("gru") SGD("0.1"), sets, 3), 0);
 }
 
 // Texts in two files count their characters alike, or figures about the second one would mean nothing.
@@ -237,6 +261,7 @@ int main(void) {
         cmocka_unit_test(it_learns),
         cmocka_unit_test(resume_is_exact),
         cmocka_unit_test(batches_fit_the_streams),
+        cmocka_unit_test(a_warm_start_fits_the_streams),
         cmocka_unit_test(vocabularies_agree),
         cmocka_unit_test(two_learners_equal_one),
         cmocka_unit_test(every_protocol_ends),
