@@ -221,13 +221,14 @@ static void warm_start_switches(void **state) {
         char p[80];
         snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
         training t;
-        train(&t, TRAIN DATA("[200]") MLP SGD,
+        train(&t, TRAIN DATA("[200]") NORMED SGD,
               (const char *const[]){"cluster.learners=3", p, "train.steps=40", "train.batch=63",
                                     "cluster.warm_start=10 steps", "test.at_start=true"}, 6);
         const mu_group_result *g = &t.r.group;
         print_message("%s after 10 steps of hardsync: %lld versions, staleness %.2f\n", protocols[i],
                       (long long)g->versions, g->staleness_mean);
         assert_int_equal(g->applied, 120);
+        assert_true(isfinite(t.r.train_loss) && t.r.train_loss < 3);
         assert_int_equal(g->learners_lost, 0);
         assert_int_equal(t.r.steps, 40);
         if (strcmp(protocols[i], "softsync")) assert_int_equal(g->versions, 10 + 90);
