@@ -5,6 +5,8 @@
 // shared region as in a run: GB/s of w += a * g and of mu_apply_slice over all slices with a dense gradient
 // from a queue slot, in turns. Bytes counted: 12 a weight (two read, one written), 20 with momentum; copies
 // for undo are not counted. Medians; the ratio is the median of the ratios to axpy of the same turn.
+// A rule with momentum keeps half as many bytes more in the caches as w += a * g does. Where that alone makes
+// memory slower, its goal is the bandwidth of axpy over all that it touches: weights, gradient and history.
 // Then GFLOP/s of multiplying factors out into an update, against the library's product alone.
 //
 // Build and run: ninja -C build bench_update && taskset -c 1 build/bench_update [mlp | alexnet | factors]
@@ -122,6 +124,15 @@ static void axpy(world *w, const mu_updater *u, float a, bool undo) {
     }
 }
 
+// Over the same bytes as a rule with momentum: half of the history is added to the other half.
+static void axpy_all(world *w, const mu_updater *u, float a, bool undo) {
+    axpy(w, u, a, undo);
+    const size_t half = w->ps.count / 2;
+    float *restrict v = w->ps.slot[0];
+    const float *restrict g = v + half;
+    for (size_t k = 0; k < half; k++) v[k] += a * g[k];
+}
+
 static mu_updater *updater_make(mu_arena *arena, const char *text) {
     static const mu_registry *const registries[] = {&mu_schedules, NULL};
     mu_diags diags;
@@ -151,24 +162,26 @@ static const struct variant {
     const char *name, *updater;
     float weight;
     double bytes;
+    int peer; // whose bandwidth is the goal
     bool undo;
     void (*run)(world *, const mu_updater *, float, bool);
 } variants[] = {
-    {"axpy", "{type: sgd, rate: 1}", 1e-9f, 12, false, axpy},
-    {"sgd", "{type: sgd, rate: 1}", 1, 12, false, update},
-    {"sgd, undo", "{type: sgd, rate: 1}", 1, 12, true, update},
-    {"momentum", "{type: sgd, momentum: 0.9, rate: 1}", 1, 20, false, update},
-    {"momentum, undo", "{type: sgd, momentum: 0.9, rate: 1}", 1, 20, true, update},
-    {"sgd, weight and decay", "{type: sgd, rate: 1, decay: 0.001}", 0.5f, 12, false, update},
-    {"momentum, weight and decay", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, false,
+    {"axpy", "{type: sgd, rate: 1}", 1e-9f, 12, 0, false, axpy},
+    {"axpy, also over the history", "{type: sgd, rate: 1}", 1e-9f, 18, 1, false, axpy_all},
+    {"sgd", "{type: sgd, rate: 1}", 1, 12, 0, false, update},
+    {"sgd, undo", "{type: sgd, rate: 1}", 1, 12, 0, true, update},
+    {"momentum", "{type: sgd, momentum: 0.9, rate: 1}", 1, 20, 1, false, update},
+    {"momentum, undo", "{type: sgd, momentum: 0.9, rate: 1}", 1, 20, 1, true, update},
+    {"sgd, weight and decay", "{type: sgd, rate: 1, decay: 0.001}", 0.5f, 12, 0, false, update},
+    {"momentum, weight and decay", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, 1, false,
      update},
-    {"momentum, weight, decay, undo", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, true,
+    {"momentum, weight, decay, undo", "{type: sgd, momentum: 0.9, rate: 1, decay: 0.001}", 0.5f, 20, 1, true,
      update},
 };
 
 static void bandwidth(const char *name, const mu_shape *shape, int n, int turns, int reps) {
     enum { V = sizeof variants / sizeof variants[0] };
-    static double speed[V][MAX_TURNS], ratio[V][MAX_TURNS];
+    static double speed[V][MAX_TURNS], ratio[V][MAX_TURNS], reached[V][MAX_TURNS];
     mu_updater *u[V];
     mu_arena arena;
     world w;
@@ -188,11 +201,13 @@ static void bandwidth(const char *name, const mu_shape *shape, int n, int turns,
             if (t < 0) continue;
             speed[v][t] = (double)w.ps.count * variants[v].bytes / best * 1e-9;
             ratio[v][t] = speed[v][t] / speed[0][t];
+            reached[v][t] = speed[v][t] / speed[variants[v].peer][t];
         }
     for (int v = 0; v < V; v++) {
         const double gbs = median(speed[v], turns), share = median(ratio[v], turns);
-        printf("  %-30s %6.1f GB/s   %3.0f %% of axpy%s\n", variants[v].name, gbs, 100 * share,
-               share < GOAL ? "   BELOW THE GOAL" : "");
+        printf("  %-30s %6.1f GB/s   %3.0f %% of axpy", variants[v].name, gbs, 100 * share);
+        if (variants[v].peer) printf(", %3.0f %% of axpy over as much", 100 * median(reached[v], turns));
+        printf("%s\n", median(reached[v], turns) < GOAL ? "   BELOW THE GOAL" : "");
     }
     world_fini(&w);
     mu_arena_fini(&arena);
