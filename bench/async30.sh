@@ -100,9 +100,9 @@ staleness() {
     echo "|---|---|---|---|---|---|"
     staleness_row hardsync hardsync 0 0 0
     staleness_row 1-softsync '{type: softsync, n: 1}' 0.7 1.3 2
-    staleness_row 2-softsync '{type: softsync, n: 2}' 1.6 2.4 open
-    staleness_row 4-softsync '{type: softsync, n: 4}' 3.2 4.8 open
-    staleness_row 15-softsync '{type: softsync, n: 15}' 12 18 open
+    staleness_row 2-softsync '{type: softsync, n: 2}' 1.6 2.4 4
+    staleness_row 4-softsync '{type: softsync, n: 4}' 3.2 4.8 8
+    staleness_row 15-softsync '{type: softsync, n: 15}' 12 18 30
     staleness_row async async 24 36 open
 }
 

@@ -20,6 +20,7 @@
 typedef enum mu_field_type {
     MU_BOOL,            // bool
     MU_INT,             // int64_t; the job may write 10k, 1M
+    MU_INT_OR_AUTO,     // int64_t; MU_AUTO, outside of every range: whoever reads the key decides
     MU_FLOAT,           // float
     MU_DOUBLE,          // double
     MU_STRING,          // const char *, NULL when the default is ""
@@ -35,6 +36,8 @@ typedef enum mu_field_type {
     MU_CLASS,           // mu_class_ref: a plug-in block, a word or {type: word, ...}; choices = registry kind
     MU_CLASSES,         // mu_class_refs: a list of such blocks; one block stands for a list of one
 } mu_field_type;
+
+enum { MU_AUTO = -1 };
 
 typedef struct mu_ints    { size_t n; const int64_t *v; } mu_ints;
 typedef struct mu_floats  { size_t n; const float *v; } mu_floats;

@@ -54,6 +54,7 @@ void mu_field_describe(const mu_field *f, char *out, size_t size) {
     static const char *const words[] = {
         [MU_BOOL] = "true|false",
         [MU_INT] = "whole number",
+        [MU_INT_OR_AUTO] = "auto or whole number",
         [MU_FLOAT] = "number",
         [MU_DOUBLE] = "number",
         [MU_STRING] = "word",

@@ -21,6 +21,7 @@ const char *mu_field_expects(mu_field_type t) {
     switch (t) {
     case MU_BOOL: return "true or false";
     case MU_INT: return "a whole number";
+    case MU_INT_OR_AUTO: return "a whole number or `auto`";
     case MU_FLOAT:
     case MU_DOUBLE: return "a number";
     case MU_STRING: return "a text";
@@ -94,7 +95,7 @@ static bool in_range(const place *p, const mu_node *n, double v) {
     mu_range_describe(&r, rule, sizeof rule);
     mu_diag *g = mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is out of range: %s", p->f->key,
                               p->what, shorten(n->text, shown));
-    mu_diag_label(p->b->diags, g, "must be %s", rule);
+    mu_diag_label(p->b->diags, g, "must be %s%s", rule, p->f->type == MU_INT_OR_AUTO ? ", or auto" : "");
     return false;
 }
 
@@ -109,6 +110,20 @@ static bool read_int(const place *p, const mu_node *n, int64_t *out) {
     if (!in_range(p, n, (double)v)) return false;
     *out = v;
     return true;
+}
+
+static void set_int_or_auto(const place *p, const mu_node *n, int64_t *out) {
+    static const char *const words[] = {"auto"};
+    const char *text = any_text(p, n);
+    int64_t v;
+    if (!text) return;
+    if (!strcmp(text, words[0])) *out = MU_AUTO;
+    else if (mu_parse_int(text, &v)) {
+        if (in_range(p, n, (double)v)) *out = v;
+    } else {
+        mu_diag *g = fail_expected(p, n);
+        if (mu_nearest(text, words, 1)) mu_diag_label(p->b->diags, g, "did you mean `auto`?");
+    }
 }
 
 static bool read_double(const place *p, const mu_node *n, double most, double *out) {
@@ -318,6 +333,7 @@ void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char 
     switch (f->type) {
     case MU_BOOL: set_bool(&p, n, slot); break;
     case MU_INT: read_int(&p, n, slot); break;
+    case MU_INT_OR_AUTO: set_int_or_auto(&p, n, slot); break;
     case MU_FLOAT:
         if (read_double(&p, n, FLT_MAX, &d)) *(float *)slot = (float)d;
         break;

@@ -47,7 +47,8 @@ static bool same_field(const mu_field *f, const char *a, const char *b) {
     const char *text_a, *text_b;
     switch (f->type) {
     case MU_BOOL: return *(const bool *)a == *(const bool *)b;
-    case MU_INT: return !memcmp(a, b, sizeof(int64_t));
+    case MU_INT:
+    case MU_INT_OR_AUTO: return !memcmp(a, b, sizeof(int64_t));
     case MU_FLOAT: return !memcmp(a, b, sizeof(float));
     case MU_DOUBLE: return !memcmp(a, b, sizeof(double));
     case MU_ENUM: return !memcmp(a, b, sizeof(int));

@@ -27,21 +27,33 @@ mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *besi
     return MU_OK;
 }
 
-// Under a bound learners also wait for each other.
 static mu_bell *turn_of(const mu_client *c) {
     const mu_group *g = c->group;
-    bool own = g->plan->protocol->own_turn && g->plan->bound == 0;
-    return own ? &g->learner[c->learner].turn : &g->head->turn;
+    return g->plan->protocol->own_turn ? &g->learner[c->learner].turn : &g->head->turn;
 }
 
 static bool is_over(mu_patience *p, const mu_client *c) {
     return mu_patience_is_over(p, 10 * c->group->plan->hang_timeout);
 }
 
+// For waits that end when others have done something: over when nothing was done since the last time it was.
+// Others may be slow; who of them hangs is the watchdog's business.
+typedef struct others { mu_patience p; uint64_t done; } others;
+
+static bool have_stopped(others *o, const mu_client *c) {
+    const mu_group *g = c->group;
+    if (!is_over(&o->p, c)) return false;
+    uint64_t done = (uint64_t)atomic_load(&g->head->version);
+    for (int i = 0; i < g->head->n_learners; i++)
+        if (atomic_load(&g->learner[i].doing) != MU_DOING_WAIT) done += atomic_load(&g->learner[i].pulse);
+    if (done == o->done) return true;
+    *o = (others){mu_patience_new(), done};
+    return false;
+}
+
 bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx) {
     mu_group *g = c->group;
-    int64_t version = -1;
-    mu_patience p = mu_patience_new();
+    others o = {.p = mu_patience_new()};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->learner[c->learner].turn);
         bool ended = false;
@@ -52,9 +64,7 @@ bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ct
         else mu_group_cancel(g);
         if (got) mu_bell_ring(turn_of(c)); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
-        int64_t at = atomic_load(&g->head->version);
-        if (at != version) version = at, p = mu_patience_new();
-        if (is_over(&p, c)) return false;
+        if (have_stopped(&o, c)) return false;
         (void)mu_bell_wait(&g->learner[c->learner].turn, seen, 0, NAP_NS);
     }
 }
@@ -110,7 +120,7 @@ void mu_client_collect(mu_client *c, int param) {
         return;
     }
     mu_group *g = c->group;
-    if (c->copy || !(g->plan->protocol->synchronous || mu_group_is_warming(g, c->grant.version))) return;
+    if (c->copy || !mu_group_is_in_step(g, c->grant.version)) return;
     mu_patience p = {0};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -149,8 +159,8 @@ static mu_answer ask(mu_client *c) {
 mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
     mu_group *g = c->group;
     mu_group_learner *row = &g->learner[c->learner];
-    int64_t began = mu_clock_ns(), version = -1;
-    mu_patience p = {.looked_ns = began};
+    int64_t began = mu_clock_ns();
+    others o = {.p = {.looked_ns = began}};
     atomic_store_explicit(&row->pulse_ns, began, memory_order_relaxed);
     for (;;) {
         uint32_t seen = mu_bell_read(turn_of(c));
@@ -159,11 +169,10 @@ mu_status mu_client_begin(mu_client *c, mu_answer *out, mu_err *err) {
         atomic_store_explicit(&row->doing, MU_DOING_WAIT, memory_order_relaxed);
         mu_client_pulse(c);
         if (c->server && mu_server_turn(c->server) == MU_TURN_WORKED) continue;
-        int64_t at = atomic_load(&g->head->version);
-        if (at != version) version = at, p = mu_patience_new();
-        if (is_over(&p, c))
+        if (have_stopped(&o, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
-                           c->learner, 1e-9 * (double)p.waited_ns, (long long)at);
+                           c->learner, 1e-9 * (double)(mu_clock_ns() - began),
+                           (long long)atomic_load(&g->head->version));
         (void)mu_bell_wait(turn_of(c), seen, c->spin_ns, NAP_NS);
     }
     atomic_fetch_add_explicit(&row->wait_ns, mu_clock_ns() - began, memory_order_relaxed);

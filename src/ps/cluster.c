@@ -15,12 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LEARNERS = 1024 };   // slices are claimed with 12 bits of executor number (group.h)
+// Also in the range of `learners`. Slices are claimed with 12 bits of executor number (group.h).
+enum { MAX_LEARNERS = 1024 };
 #define MOST_STEPS 0x1p53       // of a warm start: no run has more
 
 const mu_field mu_cluster_fields[] = {
-    MU_FIELD(mu_cluster_opts, learners, MU_STRING, "1", NULL,
-             "processes that train together on this machine: a number, or auto = one per core"),
+    MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
+             "processes that train together on this machine; auto = one per core"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
@@ -62,25 +63,6 @@ static const mu_protocol_class *protocol_of(const mu_cluster_opts *o) {
     return (const mu_protocol_class *)o->protocol.plugin;
 }
 
-static bool is_auto(const mu_cluster_opts *o) { return o->learners && !strcmp(o->learners, "auto"); }
-
-static void check_learners(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
-    static const char *const words[] = {"auto"};
-    const char *text = o->learners ? o->learners : "";
-    int64_t n;
-    if (is_auto(o)) return;
-    if (!mu_parse_int(text, &n)) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
-                                  "`learners` in `cluster` must be a whole number or `auto`, found `%.40s`",
-                                  text);
-        if (mu_nearest(text, words, 1)) mu_diag_label(b->diags, g, "did you mean `auto`?");
-    } else if (n < 1 || n > MAX_LEARNERS) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
-                                  "`learners` in `cluster` is out of range: %.40s", text);
-        mu_diag_label(b->diags, g, "must be from 1 to %d, or auto", MAX_LEARNERS);
-    }
-}
-
 static void refuse(mu_binder *b, const mu_node *node, const char *key, const char *msg, const char *label) {
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, key), "%s", msg);
     mu_diag_label(b->diags, g, "%s", label);
@@ -118,7 +100,6 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
     mu_bind(b, node, node ? node->key_pos : MU_NOPOS, "`cluster`", &(mu_bind_part){mu_cluster_fields, o}, 1,
             NULL, 0);
     if (node && node->kind != MU_MAP) node = NULL; // reported
-    check_learners(b, node, o);
     check_together(b, node, o);
     return b->diags->n_errors == n_errors && o->protocol.plugin ? o : NULL;
 }
@@ -128,11 +109,8 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
 // auto never asks for more learners than there are samples to share.
 static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cores) {
     int64_t n = cores > MAX_LEARNERS ? MAX_LEARNERS : cores;
-    if (!is_auto(o)) {
-        if (!mu_parse_int(o->learners, &n)) n = 1; // checked by binding
-    } else if (!o->batch && n > train_batch) {
-        n = train_batch;
-    }
+    if (!o->batch && n > train_batch) n = train_batch;
+    if (o->learners != MU_AUTO) n = o->learners;
     return n < 1 ? 1 : (int)n;
 }
 

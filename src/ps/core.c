@@ -22,8 +22,8 @@
 static const mu_protocol_class *class_of(const mu_core *c) { return mu_protocol_at(c->protocol); }
 
 size_t mu_core_size(int learners) {
-    const size_t n = (size_t)learners;
-    return sizeof(mu_core) + n * sizeof(mu_core_learner) + n * (1 + MU_CORE_SLOTS) * sizeof(mu_core_part);
+    const size_t parts = (size_t)mu_core_most_parts(learners);
+    return sizeof(mu_core) + (size_t)learners * sizeof(mu_core_learner) + 2 * parts * sizeof(mu_core_part);
 }
 
 void mu_core_init(mu_core *c, const mu_core_config *config) {
@@ -68,7 +68,7 @@ uint32_t mu_core_join(mu_core *c, int learner) {
 // Enough gradients wait or are computed for all updates that may still come.
 static bool end_is_covered(const mu_core *c) {
     const mu_protocol_class *p = class_of(c);
-    const int group = p->applies_itself ? 1 : p->take(c, c->config.learners * MU_CORE_SLOTS);
+    const int group = p->applies_itself ? 1 : p->take(c, mu_core_most_parts(c->config.learners));
     const int64_t updates = c->config.end_version - c->version - c->applying;
     return group > 0 && (c->fifo_n + c->computing) / group >= updates;
 }
@@ -84,9 +84,6 @@ static bool may_begin(const mu_core *c, int learner) {
         // Its last gradient may wait for others to make an update, but not for a server that is behind: with
         // one gradient each on the way the mean staleness is n.
         if (l->waiting > 0 && p->take(c, c->fifo_n) >= 0) return false;
-        // Under a bound an update may have to take everything that waits: no more than it has room for.
-        if (p->bounds_staleness && c->config.bound > 0 && c->fifo_n + c->computing >= c->config.learners)
-            return false;
     }
     return p->may_begin(c, l);
 }
@@ -218,7 +215,7 @@ bool mu_core_form(mu_core *c) {
         part[i].weight = mu_core_weight(c, mu_core_staleness(c, &part[i]), n);
         core_learners(c)[part[i].id.learner].waiting--;
     }
-    c->fifo_head = (c->fifo_head + n) % (c->config.learners * MU_CORE_SLOTS);
+    c->fifo_head = (c->fifo_head + n) % mu_core_most_parts(c->config.learners);
     c->fifo_n -= n;
     c->n_parts = n;
     c->applying = 1;

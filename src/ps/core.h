@@ -112,9 +112,11 @@ typedef struct mu_core {
     uint8_t         applying;   // part[0..n_parts) makes version + 1
     int32_t         n_parts;    // 0: all gradients of a step were dropped; the clock ticks, the weights stay
     int32_t         fifo_head, fifo_n;          // waiting gradients in order of arrival
-    // after the struct: mu_core_learner[learners], mu_core_part[learners], fifo of mu_core_part[2 * learners]
+    // after the struct: mu_core_learner[learners], the parts, and the fifo, each mu_core_part[most_parts]
 } mu_core;
 
+// No update takes more: under a bound it may have to take all that waits.
+static inline int mu_core_most_parts(int learners) { return learners * MU_CORE_SLOTS; }
 size_t mu_core_size(int learners);
 // c: mu_core_size bytes, aligned as int64_t. Needs 1 <= learners <= global_batch; rows, lease_batches >= 1.
 void   mu_core_init(mu_core *c, const mu_core_config *config);

@@ -115,8 +115,8 @@ static bool slots(const mu_core *c, int begin, int end, const report *r) {
 }
 
 static bool queue(const mu_core *c, const report *r, int64_t *rows) {
-    if (c->fifo_n < 0 || c->fifo_n > c->config.learners * MU_CORE_SLOTS || c->n_parts < 0 ||
-        c->n_parts > c->config.learners || (!c->applying && c->n_parts > 0))
+    if (c->fifo_n < 0 || c->fifo_n > mu_core_most_parts(c->config.learners) || c->n_parts < 0 ||
+        c->n_parts > mu_core_most_parts(c->config.learners) || (!c->applying && c->n_parts > 0))
         return wrong(r, "%d gradients wait, %d are being applied", c->fifo_n, c->n_parts);
     for (int k = 0; k < c->n_parts + c->fifo_n; k++) {
         const bool taken = k < c->n_parts;

@@ -14,8 +14,8 @@ static inline mu_core_part *core_parts(const mu_core *c) {
 }
 // The i-th waiting gradient, oldest first; i = fifo_n: the place of the next one.
 static inline mu_core_part *core_waiting(const mu_core *c, int i) {
-    const int32_t size = c->config.learners * MU_CORE_SLOTS;
-    return core_parts(c) + c->config.learners + (c->fifo_head + i) % size;
+    const int size = mu_core_most_parts(c->config.learners);
+    return core_parts(c) + size + (c->fifo_head + i) % size;
 }
 
 static inline int64_t core_min(int64_t a, int64_t b) { return a < b ? a : b; }

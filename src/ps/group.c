@@ -35,8 +35,8 @@ static void lay_out(mu_group_head *h) {
     h->at_rw = place(&at, mu_rwlock_size(h->n_learners), 64);
     h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_group_learner), 64);
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
-    h->at_update =
-        place(&at, sizeof(mu_group_update) + (uint64_t)h->n_learners * sizeof(mu_core_part), 64);
+    const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
+    h->at_update = place(&at, sizeof(mu_group_update) + most_parts * sizeof(mu_core_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_group_slice), 64);
     h->at_extra = place(&at, h->extra_bytes, 64);
     h->at_journal = place(&at, h->journal_room ? mu_journal_size(h->journal_room) : 0, 64);

@@ -93,7 +93,7 @@ typedef struct mu_group_update {        // the update in progress; filled under 
     int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
     int64_t          rule_step;         // a mu_moment
-    mu_core_part     part[];            // (learners)
+    mu_core_part     part[];            // (mu_core_most_parts)
 } mu_group_update;
 
 typedef struct mu_group_slice {
@@ -217,6 +217,10 @@ static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
 // Is this version made by hardsync, as part of a warm start, or the first one there is?
 static inline bool mu_group_is_warming(const mu_group *g, int64_t version) {
     return version <= g->head->own_from;
+}
+// Is it made in step, by hardsync or in a warm start? Then it is a function of the job, also after deaths.
+static inline bool mu_group_is_in_step(const mu_group *g, int64_t version) {
+    return g->plan->protocol->synchronous || mu_group_is_warming(g, version);
 }
 
 // Do learners use their own blocks by now? Not while a warm start by hardsync changes the shared ones.

@@ -4,9 +4,9 @@
 
 enum { LEAST = 16384 }; // 2 MiB: at a hundred thousand gradients a second, 160 ms of the parent's absence
 
-// At least two updates of all learners, so that one always fits.
+// At least two of the largest updates, so that one always fits.
 uint64_t mu_journal_room(int learners) {
-    uint64_t two = 2 * (uint64_t)learners;
+    uint64_t two = 2 * (uint64_t)mu_core_most_parts(learners);
     return two > LEAST ? two : LEAST;
 }
 

@@ -36,7 +36,7 @@ typedef enum mu_server_place { MU_SERVER_AUTO, MU_SERVER_BESIDE, MU_SERVER_PROCE
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
-    const char  *learners;              // a number, or auto = one per core
+    int64_t      learners;              // MU_AUTO: one per core
     mu_class_ref protocol;
     int64_t      batch;                 // mu; 0 = train.batch / learners
     int          server;                // mu_server_place

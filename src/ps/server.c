@@ -27,8 +27,9 @@ mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
     *s = (mu_server){.group = g, .executor = executor, .pace_at = pace_at, .ctx = ctx, .shared = *g->params};
     s->shared.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->shared.slot[k] = g->history[k];
-    s->grads = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->grads, "server");
-    s->weights = mu_alloc_array((size_t)g->head->n_learners, sizeof *s->weights, "server");
+    const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
+    s->grads = mu_alloc_array(most, sizeof *s->grads, "server");
+    s->weights = mu_alloc_array(most, sizeof *s->weights, "server");
     if (s->grads && s->weights) return MU_OK;
     mu_server_fini(s);
     return MU_FAIL_NOMEM(err, "the server");
@@ -123,10 +124,10 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
     return (const mu_grad *)ctx + j;
 }
 
-// Where results are a function of the job, also after deaths: hardsync, warm starts, recorded runs. Other
-// updates spare the copy: a slice that a dead executor left may be applied twice, and is counted.
+// Where results are a function of the job or of its record, also after deaths. Other updates spare the copy:
+// a slice that a dead executor left may be applied twice, and is counted.
 static bool keeps_undo(const mu_group *g, int64_t number) {
-    return g->plan->protocol->synchronous || mu_group_is_warming(g, number) || g->journal;
+    return mu_group_is_in_step(g, number) || g->journal;
 }
 
 static void apply_one(mu_server *s, int i, int64_t number) {

@@ -171,7 +171,7 @@ static void note_step(learner *l, int64_t began) {
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_stale(const learner *l, mu_err *err) {
     const mu_cluster_plan *p = l->group->plan;
-    if (p->protocol->synchronous || mu_group_is_warming(l->group, l->client.grant.version)) return;
+    if (mu_group_is_in_step(l->group, l->client.grant.version)) return;
     err->hint[0] = '\0';
     mu_err_hint(err,
                 "Gradients of %s are about %.0f updates old: set a longer `cluster.warm_start`, choose a "

@@ -193,7 +193,7 @@ mu_status mu_recorder_open(const char *path, const mu_runlog_head *head, mu_reco
     mu_recorder *r = mu_alloc(sizeof *r, TAG);
     if (!r) return MU_FAIL_NOMEM(err, "the log");
     memcpy(r->path, path, strlen(path) + 1);
-    size_t most = MU_RUNLOG_UPDATE_BYTES + (size_t)head->learners * MU_RUNLOG_PART_BYTES,
+    size_t most = MU_RUNLOG_UPDATE_BYTES + (size_t)mu_core_most_parts(head->learners) * MU_RUNLOG_PART_BYTES,
            first = head_bytes(head);
     r->fd = -1;
     r->room = BUFFER + (most > first ? most : first) + MU_RUNLOG_FRAME;

@@ -38,8 +38,8 @@ struct mu_replay {
     char *slots;
     char *now;      // slot of the gradient in hand
     float *stats;   // running statistics before the gradient in hand
-    mu_grad *grads; // (learners) of the slice in hand
-    float *weights; // (learners)
+    mu_grad *grads; // (mu_core_most_parts) of the slice in hand
+    float *weights; // (mu_core_most_parts)
     piece *piece;
 };
 
@@ -237,7 +237,8 @@ static void note_staleness(mu_group_result *g, int64_t sigma) {
 // As mu_group_is_warming, of protocols whose staleness is measured from there on.
 static bool is_warming(const mu_replay *r, const mu_runlog_update *u) {
     const mu_cluster_plan *p = &r->t->s->plan;
-    return !p->protocol->synchronous && u->u.version <= p->warm_versions;
+    const int64_t done = u->u.version - r->log->head.first_version; // also of steps, while warming
+    return !p->protocol->synchronous && r->first_step + done <= p->warm_versions;
 }
 
 // Where the training stands after an update: as cluster.c counts.
@@ -299,11 +300,11 @@ mu_status mu_replay_step(mu_replay *r, bool *ended, mu_err *err) {
 
 static mu_status make_buffers(mu_replay *r, mu_err *err) {
     const mu_params *ps = r->t->s->params;
-    size_t learners = (size_t)r->log->head.learners, n_stats = 1;
+    size_t most = (size_t)mu_core_most_parts(r->log->head.learners), n_stats = 1;
     for (int i = 0; i < ps->n; i++) n_stats += ps->list[i]->is_stat ? ps->list[i]->count : 0;
     r->stats = mu_alloc_array(n_stats, sizeof *r->stats, TAG);
-    r->grads = mu_alloc_array(learners, sizeof *r->grads, TAG);
-    r->weights = mu_alloc_array(learners, sizeof *r->weights, TAG);
+    r->grads = mu_alloc_array(most, sizeof *r->grads, TAG);
+    r->weights = mu_alloc_array(most, sizeof *r->weights, TAG);
     r->piece = mu_alloc_block(sizeof *r->piece, TAG);
     return r->stats && r->grads && r->weights && r->piece ? MU_OK : MU_FAIL_NOMEM(err, "the replay");
 }

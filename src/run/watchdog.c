@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SLOW_EVERY_NS 5000000000
-#define SLOW_FACTOR 5
+#define SLOW_FACTOR 3           // under softsync's bound others get no further than 5 times ahead
 #define PAUSE_FACTOR 3          // times the longest pause seen: a net whose layers take seconds is not hung
 #define JUDGE_FACTOR 10
 #define TRY_S 0.25              // more than a try at the lock takes

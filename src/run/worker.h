@@ -35,7 +35,7 @@ typedef struct mu_worker {
     double       accuracy;              // of its batches; NaN when the net has no such metric
     bool         looked;                // at early gradients of this step, when they were made
     const mu_param *wild;               // the first of them that was not finite; NULL = none
-    int64_t      extra_updates;         // updates beyond one per step, made by asynchronous protocols
+    int64_t      extra_updates;         // updates beyond one per step; < 0: some took more than a step
     int64_t      batch_first;           // sample number of the last batch's first row
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;

@@ -32,7 +32,7 @@ void book_init(book *b, const mu_core_config *config) {
     b->top = b->sum_applied = b->sum_rejected = b->step_dropped[0] = b->step_dropped[1] = 0;
     b->applying = b->stopping = false;
     b->n_parts = b->n_computing = b->fifo_head = b->fifo_n = 0;
-    b->fifo_size = config->learners * MU_CORE_SLOTS;
+    b->fifo_size = mu_core_most_parts(config->learners);
     b->sync_end = config->end_version - config->first_version;
     if (!b->target->synchronous) b->sync_end = min64(b->sync_end, config->warm_versions);
     if (config->end_sample < INT64_MAX) {
@@ -258,7 +258,7 @@ static int parts_wanted(const book *b) {
 void book_form(book *b, const mu_core *c) {
     const int n = c->n_parts, wanted = parts_wanted(b);
     const mu_core_part *part = mu_core_parts(c);
-    if (b->applying || book_over(b) || n > b->fifo_n || n > b->config.learners || (n == 0 && !is_sync(b))) {
+    if (b->applying || book_over(b) || n > b->fifo_n || (n == 0 && !is_sync(b))) {
         book_wrong(b, "an update of %d of %d waiting gradients", n, b->fifo_n);
         return;
     }

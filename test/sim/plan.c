@@ -18,10 +18,11 @@ static void draw_protocol(mu_core_config *c, const sim_opts *o, uint64_t *rng) {
     c->protocol = o->protocol >= 0 ? o->protocol : (int32_t)sim_below(rng, (int64_t)mu_protocols.n);
     const mu_protocol_class *p = mu_protocol_at(c->protocol);
     const bool is_ssp = strcmp(p->name, "ssp") == 0, is_soft = strcmp(p->name, "softsync") == 0;
-    if (is_ssp) c->bound = (int32_t)sim_below(rng, 5);
-    else c->bound = sim_chance(rng, 700) ? 0 : (int32_t)pick(rng, 1, 2L * c->learners);
-    if (o->bound >= 0) c->bound = o->bound;
     c->splits = is_soft ? (int32_t)pick(rng, 1, c->learners) : c->learners;
+    if (is_ssp) c->bound = (int32_t)sim_below(rng, 5);
+    else if (is_soft && sim_chance(rng, 500)) c->bound = 2 * c->splits; // as jobs have it by default
+    else c->bound = sim_chance(rng, 600) ? 0 : (int32_t)pick(rng, 1, 2L * c->learners);
+    if (o->bound >= 0) c->bound = o->bound;
     if (is_ssp && c->bound == 0) c->splits = (c->learners + 1) / 2;
     if (o->splits > 0) c->splits = o->splits;
 }

@@ -446,8 +446,8 @@ bool sim_world_create(sim_world *w, const sim_opts *o) {
     w->queue = mu_alloc_array((size_t)w->queue_room, sizeof *w->queue, "sim");
     w->message = mu_alloc_array(4 * n + 64, sizeof *w->message, "sim");
     w->book.learner = mu_alloc_array(n, sizeof *w->book.learner, "sim");
-    w->book.fifo = mu_alloc_array(n * MU_CORE_SLOTS, sizeof *w->book.fifo, "sim");
-    w->book.part = mu_alloc_array(n, sizeof *w->book.part, "sim");
+    w->book.fifo = mu_alloc_array((size_t)mu_core_most_parts((int)n), sizeof *w->book.fifo, "sim");
+    w->book.part = mu_alloc_array((size_t)mu_core_most_parts((int)n), sizeof *w->book.part, "sim");
     w->book.sample = mu_alloc(SIM_MAX_SAMPLES, "sim");
     w->book.stale_bin = mu_alloc_array(SIM_BINS, sizeof *w->book.stale_bin, "sim");
     if (w->core && w->spare && w->process && w->held && w->queue && w->message && w->book.learner &&

@@ -12,7 +12,7 @@
 
 typedef struct opts {
     bool         flag;
-    int64_t      count;
+    int64_t      count, parts;
     float        rate;
     double       wide;
     const char  *text, *path;
@@ -42,6 +42,7 @@ static const mu_registry *const registries[] = {&schedules, NULL};
 static const mu_field fields[] = {
     MU_FIELD(opts, flag, MU_BOOL, "true", NULL, "a flag"),
     MU_FIELD(opts, count, MU_INT, "10k", "[1,1M]", "a count"),
+    MU_FIELD(opts, parts, MU_INT_OR_AUTO, "auto", "[1,9]", "a count that can be found"),
     MU_FIELD(opts, rate, MU_FLOAT, "0.5", "[0,1)", "a rate"),
     MU_FIELD(opts, wide, MU_DOUBLE, "-1e100", NULL, "any number"),
     MU_FIELD(opts, text, MU_STRING, "", NULL, "a text"),
@@ -89,6 +90,7 @@ static void test_defaults(void **unused) {
     no_errors(bind_fields("", fields, &t));
     assert_true(t.out.flag);
     assert_int_equal(t.out.count, 10000);
+    assert_int_equal(t.out.parts, MU_AUTO);
     assert_true(t.out.rate == 0.5f && t.out.wide == -1e100);
     assert_null(t.out.text);
     assert_null(t.out.path);
@@ -111,12 +113,13 @@ static void test_values(void **unused) {
     (void)unused;
     bench t;
     no_errors(
-        bind_fields("name: a\nflag: Off\ncount: 1M\nrate: 0\nwide: 3\ntext: 64\npath: x/y\nmethod: max\n"
-                    "kernel: [5, 7]\nshape: 4\nmeans: [1, -2.5]\nwords: [a, 'b c']\nfiles: /abs\nwait: 1h\n"
-                    "every: 500\nschedule: {type: step, base: 0.1}\n",
+        bind_fields("name: a\nflag: Off\ncount: 1M\nparts: 9\nrate: 0\nwide: 3\ntext: 64\n"
+                    "path: x/y\nmethod: max\nkernel: [5, 7]\nshape: 4\nmeans: [1, -2.5]\nwords: [a, 'b c']\n"
+                    "files: /abs\nwait: 1h\nevery: 500\nschedule: {type: step, base: 0.1}\n",
                     fields, &t));
     assert_false(t.out.flag);
     assert_int_equal(t.out.count, 1000000);
+    assert_int_equal(t.out.parts, 9);
     assert_true(t.out.rate == 0 && t.out.wide == 3);
     assert_string_equal(t.out.text, "64");
     assert_string_equal(t.out.path, "jobs/x/y");
@@ -163,7 +166,7 @@ static void expect_one(const char *text, int col, const char *msg, const char *h
 static void test_problems(void **unused) {
     (void)unused;
     expect_one("cuont: 5", 1, "unknown key `cuont` in layer `a`", "did you mean `count`?");
-    expect_one("zzzzz: 5", 1, "unknown key `zzzzz` in layer `a`", "Valid keys: flag, count, rate");
+    expect_one("zzzzz: 5", 1, "unknown key `zzzzz` in layer `a`", "Valid keys: flag, count, parts, rate");
     expect_one("nam: 5", 1, "unknown key `nam`", "did you mean `name`?");
     expect_one("flag: ture", 7, "`flag` in layer `a` must be true or false, found `ture`",
                "did you mean `true`?");
@@ -175,6 +178,12 @@ static void test_problems(void **unused) {
     expect_one("count: {a: 5}", 8, "must be a whole number, not a block", NULL);
     expect_one("count: 0", 8, "`count` in layer `a` is out of range: 0",
                "must be at least 1 and at most 1000000");
+    expect_one("parts: 0", 8, "`parts` in layer `a` is out of range: 0", "at least 1 and at most 9, or auto");
+    expect_one("parts: -1", 8, "out of range: -1", NULL);
+    expect_one("parts: ''", 8, "must be a whole number or `auto`, found ``", NULL);
+    expect_one("parts: autos", 8, "must be a whole number or `auto`, found `autos`", "did you mean `auto`?");
+    expect_one("parts: 1.5", 8, "must be a whole number or `auto`, found `1.5`", NULL);
+    expect_one("parts: [5]", 8, "must be a whole number or `auto`, not a list", NULL);
     expect_one("count:", 1, "`count` in layer `a` has no value", "a whole number");
     expect_one("rate: 1.5", 7, "out of range: 1.5", "must be at least 0 and below 1");
     expect_one("rate: fast", 7, "must be a number, found `fast`", NULL);

@@ -171,7 +171,17 @@ static void test_rate_and_staleness(void **unused) {
                      p.expected_staleness, (int)p.rate_rule, p.splits, rows[i].staleness, (int)rows[i].rule,
                      rows[i].splits);
     }
-    assert_int_equal(plan_of("{learners: 4, protocol: {type: ssp, bound: 5}}", 64, 0, 2).bound, 5);
+    static const struct { const char *protocol; int bound; } bounds[] = {
+        {"{type: ssp, bound: 5}", 5},           {"softsync", 2},
+        {"{type: softsync, n: 3}", 6},          {"{type: softsync, n: 3, bound: auto}", 6},
+        {"{type: softsync, bound: 0}", 0},      {"{type: softsync, n: 2, bound: 7}", 7},
+        {"async", 0},                           {"{type: async, bound: 9}", 9},
+    };
+    for (size_t i = 0; i < MU_COUNT(bounds); i++) {
+        char section[80];
+        snprintf(section, sizeof section, "{learners: 4, protocol: %s}", bounds[i].protocol);
+        assert_int_equal(plan_of(section, 64, 0, 2).bound, bounds[i].bound);
+    }
 }
 
 static void test_warm_start(void **unused) {
@@ -236,6 +246,9 @@ static void test_refused(void **unused) {
         {"{learners: 1025}", 21, "out of range: 1025"},
         {"{learners: 2.5}", 21, "whole number or `auto`, found `2.5`"},
         {"{learners: ''}", 21, "whole number or `auto`"},
+        {"{learners: [4]}", 21, "whole number or `auto`, not a list"},
+        {"{protocol: {type: softsync, bound: -1}}", 45, "out of range: -1"},
+        {"{protocol: {type: async, bound: auto}}", 42, "must be a whole number"},
         {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
         {"{learner: 4}", 11, "unknown key `learner`"},
         {"{protocol: hardsink}", 21, "unknown protocol"},

@@ -210,7 +210,7 @@ static void test_bound_holds_updates(void **unused) {
     rig_gradient(&r, 0);
     assert_false(rig_form(&r)); // version 2 would make learner 2 too stale
     rig_gradient(&r, 1);
-    assert_int_equal(rig_begin(&r, 0), MU_HOLD); // as many in flight as learners
+    assert_int_equal(rig_begin(&r, 0), MU_HOLD); // its last gradient waits for the update
     assert_false(rig_form(&r));
     assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
     assert_true(rig_form(&r)); // it came last, and all before it are taken along
@@ -218,6 +218,36 @@ static void test_bound_holds_updates(void **unused) {
     assert_int_equal(mu_core_staleness(r.c, &mu_core_parts(r.c)[2]), 1);
     assert_float_equal(mu_core_parts(r.c)[2].weight, 1.0 / 3, 1e-7);
     rig_applied(&r);
+    rig_fini(&r);
+}
+
+// The bound is no barrier: while gradients of others are missing a learner computes its next one. So more
+// may wait than there are learners, and an update may have to take them all.
+static void test_bound_takes_all_that_waits(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 3);
+    config.splits = 1, config.bound = 1;
+    rig r = rig_make(&config);
+    assert_int_equal(rig_begin(&r, 2), MU_GO); // slow, on version 0
+    rig_gradient(&r, 0);
+    rig_gradient(&r, 1);
+    rig_gradient(&r, 0);
+    rig_update(&r, 3);
+    rig_gradient(&r, 0);
+    rig_gradient(&r, 1);
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_false(rig_form(&r)); // version 2 would make learner 2 too stale
+    assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
+    assert_true(rig_form(&r));
+    assert_int_equal(r.c->n_parts, 5);
+    assert_int_equal(mu_core_parts(r.c)[4].id.learner, 2);
+    assert_int_equal(mu_core_staleness(r.c, &mu_core_parts(r.c)[4]), 1);
+    assert_float_equal(mu_core_parts(r.c)[4].weight, 0.2, 1e-7);
+    rig_applied(&r);
+    assert_ledger(&r, 8, 8, 0, 0);
     rig_fini(&r);
 }
 
@@ -364,6 +394,7 @@ int main(void) {
         cmocka_unit_test(test_softsync_groups),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_bound_holds_updates),
+        cmocka_unit_test(test_bound_takes_all_that_waits),
         cmocka_unit_test(test_bound_lets_go_of_the_lost),
         cmocka_unit_test(test_too_stale_is_counted),
         cmocka_unit_test(test_ssp_waits_for_the_slowest),

@@ -242,30 +242,28 @@ static void test_random_events(void **unused) {
 
 // ---- the law of staleness ----
 
-static staleness staleness_of(const char *protocol, int splits) {
+static staleness staleness_of(const char *protocol, int splits, int bound) {
     mu_core_config config = rig_config(protocol, 30);
-    config.splits = splits;
+    config.splits = splits, config.bound = bound;
     return rig_staleness(&config, rnd(1000));
 }
 
 static void test_staleness_law(void **unused) {
     (void)unused;
-    static const int splits[] = {2, 4, 15, 30};
+    static const int splits[] = {1, 2, 4, 15, 30};
     state = first_seed;
     print_message("seed %" PRIu64 "\n", first_seed);
-    staleness x = staleness_of("hardsync", 1);
+    staleness x = staleness_of("hardsync", 1, 0);
     assert_int_equal(x.max, 0);
-    x = staleness_of("softsync", 1);
-    print_message("1-softsync: mean %.3f, max %" PRId64 "\n", x.mean, x.max);
-    if (x.mean < 0.7 || x.mean > 1.3 || x.max > 2)
-        fail_msg("1-softsync: mean %g, max %" PRId64, x.mean, x.max);
-    for (int i = 0; i < 4; i++) {
-        x = staleness_of("softsync", splits[i]);
-        print_message("%d-softsync: mean %.3f, max %" PRId64 "\n", splits[i], x.mean, x.max);
-        if (x.mean < 0.8 * splits[i] || x.mean > 1.2 * splits[i])
-            fail_msg("%d-softsync: mean %g", splits[i], x.mean);
+    for (int i = 0; i < 10; i++) { // without a bound, and with the one that jobs have by default
+        const int n = splits[i / 2], bound = i % 2 ? 2 * n : 0;
+        const double far = n == 1 ? 0.3 : 0.2 * n;
+        x = staleness_of("softsync", n, bound);
+        print_message("%d-softsync, bound %d: mean %.3f, max %" PRId64 "\n", n, bound, x.mean, x.max);
+        if (x.mean < n - far || x.mean > n + far || x.max > 2 * n)
+            fail_msg("%d-softsync, bound %d: mean %g, max %" PRId64, n, bound, x.mean, x.max);
     }
-    x = staleness_of("async", 30);
+    x = staleness_of("async", 30, 0);
     if (x.mean < 24 || x.mean > 36) fail_msg("async: mean %g", x.mean);
 }
 

@@ -114,6 +114,8 @@ static bool one_gradient(body *b) {
     mu_client *c = &b->client;
     const int64_t step = c->grant.step;
     const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
+    atomic_store(&b->group.learner[b->learner].doing, MU_DOING_COMPUTE);
+    if (step == 10 && b->learner == b->w->v->learners - 1) pulse_for(&b->client, b->w->v->slow);
     for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_collect(c, i);
     if (!dies && c->mirror && !c->queued) mu_mirror_follow_all(c->mirror);
     if (!dies) look_at_weights(b);
@@ -249,12 +251,6 @@ static void take_journal(world *w) {
                                          .made = e->update.version, .bad = e->update.skip,
                                          .weight = e->part.weight, .rate = e->update.rate};
     }
-}
-
-// Not all at the same time: mirrors need somebody with whole weights.
-static int64_t first_death(const variant *v, int learner) {
-    const int64_t lives = v->steps / (v->deaths + 1);
-    return lives + learner * lives / v->learners;
 }
 
 // As the watchdog does it.
@@ -492,7 +488,8 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
                                 .global_batch = 2 * v->learners, .reference_batch = 2 * v->learners,
                                 .server = v->threads ? MU_SERVER_PROCESS : MU_SERVER_BESIDE,
                                 .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
-                                .rate_rule = MU_RATE_MEAN, .hang_timeout = 1, .max_losses = 20,
+                                .rate_rule = MU_RATE_MEAN, .max_losses = 20,
+                                .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
                                 .warm_versions = v->warm, .splits = v->splits, .bound = v->bound};
     *core = (mu_core_config){.learners = v->learners,
                              .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
@@ -568,22 +565,27 @@ static void run(const variant *v) {
 static void test_variant(void **state) { run(*state); }
 
 static variant variants[] = {
-    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0},
-    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0},
-    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0},
-    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0},
-    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0},
-    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
-    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0},
-    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0},
-    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
-    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0},
-    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0},
-    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0},
-    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0},
-    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0},
-    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10},
-    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0},
+    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
+    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
+    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 0},
+    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
+    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 0},
+    {"softsync beside, bound", "softsync", 4, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
+    {"softsync server, bound, deaths", "softsync", 4, 1, 1, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 0},
+    {"softsync beside, copies, bound, deaths", "softsync", 4, 2, 2, 0, MU_WEIGHTS_COPY, true, 3, 60, 5, 0},
+    {"softsync beside, bound, slow", "softsync", 3, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 3},
+    {"softsync server, bound, slow", "softsync", 3, 1, 2, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 3},
+    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
+    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
+    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0, 0},
+    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
+    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 0},
+    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
+    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 0},
+    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 0},
+    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 0},
+    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10, 0},
+    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 0},
 };
 
 int main(void) {

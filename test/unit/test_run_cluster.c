@@ -160,24 +160,36 @@ static void server_process_equals_beside(void **state) {
 
 static void every_protocol_ends(void **state) {
     (void)state;
-    static const char *const protocols[] = {"hardsync", "softsync", "{type: softsync, n: 2}", "async",
-                                            "hogwild",  "mirror",   "{type: ssp, bound: 2}"};
+    static const struct { const char *name; int64_t stalest; } protocols[] = {
+        {"hardsync", 0},
+        {"softsync", 2},
+        {"{type: softsync, n: 2}", 4},
+        {"{type: softsync, bound: 1}", 1},
+        {"{type: softsync, bound: 0}", INT64_MAX},
+        {"async", INT64_MAX},
+        {"{type: async, bound: 4}", 4},
+        {"hogwild", INT64_MAX},
+        {"mirror", INT64_MAX},
+        {"{type: ssp, bound: 2}", INT64_MAX},
+    };
     static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
     for (size_t i = 0; i < MU_COUNT(protocols); i++)
         for (size_t k = 0; k < MU_COUNT(servers); k++) {
             char p[80];
-            snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+            const char *name = protocols[i].name;
+            snprintf(p, sizeof p, "cluster.protocol=%s", name);
             // These have no server.
-            bool itself = !strcmp(protocols[i], "hogwild") || !strcmp(protocols[i], "mirror");
+            bool itself = !strcmp(name, "hogwild") || !strcmp(name, "mirror");
             training t;
             train(&t, TRAIN DATA("[200]") MLP SGD,
                   (const char *const[]){"cluster.learners=4", p, "cluster.warm_start=never", "train.steps=50",
                                         servers[k]},
                   itself ? 4 : 5);
             const mu_group_result *g = &t.r.group;
-            print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", protocols[i],
-                          servers[k], (long long)g->produced, g->staleness_mean, (long long)g->staleness_max,
+            print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", name, servers[k],
+                          (long long)g->produced, g->staleness_mean, (long long)g->staleness_max,
                           t.r.train_loss);
+            assert_true(g->staleness_max <= protocols[i].stalest);
             assert_int_equal(g->produced, g->applied + g->rejected + g->lost);
             assert_int_equal(g->applied, 200);
             assert_int_equal(t.r.steps, 50);
@@ -189,21 +201,22 @@ static void every_protocol_ends(void **state) {
 
 // ---- a warm start, and what is evaluated before it ----
 
+static const char *const asynchronous[] = {"softsync", "async", "hogwild", "mirror", "ssp"};
+
 // Bit for bit, running statistics, too; so its staleness does not count as the protocol's.
 static void warm_start_is_hardsync(void **state) {
     (void)state;
-    static const char *const protocols[] = {"softsync", "async", "hogwild", "mirror", "ssp"};
     training sync;
     train(&sync, TRAIN DATA("[200]") NORMED SGD,
           (const char *const[]){"cluster.learners=3", "train.steps=30", "train.batch=63"}, 3);
-    for (size_t i = 0; i < MU_COUNT(protocols); i++) {
+    for (size_t i = 0; i < MU_COUNT(asynchronous); i++) {
         char p[80];
-        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+        snprintf(p, sizeof p, "cluster.protocol=%s", asynchronous[i]);
         training t;
         train(&t, TRAIN DATA("[200]") NORMED SGD,
               (const char *const[]){"cluster.learners=3", p, "train.steps=30", "train.batch=63",
                                     "cluster.warm_start=30 steps"}, 5);
-        if (distance(&sync, &t) != 0) fail_msg("%s: off by %g", protocols[i], distance(&sync, &t));
+        if (distance(&sync, &t) != 0) fail_msg("%s: off by %g", asynchronous[i], distance(&sync, &t));
         assert_int_equal(t.r.group.applied, 90);
         assert_int_equal(t.r.group.staleness_hist[0], 0);
         assert_true(t.r.group.staleness_mean == 0);
@@ -216,22 +229,21 @@ static void warm_start_is_hardsync(void **state) {
 
 static void warm_start_switches(void **state) {
     (void)state;
-    static const char *const protocols[] = {"softsync", "async", "hogwild", "mirror", "ssp"};
-    for (size_t i = 0; i < MU_COUNT(protocols); i++) {
+    for (size_t i = 0; i < MU_COUNT(asynchronous); i++) {
         char p[80];
-        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i]);
+        snprintf(p, sizeof p, "cluster.protocol=%s", asynchronous[i]);
         training t;
         train(&t, TRAIN DATA("[200]") NORMED SGD,
               (const char *const[]){"cluster.learners=3", p, "train.steps=40", "train.batch=63",
                                     "cluster.warm_start=10 steps", "test.at_start=true"}, 6);
         const mu_group_result *g = &t.r.group;
-        print_message("%s after 10 steps of hardsync: %lld versions, staleness %.2f\n", protocols[i],
+        print_message("%s after 10 steps of hardsync: %lld versions, staleness %.2f\n", asynchronous[i],
                       (long long)g->versions, g->staleness_mean);
         assert_int_equal(g->applied, 120);
         assert_true(isfinite(t.r.train_loss) && t.r.train_loss < 3);
         assert_int_equal(g->learners_lost, 0);
         assert_int_equal(t.r.steps, 40);
-        if (strcmp(protocols[i], "softsync")) assert_int_equal(g->versions, 10 + 90);
+        if (strcmp(asynchronous[i], "softsync")) assert_int_equal(g->versions, 10 + 90);
         end(&t);
     }
     expect_no_children();

@@ -6,7 +6,10 @@
 
 #include "unit/updater_help.h"
 
+#include "base/clock.h"
 #include "ps/client.h"
+
+#include <time.h>
 
 enum { N_PARAMS = 6, BATCH = 2, NAMED = 3, WORDS = 4 };
 
@@ -30,6 +33,7 @@ typedef struct variant {
     int deaths; // of each learner
     int steps;  // of an average learner
     int warm;   // updates by hardsync first
+    double slow; // seconds the last learner needs for one gradient; others are patient for a third of that
 } variant;
 
 typedef struct taken { // one gradient in an update
@@ -121,6 +125,21 @@ static inline uint64_t hash_of(const params *s, const float *block) {
         }
     }
     return h;
+}
+
+// Computes on and on, and shows that it does.
+static inline void pulse_for(mu_client *c, double seconds) {
+    const int64_t began = mu_clock_ns();
+    while (1e-9 * (double)(mu_clock_ns() - began) < seconds) {
+        mu_client_pulse(c);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+// Not all at the same time: mirrors need somebody with whole weights.
+static inline int64_t first_death(const variant *v, int learner) {
+    const int64_t lives = v->steps / (v->deaths + 1);
+    return lives + learner * lives / v->learners;
 }
 
 #endif
