@@ -57,11 +57,10 @@ bool mu_client_lease(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ct
     for (;;) {
         uint32_t seen = mu_bell_read(&g->learner[c->learner].turn);
         bool ended = false;
-        mu_core *core = mu_group_begin(g);
-        if (!core) return false;
-        bool got = mu_core_lease(core, c->learner, out, &ended);
+        mu_core *core = mu_group_begin(g); // NULL: asked again, as long as anything moves
+        bool got = core && mu_core_lease(core, c->learner, out, &ended);
         if (got) mu_group_commit(g);
-        else mu_group_cancel(g);
+        else if (core) mu_group_cancel(g);
         if (got) mu_bell_ring(turn_of(c)); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
         if (have_stopped(&o, c)) return false;

@@ -283,7 +283,7 @@ mu_core *mu_group_begin(mu_group *g) {
     // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
     mu_lock_result got = MU_LOCK_TIMEOUT;
     // Tries are counted, not time: a process that was stopped has not waited.
-    int64_t tries = g->pulse ? (int64_t)(3e9 * g->head->plan.hang_timeout / TRY_NS) : 0;
+    int64_t tries = g->pulse ? (int64_t)(10e9 * g->head->plan.hang_timeout / TRY_NS) : 0;
     while ((got = mu_lock_take(g->lock, TRY_NS)) == MU_LOCK_TIMEOUT && tries-- > 0)
         if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     if (got == MU_LOCK_TIMEOUT) return NULL;

@@ -72,5 +72,19 @@ check "a death while the lock is held" 2
 # Longer than the parent would wait: it has not waited then.
 death_while_held "a death, all stopped" 6
 check "a death, all stopped" 2
+# The parent is away for longer than a hung learner's due: the others wait for the lock until it is back.
+parent_away() { # NAME SECONDS
+    : > "$dir/err"
+    export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
+    start "$dir/run" "$dir/job.yaml" --set train.steps=300
+    unset MUSTER_FAILPOINTS
+    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    kill -STOP "$session"
+    sleep "$2"
+    kill -CONT "$session"
+    finish 0 40 "$1"
+}
+parent_away "the parent away" 5
+check "the parent away" 1
 # A try at the lock takes as long as this time-out, and must not look like an absence of the parent.
 death_while_held "a short time-out" 0 --set cluster.hang_timeout=0.2s
