@@ -146,10 +146,11 @@ static int64_t splits_asked(const mu_class_ref *protocol) {
 
 static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                                mu_cluster_plan *p) {
-    mu_core_config config = {.learners = p->learners, .splits = 1};
+    mu_core_config config = {.learners = p->learners, .splits = 1, .every = 1};
     if (p->protocol->configure) p->protocol->configure(o->protocol.state, &config);
     p->splits = config.splits;
     p->bound = config.bound;
+    p->every = config.every;
     p->expected_staleness =
         p->protocol->expected_staleness ? p->protocol->expected_staleness(o->protocol.state, p->learners) : 0;
     const int64_t n = splits_asked(&o->protocol);

@@ -32,6 +32,7 @@ void mu_core_init(mu_core *c, const mu_core_config *config) {
     memset(c, 0, mu_core_size(config->learners));
     c->config = *config;
     c->config.splits = (int32_t)core_max(1, core_min(config->splits, config->learners));
+    c->config.every = (int32_t)core_max(1, config->every);
     c->version = config->first_version;
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
@@ -251,7 +252,7 @@ float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
     const float share = 1 / (float)parts;
     switch (c->config.rate_rule) {
     case MU_RATE_MEAN:
-        return share / (float)c->config.splits;
+        return share / (float)c->config.splits / (0.5f * (float)(1 + c->config.every));
     case MU_RATE_EACH:
         return share / (float)core_max(1, staleness);
     default:

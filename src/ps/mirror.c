@@ -38,61 +38,70 @@ int64_t mu_mirror_updates(const mu_group_head *h, int64_t version) {
     return h->own_from + (version - h->own_from) / group_of(h);
 }
 
-typedef struct parts { mu_grad grad[MU_MIRROR_SLOTS]; float weight[MU_MIRROR_SLOTS]; int n; } parts;
+typedef struct update { // one of a parameter
+    mu_grad grad[MU_MIRROR_SLOTS];
+    const mu_grad *at[MU_MIRROR_SLOTS];
+    float weight[MU_MIRROR_SLOTS];
+} update;
 
-static const mu_grad *grad_at(void *ctx, int j, int param) {
-    (void)param;
-    return &((const parts *)ctx)->grad[j];
-}
-
-// One update, entries (from, to] of the log, on one slice.
-static void apply_update(const mu_group *g, const mu_params *view, const mu_slice_range *range, int64_t from,
-                         int64_t to) {
-    parts p;
-    p.n = 0;
+// Entries (from, to] of the log.
+static mu_update read_update(const mu_group *g, int param, int64_t from, int64_t to, update *into) {
+    const mu_mirror_update *last = entry(g, to);
+    int n = 0;
     for (int64_t v = from + 1; v <= to; v++) {
         const mu_mirror_update *u = entry(g, v);
         if (u->bad) continue;
-        p.weight[p.n] = u->weight;
-        p.grad[p.n++] = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), range->param,
-                                       view->list[range->param]);
+        into->weight[n] = u->weight;
+        into->grad[n] = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), param,
+                                       g->params->list[param]);
+        into->at[n] = &into->grad[n];
+        n++;
     }
-    _Atomic size_t done = 0;
-    const mu_mirror_update *last = entry(g, to);
-    const mu_apply a = {.updater = g->updater, .params = view, .n = p.n, .grad = grad_at, .ctx = &p,
-                        .weight = p.weight, .rate = last->rate, .step = last->rule_step};
-    if (p.n) mu_apply_slice(&a, range, &done, NULL);
+    return (mu_update){n, into->at, into->weight, last->rate, last->rule_step};
 }
 
-// Do the updates (from, to] name the rows that they change?
-static bool names_rows(const mu_group *g, const mu_param *p, int param, int64_t from, int64_t to) {
-    for (int64_t v = from + 1; v <= to; v++) {
-        const mu_mirror_update *u = entry(g, v);
-        const mu_grad grad = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), param, p);
-        if (grad.form != MU_GRAD_ROWS && grad.form != MU_GRAD_NONE) return false;
-    }
+// Do the updates name the rows that they change?
+static bool names_rows(const mu_update *u, int n) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < u[i].n; j++)
+            if (u[i].grad[j]->form != MU_GRAD_ROWS && u[i].grad[j]->form != MU_GRAD_NONE) return false;
     return true;
 }
 
 // All updates on one slice before the next: it stays in the second cache, so memory is passed once. Named
 // rows are few: looking for them slice by slice would take longer than changing them.
-static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
-    if (from >= to) return;
-    const int64_t step = group_of(g->head);
-    const mu_param *p = view->list[param];
-    const mu_slice_range all = {param, 0, p->count};
-    const bool whole = names_rows(g, p, param, from, to);
+static void apply_updates(const mu_group *g, const mu_params *view, int param, const mu_update *u, int n) {
+    const mu_slice_range all = {param, 0, view->list[param]->count};
+    const bool whole = names_rows(u, n);
     const mu_slice_range *range = whole ? &all : g->slices.range + g->first_slice[param];
-    const int n = whole ? 1 : g->first_slice[param + 1] - g->first_slice[param];
-    for (int i = 0; i < n; i++)
-        for (int64_t v = from; v < to; v += step)
-            apply_update(g, view, &range[i], v, v + step < to ? v + step : to);
+    const int n_ranges = whole ? 1 : g->first_slice[param + 1] - g->first_slice[param];
+    for (int i = 0; i < n_ranges; i++) mu_apply_series(g->updater, view, &range[i], n, u);
 }
 
-void mu_mirror_begin(mu_mirror *m) {
+static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
+    const int64_t step = group_of(g->head);
+    update memory[MU_SERIES];
+    mu_update u[MU_SERIES];
+    while (from < to) {
+        int n = 0;
+        for (int64_t until; n < MU_SERIES && from < to; n++, from = until) {
+            until = from + step < to ? from + step : to;
+            u[n] = read_update(g, param, from, until, &memory[n]);
+        }
+        apply_updates(g, view, param, u, n);
+    }
+}
+
+static void aim_at_newest(mu_mirror *m) {
     const mu_group_head *h = m->group->head;
     int64_t version = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
     m->target = h->own_from + (mu_mirror_updates(h, version) - h->own_from) * group_of(h);
+}
+
+void mu_mirror_begin(mu_mirror *m) {
+    if (m->n_more-- > 0) return;
+    aim_at_newest(m);
+    m->n_more = m->group->plan->every - 1;
 }
 
 void mu_mirror_follow(mu_mirror *m, int param) {
@@ -243,7 +252,7 @@ bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient) {
     if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0)
         return true;
     if (!start_writing(m)) return false;
-    mu_mirror_begin(m); // others may wait for this mirror just as well
+    aim_at_newest(m); // others may wait for this mirror just as well
     mu_mirror_follow_all(m);
     give_copy(m); // not older than what is torn: slots behind that may be in use again
     stop_writing(m);
@@ -257,7 +266,7 @@ void mu_mirror_publish(mu_mirror *m, const mu_core *core, const mu_mirror_update
 
 void mu_mirror_end(mu_mirror *m) {
     if (start_writing(m)) {
-        mu_mirror_begin(m);
+        aim_at_newest(m);
         mu_mirror_follow_all(m);
         stop_writing(m);
     }

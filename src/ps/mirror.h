@@ -29,6 +29,7 @@ typedef struct mu_mirror {              // one learner's
     mu_params view;                     // the parameter set with value and slot[] of this mirror
     int64_t  *at;                       // (params) version each parameter has reached; owned
     int64_t   target;                   // version the gradient in hand is computed on
+    int       n_more;                   // gradients still to be begun on that
     int64_t   slot_version[MU_MIRROR_SLOTS];    // update that came from each of its slots
 } mu_mirror;
 
@@ -40,7 +41,8 @@ int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole
 // Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by
 // others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
-void mu_mirror_begin(mu_mirror *m);             // the gradient in hand will be of the newest version
+// The gradient in hand will be of the newest version; all but one of `every` (p_mirror.c) of the one before.
+void mu_mirror_begin(mu_mirror *m);
 void mu_mirror_follow(mu_mirror *m, int param); // brings one parameter there
 void mu_mirror_follow_all(mu_mirror *m);        // and all that are left; the mirror is whole again
 // Under the lock, after the core accepted the push: the log's entry for core->version.

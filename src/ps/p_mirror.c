@@ -7,12 +7,15 @@
 #include "ps/mirror.h"
 
 struct mirror {
-    int64_t n;
+    int64_t n, every;
 };
 
 static const mu_field fields[] = {
     MU_FIELD(struct mirror, n, MU_INT, "1", "[1,1M]",
              "an update takes learners / n gradients, at most 8; n is also the mean staleness"),
+    MU_FIELD(struct mirror, every, MU_INT, "1", "[1,4]",
+             "gradients of a learner between two times it brings its weights up to date: fewer passes over "
+             "memory, the mean staleness is n (every + 1) / 2"),
     {0},
 };
 
@@ -29,9 +32,15 @@ static bool may_begin(const mu_core *c, const mu_core_learner *l) {
     return true;
 }
 
-static double expected_staleness(const void *state, int learners) { return splits(state, learners); }
+// While a learner computes one gradient about n updates come; its k-th on the same weights is k n behind.
+static double expected_staleness(const void *state, int learners) {
+    return splits(state, learners) * 0.5 * (double)(((const struct mirror *)state)->every + 1);
+}
 
-static void configure(const void *state, mu_core_config *out) { out->splits = splits(state, out->learners); }
+static void configure(const void *state, mu_core_config *out) {
+    out->splits = splits(state, out->learners);
+    out->every = (int32_t)((const struct mirror *)state)->every;
+}
 
 const mu_protocol_class mu_protocol_mirror = {
     .name = "mirror",

@@ -24,7 +24,7 @@ typedef struct mu_protocol_class {
     int  (*take)(const mu_core *c, int waiting);
     // n of this protocol with `learners`: the expected mean staleness. state: the bound fields.
     double (*expected_staleness)(const void *state, int learners);
-    // (optional: splits 1, bound 0) splits and bound; out->learners is set.
+    // (optional: splits 1, bound 0, every 1) splits, bound and every; out->learners is set.
     void (*configure)(const void *state, mu_core_config *out);
 } mu_protocol_class;
 
@@ -69,7 +69,7 @@ typedef struct mu_cluster_plan {
     int64_t  warm_versions;
     double   hang_timeout;
     int64_t  max_losses;
-    int32_t  splits, bound;             // by the protocol
+    int32_t  splits, bound, every;      // by the protocol, see mu_core_config
 } mu_cluster_plan;
 
 typedef struct mu_cluster_task {        // what a plan is made for

@@ -210,6 +210,20 @@ void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size
     atomic_store_explicit(done, all, memory_order_release);
 }
 
+void mu_apply_series(const mu_updater *u, const mu_params *ps, const mu_slice_range *range, int n,
+                     const mu_update *update) {
+    const mu_param *p = ps->list[range->param];
+    float *slots[MU_MAX_SLOTS] = {0}, *value = block_of(ps, p, 0);
+    for (int k = 0; k < u->class->n_slots; k++) slots[k] = block_of(ps, p, 1 + k);
+    if (!p->is_state && !p->is_stat) {
+        mu_updater_apply_series(u, p, value, slots, n, update, range->begin, range->end);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        if (p->is_state) merge(p, value, range, update[i].n, update[i].grad);
+        else average(value, range, update[i].n, update[i].grad);
+}
+
 bool mu_undo_restore(mu_undo *u, const mu_params *ps) {
     if (!atomic_load_explicit(&u->valid, memory_order_acquire)) return false;
     const _Atomic size_t *done = (const void *)((const char *)u + u->done_from_here);

@@ -60,6 +60,9 @@ typedef struct mu_apply {               // one update, the same for all slices
 // faster, but a kill inside leaves a torn slice. Statistics become the mean of the gradients' values,
 // memories of layers the newest of them.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
+// Up to MU_SERIES updates one after the other, without undo: a kill inside leaves a torn slice.
+void mu_apply_series(const mu_updater *u, const mu_params *ps, const mu_slice_range *range, int n,
+                     const mu_update *update);
 // Puts a piece back that was being written. True if there was one. To be called when the executor is dead,
 // before its slice is given to another; may itself be killed and called again.
 bool mu_undo_restore(mu_undo *undo, const mu_params *ps);

@@ -56,6 +56,7 @@ static mu_core_config config_of(const cluster *c) {
         .protocol = mu_protocol_index(p->protocol->name),
         .splits = p->splits,
         .bound = p->bound,
+        .every = p->every,
         .rate_rule = (int32_t)p->rate_rule,
         .global_batch = p->global_batch,
         .rows = p->rows,

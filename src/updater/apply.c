@@ -219,22 +219,58 @@ void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value
     }
 }
 
+// False: there is nothing to do.
+static bool prepare(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
+                    const mu_update *a, size_t begin, size_t end, work *k, mu_grad_sum *s) {
+    int only = -1, n_real = 0;
+    for (int j = 0; j < a->n; j++)
+        if (a->grad[j]->form != MU_GRAD_NONE) only = j, n_real++;
+    if (!is_trained(p) || !n_real) return false;
+    // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
+    // the rule without a copy.
+    *k = work_make(u, p, value, slots, n_real == 1 ? a->weight[only] : 1.0f, a->rate, a->step);
+    *s = (mu_grad_sum){a->n, a->grad, a->weight, begin, end, takes_outer(k, p)};
+    if (n_real == 1) s->n = 1, s->grad = a->grad + only, s->weight = NULL;
+    return true;
+}
+
+static void apply_prepared(work *k, const mu_param *p, const mu_grad_sum *s) {
+    mu_grad_sum_pieces(p, s, apply_piece, k);
+    limit_rows(k, p, s);
+}
+
 void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
                               float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
                               const float *weight, size_t begin, size_t end, double rate, int64_t step,
                               const mu_update_guard *guard) {
-    int only = -1, n_real = 0;
-    for (int j = 0; j < n; j++)
-        if (grad[j]->form != MU_GRAD_NONE) only = j, n_real++;
-    if (!is_trained(p) || !n_real) return;
-    // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
-    // the rule without a copy.
-    work k = work_make(u, p, value, slots, n_real == 1 ? weight[only] : 1.0f, rate, step);
-    mu_grad_sum s = {n, grad, weight, begin, end, takes_outer(&k, p)};
-    if (n_real == 1) s.n = 1, s.grad = grad + only, s.weight = NULL;
+    work k;
+    mu_grad_sum s;
+    if (!prepare(u, p, value, slots, &(mu_update){n, grad, weight, rate, step}, begin, end, &k, &s)) return;
     k.guard = guard;
-    mu_grad_sum_pieces(p, &s, apply_piece, &k);
-    limit_rows(&k, p, &s);
+    apply_prepared(&k, p, &s);
+}
+
+static void apply_pair(void *ctx, const mu_piece *p) {
+    const work *k = ctx;
+    const mu_next next = {k[1].scale * p[1].scale, k[1].lr, k[1].step, p[1].term};
+    mu_slice s = {.n = p->n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms,
+                  .term = p->term, .next = &next};
+    run_rule(k, p->offset, &s);
+}
+
+void mu_updater_apply_series(const mu_updater *u, const mu_param *p, float *value,
+                             float *const slots[MU_MAX_SLOTS], int n, const mu_update *update, size_t begin,
+                             size_t end) {
+    work k[MU_SERIES];
+    mu_grad_sum s[MU_SERIES];
+    int m = 0;
+    assert(n <= MU_SERIES);
+    for (int i = 0; i < n; i++) m += prepare(u, p, value, slots, &update[i], begin, end, &k[m], &s[m]);
+    for (int i = 0; i < m; i++) {
+        const bool two = i + 1 < m && u->class->pairs && p->max_norm <= 0;
+        if (two && mu_grad_sum_pairs(p, &s[i], apply_pair, &k[i])) i++;
+        else apply_prepared(&k[i], p, &s[i]);
+    }
 }
 
 void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,

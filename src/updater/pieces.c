@@ -434,6 +434,33 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     }
 }
 
+// Of factors alone, so that each gives to every row; so many as a rule takes for one or two alike.
+static int find_pair(const mu_grad_sum *s, sample (*few)[MU_TERMS]) {
+    int n[2];
+    for (int i = 0; i < 2; i++) {
+        n[i] = s[i].outer && !has_form(&s[i], MU_GRAD_PICKED) ? find_samples(&s[i], few[i]) : 0;
+        if (n[i] < 2) return 0;
+    }
+    return n[0] == n[1] ? n[0] : 0;
+}
+
+bool mu_grad_sum_pairs(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx) {
+    sample few[2][MU_TERMS];
+    const int n = s->begin < s->end && s->end <= p->count ? find_pair(s, few) : 0;
+    if (!n) return false;
+    const box x = box_make(p->count, (size_t)mu_param_rows(p), s->begin, s->end);
+    for (size_t r = x.r0; r < x.r1; r++) {
+        mu_term term[2][MU_TERMS];
+        mu_piece pair[2];
+        for (int i = 0; i < 2; i++) {
+            (void)row_terms(few[i], n, &x, r, term[i]);
+            pair[i] = (mu_piece){r * x.cols + x.c0, x.c1 - x.c0, .scale = 1, .n_terms = n, .term = term[i]};
+        }
+        visit(ctx, pair);
+    }
+    return true;
+}
+
 void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx) {
     mu_grad_sum_pieces(p, &(mu_grad_sum){1, &g, NULL, 0, p->count, false}, visit, ctx);
 }

@@ -32,6 +32,9 @@ typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the flo
 //   anything else               blocks of rows, dense gradients added, factors multiplied out, picks added up
 // Allocates nothing; needs up to 64 KiB of stack.
 void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
+// Two sums over one range, both of equally few samples, as factors: visits both pieces of a row at once, as
+// an array of two. False: they are not, and nothing was visited.
+bool mu_grad_sum_pairs(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
 // One whole gradient.
 void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx);
 

@@ -25,13 +25,15 @@ static const mu_field fields[] = {
     {0},
 };
 
-enum { PLAIN, BACK, KEEP }; // what is done besides
-enum { VECS = 2 };          // vectors at a time of those kept, and of sums
+enum { PLAIN, BACK, KEEP, NEXT }; // what is done besides
+enum { VECS = 2 };                // vectors at a time of those kept, and of sums
 
 typedef struct sum { // the terms of the gradient
     mu_vec d[MU_TERMS];
     const float *x[MU_TERMS];
 } sum;
+
+typedef struct pace { float scale, lr, m; } pace; // of an update
 
 static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
 
@@ -43,8 +45,15 @@ MU_INLINE mu_vec raw_grad(const mu_slice *s, const sum *t, int64_t at, int64_t n
     return g;
 }
 
-// `left` elements from i on, at most `vecs` vectors of them.
-MU_INLINE void change(const mu_slice *s, const sum *t, int64_t i, int64_t left, float lr, float m, bool moves,
+MU_INLINE void step(const pace *a, mu_vec raw, float decay, bool moves, mu_vec *w, mu_vec *v) {
+    const mu_vec g = mu_vec_fma(mu_vec_set(a->scale), raw, decay * *w);
+    *v = mu_vec_fma(mu_vec_set(-a->lr), g, moves ? a->m * *v : *w);
+    *w = moves ? *w + *v : *v;
+}
+
+// `left` elements from i on, at most `vecs` vectors of them. t, a: of this update and, with NEXT, the one
+// behind it.
+MU_INLINE void change(const mu_slice *s, const sum *t, const pace *a, int64_t i, int64_t left, bool moves,
                       int besides, const int terms, const int vecs) {
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
@@ -64,57 +73,88 @@ MU_INLINE void change(const mu_slice *s, const sum *t, int64_t i, int64_t left, 
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        const mu_vec g = mu_vec_fma(mu_vec_set(s->scale), raw_grad(s, t, at, n, terms), s->decay * w[k]);
-        const mu_vec to = mu_vec_fma(mu_vec_set(-lr), g, moves ? m * v[k] : w[k]);
-        if (moves) mu_vec_store(s->slot[0] + at, to, n);
-        w[k] = moves ? w[k] + to : to;
+        step(&a[0], raw_grad(s, &t[0], at, n, terms), s->decay, moves, &w[k], &v[k]);
+        if (besides == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, moves, &w[k], &v[k]);
+        if (moves) mu_vec_store(s->slot[0] + at, v[k], n);
     }
     MU_UNROLL for (int k = 0; k < vecs; k++)
         mu_vec_store(s->value + i + k * MU_LANES, w[k], left - k * MU_LANES);
 }
 
-MU_INLINE void rule(const mu_slice *slice, float lr, float m, const bool moves, const int besides,
-                    const int terms) {
+MU_INLINE void read_terms(const mu_term *term, int n, const int terms, sum *out) {
+    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three adds 0
+        out->d[k] = mu_vec_set(k < n ? term[k].d : 0.0f);
+        out->x[k] = term[k < n ? k : 0].x;
+    }
+}
+
+MU_INLINE void rule(const mu_slice *slice, const pace *now, const pace *then, const bool moves,
+                    const int besides, const int terms) {
     const mu_keep keep = besides == KEEP ? *slice->keep : (mu_keep){0};
     mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
     s.keep = &keep;
-    sum t;
-    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three adds 0
-        t.d[k] = mu_vec_set(k < slice->n_terms ? slice->term[k].d : 0.0f);
-        t.x[k] = slice->term[k < slice->n_terms ? k : 0].x;
-    }
+    const pace p[2] = {*now, *then};
+    sum t[2];
+    read_terms(s.term, s.n_terms, terms, &t[0]);
+    if (besides == NEXT) read_terms(s.next->term, s.n_terms, terms, &t[1]);
     const int vecs = besides == KEEP || terms ? VECS : 1;
     const int64_t n = (int64_t)s.n;
     const int64_t odd = (int64_t)((uintptr_t)s.value / sizeof(float) % MU_LANES);
     int64_t i = 0;
-    if (terms && besides == PLAIN && odd && n > MU_LANES) { // a store over the end of a line costs two
+    if (terms && besides != KEEP && odd && n > MU_LANES) { // a store over the end of a line costs two
         i = MU_LANES - odd;
-        change(&s, &t, 0, i, lr, m, moves, besides, terms, 1);
+        change(&s, t, p, 0, i, moves, besides, terms, 1);
     }
     for (; i + vecs * MU_LANES <= n; i += vecs * MU_LANES)
-        change(&s, &t, i, vecs * MU_LANES, lr, m, moves, besides, terms, vecs);
-    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, &t, i, MU_LANES, lr, m, moves, besides, terms, 1);
-    if (i < n) change(&s, &t, i, n - i, lr, m, moves, besides, terms, 1);
+        change(&s, t, p, i, vecs * MU_LANES, moves, besides, terms, vecs);
+    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, t, p, i, MU_LANES, moves, besides, terms, 1);
+    if (i < n) change(&s, t, p, i, n - i, moves, besides, terms, 1);
 }
 
-MU_INLINE void by_terms(const mu_slice *s, float lr, float m, const bool moves, const int besides) {
-    if (s->n_terms > 2) rule(s, lr, m, moves, besides, 4);
-    else if (s->n_terms) rule(s, lr, m, moves, besides, 2);
-    else rule(s, lr, m, moves, besides, 0);
+MU_INLINE void by_terms(const mu_slice *s, const pace *a, const bool moves, const int besides) {
+    if (s->n_terms > 2) rule(s, a, a, moves, besides, 4);
+    else if (s->n_terms) rule(s, a, a, moves, besides, 2);
+    else rule(s, a, a, moves, besides, 0);
 }
 
-MU_INLINE void by_besides(const mu_slice *s, float lr, float m, const bool moves) {
-    if (s->keep) by_terms(s, lr, m, moves, KEEP);
-    else if (s->back) rule(s, lr, m, moves, BACK, 0);
-    else by_terms(s, lr, m, moves, PLAIN);
+MU_INLINE void by_besides(const mu_slice *s, const pace *a, const bool moves) {
+    if (s->keep) by_terms(s, a, moves, KEEP);
+    else if (s->back) rule(s, a, a, moves, BACK, 0);
+    else by_terms(s, a, moves, PLAIN);
 }
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
-    const float m = mu_momentum_at(&((const struct sgd *)state)->m, step);
+static void update(const mu_slice *s, const pace *a) {
+    if (a->m > 0) by_besides(s, a, true);
+    else by_besides(s, a, false);
+}
+
+MU_INLINE void pair_by_terms(const mu_slice *s, const pace *now, const pace *then, const bool moves) {
+    if (s->n_terms > 2) rule(s, now, then, moves, NEXT, 4);
+    else rule(s, now, then, moves, NEXT, 2);
+}
+
+static void update_twice(const mu_slice *s, const pace *now, const pace *then) {
+    if (now->m > 0 && then->m > 0) {
+        pair_by_terms(s, now, then, true);
+    } else if (now->m <= 0 && then->m <= 0) {
+        pair_by_terms(s, now, then, false);
+    } else { // `early` ends between the two
+        mu_slice second = *s;
+        second.term = s->next->term;
+        update(s, now);
+        update(&second, then);
+    }
+}
+
+static void apply(const void *state, const mu_slice *s, float lr, int64_t moment) {
+    const mu_momentum *m = &((const struct sgd *)state)->m;
+    const pace now = {s->scale, lr, mu_momentum_at(m, moment)};
     // It stays as it is, but whoever restores restores all that this rule ever changes.
-    if (m <= 0 && s->keep && s->keep->slot[0]) memcpy(s->keep->slot[0], s->slot[0], s->n * sizeof(float));
-    if (m > 0) by_besides(s, lr, m, true);
-    else by_besides(s, lr, m, false);
+    if (now.m <= 0 && s->keep && s->keep->slot[0])
+        memcpy(s->keep->slot[0], s->slot[0], s->n * sizeof(float));
+    if (s->next)
+        update_twice(s, &now, &(pace){s->next->scale, s->next->lr, mu_momentum_at(m, s->next->step)});
+    else update(s, &now);
 }
 
 static int n_changed(const void *state) { return mu_momentum_is_used(&((const struct sgd *)state)->m); }
@@ -133,6 +173,7 @@ const mu_updater_class mu_updater_sgd = {
     .slot_name = {"momentum"},
     .apply = apply,
     .fused = true,
+    .pairs = true,
     .n_changed = n_changed,
     .check = check,
     .is_early = is_early,

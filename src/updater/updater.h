@@ -28,6 +28,12 @@ enum { MU_TERMS = 4 };                  // more are added up in a buffer first: 
 
 typedef struct mu_term { float d; const float *x; } mu_term;    // d * x, what one sample gives to a row
 
+typedef struct mu_next {                // the update behind one of a slice
+    float          scale, lr;
+    int64_t        step;
+    const mu_term *term;                // as many as the one before has
+} mu_next;
+
 typedef struct mu_slice {
     size_t       n;
     float       *value;                 // (n) in and out
@@ -40,6 +46,7 @@ typedef struct mu_slice {
     const mu_term *term;
     float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
     const mu_keep *keep;                // NULL = nothing to keep
+    const mu_next *next;                // (rules with `pairs`, terms only) NULL = none; excludes `keep`
 } mu_slice;
 
 typedef struct mu_updater_class {
@@ -49,6 +56,7 @@ typedef struct mu_updater_class {
     // step: number of the update, from 0; where is_early is given, a mu_moment.
     void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);
     bool        fused;                  // apply does all that mu_slice has for it, in one pass
+    bool        pairs;                  // and `next`, with the bits of two calls
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
@@ -140,6 +148,21 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
                               float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
                               const float *weight, size_t begin, size_t end, double rate, int64_t step,
                               const mu_update_guard *guard);
+
+typedef struct mu_update {              // by several gradients at once
+    int                   n;
+    const mu_grad *const *grad;
+    const float          *weight;
+    double                rate;
+    int64_t               step;
+} mu_update;
+
+enum { MU_SERIES = 4 };
+// Up to MU_SERIES updates one after the other, the same bits as by one call for each. Two of equally few
+// samples are made in one pass over memory, where the rule can.
+void mu_updater_apply_series(const mu_updater *u, const mu_param *p, float *value,
+                             float *const slots[MU_MAX_SLOTS], int n, const mu_update *update, size_t begin,
+                             size_t end);
 
 int mu_updater_n_changed(const mu_updater *u);  // histories that this rule, as it is set, changes
 

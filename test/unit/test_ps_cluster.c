@@ -162,6 +162,9 @@ static void test_rate_and_staleness(void **unused) {
         {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30},
         {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30},
         {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1},
+        {"{learners: 4, protocol: mirror}", 1, MU_RATE_MEAN, 1},
+        {"{learners: 4, protocol: {type: mirror, n: 2, every: 2}}", 3, MU_RATE_MEAN, 2},
+        {"{learners: 4, protocol: {type: mirror, every: 4}}", 2.5, MU_RATE_MEAN, 1},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         mu_cluster_plan p = plan_of(rows[i].section, 64, 0, 2);

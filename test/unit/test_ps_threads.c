@@ -66,6 +66,11 @@ typedef struct body { // one learner
 
 static int group_of(const world *w) { return w->v->learners / w->plan.splits; }
 
+// Of a gradient, divided by the mean staleness: n, but more where learners keep their weights for longer.
+static float mean_weight(const world *w) {
+    return 1.0f / (float)group_of(w) / (float)w->plan.splits / (0.5f * (float)(1 + w->plan.every));
+}
+
 // ---- learners ----
 
 static mu_pace server_pace(void *ctx, int64_t version, int64_t samples) {
@@ -83,7 +88,7 @@ static mu_pace mirror_pace(void *ctx, int64_t version, int64_t samples) {
                                          .step = b->client.grant.step, .version = b->mirror.target,
                                          .made = version + 1,
                                          .bad = is_bad(b->learner, b->client.grant.step),
-                                         .weight = 1.0f / (float)group_of(w) / (float)w->plan.splits,
+                                         .weight = mean_weight(w),
                                          .rate = rate_of(version)};
     return (mu_pace){.rate = rate_of(version)};
 }
@@ -451,6 +456,12 @@ static void check_against_oracle(world *w) {
     free(hash);
 }
 
+// One learner waits for nobody, so it is known which of its gradients are of which version.
+static void check_alone(const world *w) {
+    for (int i = 0; i < w->n_order && w->v->learners == 1; i++)
+        assert_int_equal(w->order[i].version, FIRST_VERSION + i - i % w->v->every);
+}
+
 static void check_books(world *w, int64_t samples) {
     mu_core *c = mu_group_begin(&w->group);
     char why[200];
@@ -490,12 +501,14 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
                                 .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
                                 .rate_rule = MU_RATE_MEAN, .max_losses = 20,
                                 .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
-                                .warm_versions = v->warm, .splits = v->splits, .bound = v->bound};
+                                .warm_versions = v->warm, .splits = v->splits, .bound = v->bound,
+                                .every = v->every};
     *core = (mu_core_config){.learners = v->learners,
                              .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
-                             .bound = v->bound, .rate_rule = MU_RATE_MEAN, .lease_batches = 2,
-                             .max_leases = 2, .global_batch = w->plan.global_batch, .rows = 2,
-                             .first_version = FIRST_VERSION, .first_sample = 100,
+                             .bound = v->bound, .every = v->every, .rate_rule = MU_RATE_MEAN,
+                             .lease_batches = 2, .max_leases = 2, .rows = 2,
+                             .global_batch = w->plan.global_batch, .first_version = FIRST_VERSION,
+                             .first_sample = 100,
                              .end_sample = 100 + w->plan.global_batch * v->steps, .end_version = INT64_MAX,
                              .warm_versions = v->warm};
     mu_group_opts o = {.run_id = "threads",
@@ -550,6 +563,7 @@ static void run(const variant *v) {
     for (int i = 0; i < v->learners; i++)
         if (w.body[i].why[0]) fail_msg("%s: learner %d: %s", v->name, i, w.body[i].why);
     check_books(&w, core.end_sample);
+    check_alone(&w);
     // Mirrors that were all torn at once go on with what they have, and say so.
     const long long torn = (long long)atomic_load(&w.group.head->torn_updates);
     if (!torn && (!w.plan.protocol->applies_itself || w.plan.protocol->mirrors)) check_against_oracle(&w);
@@ -565,27 +579,30 @@ static void run(const variant *v) {
 static void test_variant(void **state) { run(*state); }
 
 static variant variants[] = {
-    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
-    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
-    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 0},
-    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
-    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 0},
-    {"softsync beside, bound", "softsync", 4, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
-    {"softsync server, bound, deaths", "softsync", 4, 1, 1, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 0},
-    {"softsync beside, copies, bound, deaths", "softsync", 4, 2, 2, 0, MU_WEIGHTS_COPY, true, 3, 60, 5, 0},
-    {"softsync beside, bound, slow", "softsync", 3, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 3},
-    {"softsync server, bound, slow", "softsync", 3, 1, 2, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 3},
-    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
-    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 0},
-    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0, 0},
-    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
-    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 0},
-    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 0},
-    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 0},
-    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 0},
-    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 0},
-    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10, 0},
-    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 0},
+    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 1, 0},
+    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
+    {"softsync beside, bound", "softsync", 4, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"softsync server, bound, deaths", "softsync", 4, 1, 1, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
+    {"softsync beside, copies, bound, deaths", "softsync", 4, 2, 2, 0, MU_WEIGHTS_COPY, true, 3, 60, 5, 1, 0},
+    {"softsync beside, bound, slow", "softsync", 3, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
+    {"softsync server, bound, slow", "softsync", 3, 1, 2, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
+    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0, 1, 0},
+    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 1, 0},
+    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
+    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
+    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
+    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10, 1, 0},
+    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
+    {"mirror, every third, alone", "mirror", 1, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 3, 0},
+    {"mirror, every second", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 200, 0, 2, 0},
+    {"mirror, every fourth, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 10, 4, 0},
 };
 
 int main(void) {

@@ -240,6 +240,62 @@ static void test_one_gradient(void **unused) {
         }
 }
 
+// Updates one after the other in one call, whole and in two cuts, against a call for each.
+static void check_series(const char *rule, const char *const *mix, int n, int64_t batch, float max_norm) {
+    enum { ROWS = 19, COLS = 333 };
+    bound b;
+    mu_updater *u = bound_get(&b, rule);
+    problem q[MU_SERIES], together;
+    mu_update update[MU_SERIES];
+    problem_init(&together, ROWS, COLS, 3);
+    for (int i = 0; i < n; i++) {
+        problem_init(&q[i], ROWS, COLS, 3);
+        add_grads(&q[i], mix[i], batch, 5, 100 * (uint64_t)i);
+        const int64_t step = mu_moment(i, i < 1); // the second is no longer early
+        update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01 * (i + 1), step};
+    }
+    together.p.max_norm = q[0].p.max_norm = max_norm;
+    for (int i = 0; i < n; i++)
+        mu_updater_apply_sum(u, &q[0].p, q[0].w, q[0].h, update[i].n, update[i].grad, update[i].weight, 0,
+                             q[0].p.count, update[i].rate, update[i].step);
+    const size_t cut[] = {0, 7 * COLS, 7 * COLS + 100, 8 * COLS, q[0].p.count};
+    for (size_t c = 0; c + 1 < MU_COUNT(cut); c++)
+        if (max_norm <= 0)
+            mu_updater_apply_series(u, &together.p, together.w, together.h, n, update, cut[c], cut[c + 1]);
+    if (max_norm > 0)
+        mu_updater_apply_series(u, &together.p, together.w, together.h, n, update, 0, together.p.count);
+    char what[200];
+    snprintf(what, sizeof what, "%s, %s %s ..., %d updates, batch %d", rule, mix[0], mix[1], n, (int)batch);
+    assert_same_bits(&q[0], &together, what);
+    for (int i = 0; i < n; i++) problem_fini(&q[i]);
+    problem_fini(&together);
+    bound_fini(&b);
+}
+
+static void test_series(void **unused) {
+    (void)unused;
+    static const char *const rules[] = {
+        "{type: sgd, rate: 1, momentum: 0.9, decay: 0.01}",
+        "{type: sgd, rate: 1, momentum: 0.9, early_momentum: 0, early: 1 steps, decay: 0.01}",
+        "{type: sgd, rate: 1, momentum: 0.9, early_momentum: 0.3, early: 1 steps}",
+        "{type: sgd, rate: 1, decay: 0.01}",
+        "{type: sgd, rate: 1, momentum: 0.9, l1: 0.01, clip_value: 0.5}",
+        "{type: nesterov, rate: 1, momentum: 0.9}",
+        "{type: adam, rate: 1}",
+    };
+    static const char *const series[][MU_SERIES] = {
+        {"ff", "ff", "ff", "ff"}, {"ff", "fnf", "fff", "fff"}, {"fff", "fff", "d", "ff"},
+        {"f", "f", "f", "f"},     {"nnn", "ff", "ff", "f"},    {"pp", "ff", "ff", "fp"},
+        {"r", "rr", "dfr", "ff"}, {"ff", "d", "ff", "nn"},     {"pp", "pp", "p", "p"},
+    };
+    for (size_t r = 0; r < MU_COUNT(rules); r++)
+        for (size_t s = 0; s < MU_COUNT(series); s++)
+            for (int n = 1; n <= MU_SERIES; n++)
+                for (int64_t batch = 1; batch <= 3; batch++)
+                    for (int limited = 0; limited < 2; limited++)
+                        check_series(rules[r], series[s], n, batch, limited ? 1.5f : 0);
+}
+
 typedef struct watcher { // lets the pieces [from, to) be written
     size_t end[4096];
     int n, from, to;
@@ -306,6 +362,7 @@ int main(void) {
         cmocka_unit_test(test_any_cut_gives_the_same_bits),
         cmocka_unit_test(test_sums_are_right),
         cmocka_unit_test(test_one_gradient),
+        cmocka_unit_test(test_series),
         cmocka_unit_test(test_guard),
         cmocka_unit_test(test_no_allocation),
     };

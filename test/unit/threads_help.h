@@ -33,6 +33,7 @@ typedef struct variant {
     int deaths; // of each learner
     int steps;  // of an average learner
     int warm;   // updates by hardsync first
+    int every;  // gradients on the weights of one version
     double slow; // seconds the last learner needs for one gradient; others are patient for a third of that
 } variant;
 
