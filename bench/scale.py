@@ -26,8 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WARM_UP = 0.3           # of the seconds of a measurement, before it
 RECORDS = 60000
 #        workload       batch protocols                                    goal: the best of them over one learner
-PAIR = [("mlp",          1,   ("hogwild", "async", "mirror"),              1.6),
-        ("mlp",          4,   ("hogwild", "async", "mirror"),              1.6),
+PAIR = [("mlp",          1,   ("hogwild", "async", "mirror", "mirror/2"),  1.6),
+        ("mlp",          4,   ("hogwild", "async", "mirror", "mirror/2"),  1.6),
         ("mlp",          32,  ("hardsync",),                               1.6),
         ("cifar10_full", 16,  ("hardsync", "softsync", "async", "hogwild"), 1.9),
         ("lenet",        64,  ("hardsync", "softsync", "async", "hogwild"), 1.9),
@@ -59,6 +59,17 @@ def list_cpus():
     return first + second, len(first)
 
 
+def in_job(protocol):
+    """As a job file has it; mirror/2 is {type: mirror, every: 2}."""
+    name, _, every = protocol.partition("/")
+    return f"{{type: {name}, every: {every}}}" if every else name
+
+
+def fastest(speeds):
+    """The protocol with the highest median, of {protocol: [speed]}."""
+    return max(speeds, key=lambda p: statistics.median(speeds[p]))
+
+
 class Bench:
     def __init__(self, a):
         self.a, self.peer, self.rows, self.met, self.n_goals = a, None, [], 0, 0
@@ -88,7 +99,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="muster-scale-") as folder:
             run = os.path.join(folder, "run")
             words = ["train", os.path.join(HERE, "jobs", name + ".yaml"), "--json", "--quiet", "--out", run,
-                     "--batch-size", str(batch), "--learners", str(learners), "--protocol", protocol,
+                     "--batch-size", str(batch), "--learners", str(learners), "--protocol", in_job(protocol),
                      "--deadline", f"{a.seconds * (1 + WARM_UP):g}s"]
             for s in ("train.epochs=0", "log.every=0.1s", "log.tensorboard=false", "checkpoint.every=never",
                       "cluster.warm_start=never", f"data.train.records={RECORDS}") + tuple(sets):
@@ -196,46 +207,50 @@ class Bench:
             print(f"{name:13} {batch:5} {statistics.median(g[0] for g in got):10.0f} {100 * share:7.2f}% {100 * goal:5.0f}% "
                   f"{self.judge(share, goal)}", flush=True)
 
-    def sweep_point(self, name, batch, protocols, n, first):
-        """One number of learners, all in turns; `first` is filled by the first number: the base of each."""
-        a, speeds, peer, trips = self.a, {p: [] for p in protocols}, [], []
-        for _ in range(a.rounds):
-            trips.append(self.round_trip_ns() if n > 1 else float("nan"))
-            for p in protocols:
-                speeds[p].append(self.train(name, batch, n, p, n)[0])
-            if self.peer:
-                peer.append(self.ask_peer(name, batch, n))
-        for p in protocols:
-            first.setdefault(p, statistics.median(speeds[p]))
-        best = max(protocols, key=lambda p: statistics.median(speeds[p]))
-        self.add(part="sweep", workload=name, batch=batch, learners=n, speed=speeds, peer=peer, best=best,
+    def sweep_turns(self, name, batch, protocols):
+        """Rounds of all numbers of learners in turns, so that a number and its base meet the same weather:
+        {learners: ({protocol: [speed]}, [speed of the peer], [round trip])}."""
+        got = {n: ({p: [] for p in protocols}, [], []) for n in self.a.learners}
+        for _ in range(self.a.rounds):
+            for n, (speeds, peer, trips) in got.items():
+                trips.append(self.round_trip_ns() if n > 1 else float("nan"))
+                for p in protocols:
+                    speeds[p].append(self.train(name, batch, n, p, n)[0])
+                if self.peer:
+                    peer.append(self.ask_peer(name, batch, n))
+        return got
+
+    def sweep_row(self, name, batch, n, got, first, goals):
+        """Tells of one number of learners; `first` has the speeds of the best protocol with the fewest learners."""
+        speeds, peer, trips = got
+        best = fastest(speeds)
+        ratios = [s / f for s, f in zip(speeds[best], first)]
+        own = statistics.median(ratios)
+        ratio = statistics.median(s / t for s, t in zip(speeds[best], peer)) if peer else float("nan")
+        self.add(part="sweep", workload=name, batch=batch, learners=n, speed=speeds, peer=peer, best=best, own=ratios,
                  round_trip_ns=trips)
-        return speeds, peer, best, statistics.median(trips)
+        verdict = ""
+        if n == SWEEP_GOALS_AT:
+            over_peer, over_one = goals
+            verdict = " ".join(f"{text} {goal:g}x {self.judge(value, goal)}" for text, value, goal in
+                               (("own", own, over_one), ("ratio", ratio, over_peer if peer else None)) if goal)
+        theirs = statistics.median(peer) if peer else float("nan")
+        print(f"{name:13} {batch:5} {n:8} " + " ".join(f"{statistics.median(speeds[p]):10.0f}" for p in speeds)
+              + f" {own:6.2f}x {min(ratios):6.2f}-{max(ratios):<6.2f} {theirs:10.0f} {ratio:6.2f}x"
+              + f" {statistics.median(trips):8.0f} {verdict}", flush=True)
 
     def sweep(self):
-        a = self.a
         print("\nsamples/s by learners; `own` is the best over the best with the fewest; torch is its Hogwild")
-        for name, batch, protocols, over_peer, over_one in SWEEP:
-            if not name.startswith(a.only):
+        for name, batch, protocols, *goals in SWEEP:
+            if not name.startswith(self.a.only):
                 continue
             print(f"{'workload':13} {'batch':>5} {'learners':>8} " + " ".join(f"{p:>10}" for p in protocols)
-                  + f" {'own':>7} {'torch':>10} {'ratio':>7} {'trip ns':>8}")
-            first = {}
-            for n in a.learners:
-                speeds, peer, best, trip = self.sweep_point(name, batch, protocols, n, first)
-                top = statistics.median(speeds[best])
-                own = top / max(first.values())
-                ratio = statistics.median(s / t for s, t in zip(speeds[best], peer)) if peer else float("nan")
-                verdict = ""
-                if n == SWEEP_GOALS_AT:
-                    verdict = " ".join(f"{text} {goal:g}x {self.judge(value, goal)}" for text, value, goal in
-                                       (("own", own, over_one), ("ratio", ratio, over_peer if peer else None)) if goal)
-                theirs = statistics.median(peer) if peer else float("nan")
-                print(f"{name:13} {batch:5} {n:8} " + " ".join(f"{statistics.median(speeds[p]):10.0f}" for p in protocols)
-                      + f" {own:6.2f}x {theirs:10.0f} {ratio:6.2f}x {trip:8.0f} {verdict}", flush=True)
+                  + f" {'own':>7} {'min-max':>13} {'torch':>10} {'ratio':>7} {'trip ns':>8}")
+            got = self.sweep_turns(name, batch, protocols)
+            fewest = got[self.a.learners[0]][0]
+            for n in self.a.learners:
+                self.sweep_row(name, batch, n, got[n], fewest[fastest(fewest)], goals)
 
-
-# ---- picture ------------------------------------------------------------------------------------
 
 def draw(rows, learners, path):
     """Speed over that of one learner, by learners; solid Muster's best protocol, dashed the peer, grey the ideal."""
