@@ -35,7 +35,7 @@ typedef struct mu_core_config {
     int32_t protocol;           // index into mu_protocols
     int32_t splits;             // n of n-softsync: an update takes floor(lambda / n) gradients; async: lambda
     int32_t bound;              // ssp: clocks the fastest may be ahead; others: largest staleness, 0 = any
-    int32_t every;              // mirror: gradients a learner computes on the weights of one version; 0 = 1
+    int32_t every;              // mirror: most gradients of a learner on the weights of one version; 0 = 1
     int32_t rate_rule;          // mu_rate_rule
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES

@@ -98,8 +98,15 @@ static void aim_at_newest(mu_mirror *m) {
     m->target = h->own_from + (mu_mirror_updates(h, version) - h->own_from) * group_of(h);
 }
 
+// Half the slots of all since the weights were brought up to date: others may soon wait for theirs.
+static bool is_far_behind(const mu_mirror *m) {
+    const mu_group_head *h = m->group->head;
+    return atomic_load_explicit(&h->version, memory_order_relaxed) - m->target >=
+           h->n_learners * MU_MIRROR_SLOTS / 2;
+}
+
 void mu_mirror_begin(mu_mirror *m) {
-    if (m->n_more-- > 0) return;
+    if (m->n_more-- > 0 && !is_far_behind(m)) return;
     aim_at_newest(m);
     m->n_more = m->group->plan->every - 1;
 }

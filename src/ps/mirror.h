@@ -41,7 +41,8 @@ int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole
 // Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by
 // others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
-// The gradient in hand will be of the newest version; all but one of `every` (p_mirror.c) of the one before.
+// One of `every` gradients (p_mirror.c) is of the newest version, those behind it of the same; fewer when the
+// others are far ahead.
 void mu_mirror_begin(mu_mirror *m);
 void mu_mirror_follow(mu_mirror *m, int param); // brings one parameter there
 void mu_mirror_follow_all(mu_mirror *m);        // and all that are left; the mirror is whole again

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // p_mirror.c - softsync with the weights mirrored: every learner has weights of its own, gradients go to
 // all, and all apply the same updates in the same order. So all mirrors are the same weights at the same
-// version, bit for bit, and what travels between cores is gradients in their cheapest form instead of lines
-// of weights (compare sufficient factor broadcasting, Xie et al. 2016). Pays where gradients are factors
-// or picks: fully connected layers and filters over sentences at small batches.
+// version, bit for bit (running statistics move on between two updates), and what travels between cores is
+// gradients in their cheapest form instead of lines of weights (compare sufficient factor broadcasting, Xie
+// et al. 2016). Pays where gradients are factors or picks: fully connected layers and filters over sentences
+// at small batches.
 #include "ps/mirror.h"
 
 struct mirror {
@@ -12,10 +13,10 @@ struct mirror {
 
 static const mu_field fields[] = {
     MU_FIELD(struct mirror, n, MU_INT, "1", "[1,1M]",
-             "an update takes learners / n gradients, at most 8; n is also the mean staleness"),
+             "an update takes learners / n gradients, at most 8"),
     MU_FIELD(struct mirror, every, MU_INT, "1", "[1,4]",
              "gradients of a learner between two times it brings its weights up to date: fewer passes over "
-             "memory, the mean staleness is n (every + 1) / 2"),
+             "memory; the mean staleness is about n (every + 1) / 2"),
     {0},
 };
 

@@ -98,7 +98,8 @@ static void push_rest(learner *l) {
 
 // Statistics move in the forward pass, so every learner has its own; the update makes them one again. Each
 // gradient begins with those of its weights, also when it is the second one on the same copy: so it is a
-// function of the version and the samples, which is what a replay relies on.
+// function of the version and the samples, which is what a replay relies on. (Mirrors, which are not
+// replayed, keep theirs with their weights.)
 static mu_status own_stats(learner *l, mu_err *err) {
     mu_params *ps = l->w.params;
     size_t n = 0;
@@ -174,7 +175,7 @@ static void hint_stale(const learner *l, mu_err *err) {
     if (mu_group_is_in_step(l->group, l->client.grant.version)) return;
     err->hint[0] = '\0';
     mu_err_hint(err,
-                "Gradients of %s are about %.0f updates old: set a longer `cluster.warm_start`, choose a "
+                "Gradients of %s are about %g updates old: set a longer `cluster.warm_start`, choose a "
                 "protocol with less staleness, or lower `updater.rate`.",
                 p->protocol->name, p->expected_staleness);
 }

@@ -288,20 +288,24 @@ static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
     return MU_OK;
 }
 
-// Learners that get much less done than the middle one, said once.
+static int64_t done_since_look(const mu_watchdog *d, int i) {
+    return atomic_load(&d->group->learner[i].gradients) - d->learner[i].looked_at;
+}
+
+// Learners that got much less done than the middle one since the last look, said once.
 static void look_for_slow(mu_watchdog *d, int64_t now) {
     if (now < d->next_slow_ns || d->n < 2) return;
     d->next_slow_ns = now + SLOW_EVERY_NS;
     for (int i = 0; i < d->n; i++) {
-        int64_t own = atomic_load(&d->group->learner[i].gradients), faster = 0;
-        for (int k = 0; k < d->n; k++)
-            faster += atomic_load(&d->group->learner[k].gradients) > SLOW_FACTOR * own;
+        int64_t own = done_since_look(d, i), faster = 0;
+        for (int k = 0; k < d->n; k++) faster += done_since_look(d, k) > SLOW_FACTOR * own;
         if (d->learner[i].named_slow || !d->learner[i].pid || 2 * faster < d->n || own < 1) continue;
         d->learner[i].named_slow = true;
         mu_training_say(d->training,
-                        "learner %d is slow: %lld gradients, %lld others have more than %d times that", i,
+                        "learner %d is slow: %lld gradients, %lld others made more than %d times that", i,
                         (long long)own, (long long)faster, SLOW_FACTOR);
     }
+    for (int i = 0; i < d->n; i++) d->learner[i].looked_at += done_since_look(d, i);
 }
 
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {

@@ -24,6 +24,7 @@ typedef struct mu_watched {             // one learner
     int64_t  lost_ns;                   // when its predecessor's end was noticed; 0 = none, or alive since
     int64_t  gradients;                 // when it was started
     int64_t  losses_in_row;             // without one finished gradient
+    int64_t  looked_at;                 // gradients of all incarnations when slow ones were looked for
     bool     named_slow;
 } mu_watched;
 

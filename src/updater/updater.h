@@ -157,7 +157,7 @@ typedef struct mu_update {              // by several gradients at once
     int64_t               step;
 } mu_update;
 
-enum { MU_SERIES = 4 };
+enum { MU_SERIES = 16 };
 // Up to MU_SERIES updates one after the other, the same bits as by one call for each. Two of equally few
 // samples are made in one pass over memory, where the rule can.
 void mu_updater_apply_series(const mu_updater *u, const mu_param *p, float *value,

@@ -154,25 +154,30 @@ static void test_place_of_the_server(void **unused) {
 
 static void test_rate_and_staleness(void **unused) {
     (void)unused;
-    static const struct { const char *section; double staleness; mu_rate_rule rule; int splits; } rows[] = {
-        {"{learners: 4}", 0, MU_RATE_PLAIN, 1},
-        {"{learners: 30, protocol: softsync}", 1, MU_RATE_MEAN, 1},
-        {"{learners: 30, protocol: {type: softsync, n: 15}}", 15, MU_RATE_MEAN, 15},
-        {"{learners: 30, protocol: async}", 30, MU_RATE_MEAN, 30},
-        {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30},
-        {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30},
-        {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1},
-        {"{learners: 4, protocol: mirror}", 1, MU_RATE_MEAN, 1},
-        {"{learners: 4, protocol: {type: mirror, n: 2, every: 2}}", 3, MU_RATE_MEAN, 2},
-        {"{learners: 4, protocol: {type: mirror, every: 4}}", 2.5, MU_RATE_MEAN, 1},
+    static const struct {
+        const char *section;
+        double staleness;
+        mu_rate_rule rule;
+        int splits, every;
+    } rows[] = {
+        {"{learners: 4}", 0, MU_RATE_PLAIN, 1, 1},
+        {"{learners: 30, protocol: softsync}", 1, MU_RATE_MEAN, 1, 1},
+        {"{learners: 30, protocol: {type: softsync, n: 15}}", 15, MU_RATE_MEAN, 15, 1},
+        {"{learners: 30, protocol: async}", 30, MU_RATE_MEAN, 30, 1},
+        {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30, 1},
+        {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30, 1},
+        {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1, 1},
+        {"{learners: 4, protocol: mirror}", 1, MU_RATE_MEAN, 1, 1},
+        {"{learners: 4, protocol: {type: mirror, n: 2, every: 2}}", 3, MU_RATE_MEAN, 2, 2},
+        {"{learners: 4, protocol: {type: mirror, every: 4}}", 2.5, MU_RATE_MEAN, 1, 4},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         mu_cluster_plan p = plan_of(rows[i].section, 64, 0, 2);
         if (p.expected_staleness != rows[i].staleness || p.rate_rule != rows[i].rule ||
-            p.splits != rows[i].splits)
-            fail_msg("%s: staleness %g, rule %d, splits %d; want %g, %d, %d", rows[i].section,
-                     p.expected_staleness, (int)p.rate_rule, p.splits, rows[i].staleness, (int)rows[i].rule,
-                     rows[i].splits);
+            p.splits != rows[i].splits || p.every != rows[i].every)
+            fail_msg("%s: staleness %g, rule %d, splits %d, every %d; want %g, %d, %d, %d", rows[i].section,
+                     p.expected_staleness, (int)p.rate_rule, p.splits, p.every, rows[i].staleness,
+                     (int)rows[i].rule, rows[i].splits, rows[i].every);
     }
     static const struct { const char *protocol; int bound; } bounds[] = {
         {"{type: ssp, bound: 5}", 5},           {"softsync", 2},

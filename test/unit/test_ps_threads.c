@@ -578,33 +578,6 @@ static void run(const variant *v) {
 
 static void test_variant(void **state) { run(*state); }
 
-static variant variants[] = {
-    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
-    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
-    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 1, 0},
-    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
-    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
-    {"softsync beside, bound", "softsync", 4, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
-    {"softsync server, bound, deaths", "softsync", 4, 1, 1, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
-    {"softsync beside, copies, bound, deaths", "softsync", 4, 2, 2, 0, MU_WEIGHTS_COPY, true, 3, 60, 5, 1, 0},
-    {"softsync beside, bound, slow", "softsync", 3, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
-    {"softsync server, bound, slow", "softsync", 3, 1, 2, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
-    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
-    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
-    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0, 1, 0},
-    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
-    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 1, 0},
-    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
-    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
-    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
-    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
-    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10, 1, 0},
-    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
-    {"mirror, every third, alone", "mirror", 1, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 3, 0},
-    {"mirror, every second", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 200, 0, 2, 0},
-    {"mirror, every fourth, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 10, 4, 0},
-};
-
 int main(void) {
     struct CMUnitTest tests[MU_COUNT(variants)];
     for (size_t i = 0; i < MU_COUNT(variants); i++)

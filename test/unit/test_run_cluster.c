@@ -170,6 +170,7 @@ static void every_protocol_ends(void **state) {
         {"{type: async, bound: 4}", 4},
         {"hogwild", INT64_MAX},
         {"mirror", INT64_MAX},
+        {"{type: mirror, every: 2}", INT64_MAX},
         {"{type: ssp, bound: 2}", INT64_MAX},
     };
     static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
@@ -179,7 +180,7 @@ static void every_protocol_ends(void **state) {
             const char *name = protocols[i].name;
             snprintf(p, sizeof p, "cluster.protocol=%s", name);
             // These have no server.
-            bool itself = !strcmp(name, "hogwild") || !strcmp(name, "mirror");
+            const bool mirrors = strstr(name, "mirror"), itself = mirrors || !strcmp(name, "hogwild");
             training t;
             train(&t, TRAIN DATA("[200]") MLP SGD,
                   (const char *const[]){"cluster.learners=4", p, "cluster.warm_start=never", "train.steps=50",
@@ -194,6 +195,8 @@ static void every_protocol_ends(void **state) {
             assert_int_equal(g->applied, 200);
             assert_int_equal(t.r.steps, 50);
             assert_true(isfinite(t.r.train_loss) && t.r.train_loss < 3);
+            if (mirrors) // divided by the staleness to be expected
+                assert_true(fabs(g->rate_effective * (strstr(name, "every") ? 1.5 : 1) - t.r.rate) < 1e-9);
             end(&t);
         }
     expect_no_children();

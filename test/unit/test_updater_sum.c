@@ -2,10 +2,11 @@
 // test_updater_sum.c - sums of gradients: right whatever the forms, the same bits however they are cut.
 #include "base/attr.h"
 #include "unit/updater_help.h"
+#include "updater/pieces.h"
 
 #include <time.h>
 
-enum { MAX_GRADS = 5 };
+enum { MAX_GRADS = 5, SERIES = 4 };
 
 typedef struct problem { // some gradients of one matrix
     mu_param p;
@@ -240,14 +241,21 @@ static void test_one_gradient(void **unused) {
         }
 }
 
-// Updates one after the other in one call, whole and in two cuts, against a call for each.
+static void apply_series(const mu_updater *u, problem *q, int n, const mu_update *update, const size_t *cut,
+                         size_t n_cuts) {
+    for (size_t c = 0; c + 1 < n_cuts; c++)
+        mu_updater_apply_series(u, &q->p, q->w, q->h, n, update, cut[c], cut[c + 1]);
+}
+
+// Updates one after the other in one call, whole and cut, against a call for each.
 static void check_series(const char *rule, const char *const *mix, int n, int64_t batch, float max_norm) {
-    enum { ROWS = 19, COLS = 333 };
+    enum { ROWS = 19, COLS = 333, SIZE = ROWS * COLS };
+    static const size_t whole[] = {0, SIZE}, cuts[] = {0, 7 * COLS, 7 * COLS + 100, 8 * COLS, SIZE};
     bound b;
     mu_updater *u = bound_get(&b, rule);
-    problem q[MU_SERIES], together;
-    mu_update update[MU_SERIES];
-    problem_init(&together, ROWS, COLS, 3);
+    problem q[SERIES], together, cut;
+    mu_update update[SERIES];
+    problem_init(&together, ROWS, COLS, 3), problem_init(&cut, ROWS, COLS, 3);
     for (int i = 0; i < n; i++) {
         problem_init(&q[i], ROWS, COLS, 3);
         add_grads(&q[i], mix[i], batch, 5, 100 * (uint64_t)i);
@@ -257,18 +265,15 @@ static void check_series(const char *rule, const char *const *mix, int n, int64_
     together.p.max_norm = q[0].p.max_norm = max_norm;
     for (int i = 0; i < n; i++)
         mu_updater_apply_sum(u, &q[0].p, q[0].w, q[0].h, update[i].n, update[i].grad, update[i].weight, 0,
-                             q[0].p.count, update[i].rate, update[i].step);
-    const size_t cut[] = {0, 7 * COLS, 7 * COLS + 100, 8 * COLS, q[0].p.count};
-    for (size_t c = 0; c + 1 < MU_COUNT(cut); c++)
-        if (max_norm <= 0)
-            mu_updater_apply_series(u, &together.p, together.w, together.h, n, update, cut[c], cut[c + 1]);
-    if (max_norm > 0)
-        mu_updater_apply_series(u, &together.p, together.w, together.h, n, update, 0, together.p.count);
+                             SIZE, update[i].rate, update[i].step);
     char what[200];
     snprintf(what, sizeof what, "%s, %s %s ..., %d updates, batch %d", rule, mix[0], mix[1], n, (int)batch);
+    apply_series(u, &together, n, update, whole, MU_COUNT(whole));
     assert_same_bits(&q[0], &together, what);
+    apply_series(u, &cut, n, update, cuts, MU_COUNT(cuts));
+    if (max_norm <= 0) assert_same_bits(&q[0], &cut, what); // it needs whole rows
     for (int i = 0; i < n; i++) problem_fini(&q[i]);
-    problem_fini(&together);
+    problem_fini(&together), problem_fini(&cut);
     bound_fini(&b);
 }
 
@@ -283,17 +288,48 @@ static void test_series(void **unused) {
         "{type: nesterov, rate: 1, momentum: 0.9}",
         "{type: adam, rate: 1}",
     };
-    static const char *const series[][MU_SERIES] = {
+    static const char *const series[][SERIES] = {
         {"ff", "ff", "ff", "ff"}, {"ff", "fnf", "fff", "fff"}, {"fff", "fff", "d", "ff"},
         {"f", "f", "f", "f"},     {"nnn", "ff", "ff", "f"},    {"pp", "ff", "ff", "fp"},
         {"r", "rr", "dfr", "ff"}, {"ff", "d", "ff", "nn"},     {"pp", "pp", "p", "p"},
     };
     for (size_t r = 0; r < MU_COUNT(rules); r++)
         for (size_t s = 0; s < MU_COUNT(series); s++)
-            for (int n = 1; n <= MU_SERIES; n++)
+            for (int n = 1; n <= SERIES; n++)
                 for (int64_t batch = 1; batch <= 3; batch++)
                     for (int limited = 0; limited < 2; limited++)
                         check_series(rules[r], series[s], n, batch, limited ? 1.5f : 0);
+}
+
+static void count_pair(void *ctx, const mu_piece *p) {
+    assert_int_equal(p[0].offset, p[1].offset);
+    assert_int_equal(p[0].n_terms, p[1].n_terms);
+    ++*(int *)ctx;
+}
+
+// Which updates are made two at a time; elsewhere it would not be noticed if none were.
+static void test_pairs(void **unused) {
+    (void)unused;
+    static const struct { const char *first, *second; int64_t batch; bool paired; } rows[] = {
+        {"ff", "ff", 1, true},  {"f", "f", 2, true},   {"f", "f", 4, true},   {"fff", "fnff", 1, true},
+        {"f", "f", 1, false},   {"ff", "f", 1, false}, {"ff", "ff", 3, false}, {"ff", "pp", 1, false},
+        {"ff", "fd", 1, false}, {"r", "r", 1, false},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        problem q[2];
+        mu_grad_sum s[2];
+        int n = 0;
+        for (int k = 0; k < 2; k++) {
+            problem_init(&q[k], 19, 333, 3);
+            add_grads(&q[k], k ? rows[i].second : rows[i].first, rows[i].batch, 5, 100 * (uint64_t)k);
+            s[k] = (mu_grad_sum){q[k].n, q[k].list, q[k].weight, 0, q[k].p.count, true};
+        }
+        assert_int_equal(mu_grad_sum_pairs(&q[0].p, s, count_pair, &n), rows[i].paired);
+        assert_int_equal(n, rows[i].paired ? 19 : 0);
+        s[1].outer = false;
+        assert_false(mu_grad_sum_pairs(&q[0].p, s, count_pair, &n));
+        problem_fini(&q[0]), problem_fini(&q[1]);
+    }
 }
 
 typedef struct watcher { // lets the pieces [from, to) be written
@@ -363,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_sums_are_right),
         cmocka_unit_test(test_one_gradient),
         cmocka_unit_test(test_series),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_guard),
         cmocka_unit_test(test_no_allocation),
     };

@@ -16,7 +16,7 @@ enum { N_PARAMS = 6, BATCH = 2, NAMED = 3, WORDS = 4 };
 // Two slices of dense weights, factors, rows, a bias, statistics, picks.
 static const mu_param protos[N_PARAMS] = {
     {.name = "dense", .shape = {2, {96, 400}}},
-    {.name = "factors", .shape = {2, {40, 50}}, .max_batch = BATCH},
+    {.name = "factors", .shape = {2, {40, 150}}, .max_batch = BATCH}, // long enough for pairs of updates
     {.name = "rows", .shape = {2, {60, 20}}, .max_rows = NAMED},
     {.name = "bias", .shape = {1, {70}}},
     {.name = "mean", .shape = {1, {30}}, .is_stat = true},
@@ -36,6 +36,33 @@ typedef struct variant {
     int every;  // gradients on the weights of one version
     double slow; // seconds the last learner needs for one gradient; others are patient for a third of that
 } variant;
+
+static variant variants[] = {
+    {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 1, 0},
+    {"softsync beside", "softsync", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"softsync server, copies, deaths", "softsync", 4, 1, 0, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
+    {"softsync beside, bound", "softsync", 4, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"softsync server, bound, deaths", "softsync", 4, 1, 1, 2, MU_WEIGHTS_COPY, true, 3, 60, 0, 1, 0},
+    {"softsync beside, copies, bound, deaths", "softsync", 4, 2, 2, 0, MU_WEIGHTS_COPY, true, 3, 60, 5, 1, 0},
+    {"softsync beside, bound, slow", "softsync", 3, 1, 2, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
+    {"softsync server, bound, slow", "softsync", 3, 1, 2, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 3},
+    {"async beside", "async", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"async server", "async", 3, 3, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
+    {"async copies, bound", "async", 3, 3, 4, 0, MU_WEIGHTS_COPY, true, 2, 60, 0, 1, 0},
+    {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 1, 0},
+    {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0},
+    {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
+    {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0},
+    {"mirror, deaths", "mirror", 4, 4, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
+    {"mirror after a warm start", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 10, 1, 0},
+    {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
+    {"mirror, every third, alone", "mirror", 1, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 3, 0},
+    {"mirror, every second", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 200, 0, 2, 0},
+    {"mirror, every fourth, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 10, 4, 0},
+};
 
 typedef struct taken { // one gradient in an update
     int learner, bad;
