@@ -252,6 +252,8 @@ class Bench:
                 self.sweep_row(name, batch, n, got[n], fewest[fastest(fewest)], goals)
 
 
+# ---- picture ------------------------------------------------------------------------------------
+
 def draw(rows, learners, path):
     """Speed over that of one learner, by learners; solid Muster's best protocol, dashed the peer, grey the ideal."""
     w, h, left, top, size = 860, 520, 70, 60, 400

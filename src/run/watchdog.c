@@ -25,6 +25,7 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
     char name[24];
     snprintf(name, sizeof name, "muster:l%d", i);
     l->gradients = atomic_load(&row->gradients);
+    l->is_new = true;
     atomic_store(&row->first_pulse_ns, 0);
     l->pulse = atomic_load(&row->pulse);
     l->moved_ns = mu_clock_ns();
@@ -299,13 +300,17 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
     for (int i = 0; i < d->n; i++) {
         int64_t own = done_since_look(d, i), faster = 0;
         for (int k = 0; k < d->n; k++) faster += done_since_look(d, k) > SLOW_FACTOR * own;
-        if (d->learner[i].named_slow || !d->learner[i].pid || 2 * faster < d->n || own < 1) continue;
-        d->learner[i].named_slow = true;
+        mu_watched *l = &d->learner[i];
+        if (l->named_slow || l->is_new || !l->pid || 2 * faster < d->n || own < 1) continue;
+        l->named_slow = true;
         mu_training_say(d->training,
                         "learner %d is slow: %lld gradients, %lld others made more than %d times that", i,
                         (long long)own, (long long)faster, SLOW_FACTOR);
     }
-    for (int i = 0; i < d->n; i++) d->learner[i].looked_at += done_since_look(d, i);
+    for (int i = 0; i < d->n; i++) {
+        d->learner[i].looked_at += done_since_look(d, i);
+        d->learner[i].is_new = false;
+    }
 }
 
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {

@@ -25,6 +25,7 @@ typedef struct mu_watched {             // one learner
     int64_t  gradients;                 // when it was started
     int64_t  losses_in_row;             // without one finished gradient
     int64_t  looked_at;                 // gradients of all incarnations when slow ones were looked for
+    bool     is_new;                    // started since then: what it did is no measure
     bool     named_slow;
 } mu_watched;
 

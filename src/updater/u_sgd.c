@@ -8,8 +8,8 @@
 // Without momentum the history is neither read nor written.
 //
 // The rule is fused: weight decay, copies of what is about to change (undo), a layer's backward through its
-// weights and the sum of what a few samples give are done in the same pass. All copies of the loop round
-// alike, so that a run does not depend on which one a slice got.
+// weights, the sum of what a few samples give and a second update of that kind are done in the same pass. All
+// copies of the loop round alike, so that a run does not depend on which one a slice got.
 #include "ops/tile.h"
 #include "ops/vec.h"
 #include "updater/momentum.h"

@@ -25,6 +25,7 @@ enum {
     MAX_UPDATES = LEARNERS * MAX_STEPS,
     SNAPSHOTS = 12,
     FIRST_VERSION = 7, // as of a resumed run
+    SLOW_STEP = 10,
 };
 
 typedef struct sight {
@@ -120,7 +121,7 @@ static bool one_gradient(body *b) {
     const int64_t step = c->grant.step;
     const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
     atomic_store(&b->group.learner[b->learner].doing, MU_DOING_COMPUTE);
-    if (step == 10 && b->learner == b->w->v->learners - 1) pulse_for(&b->client, b->w->v->slow);
+    if (step == SLOW_STEP && b->learner == b->w->v->learners - 1) pulse_for(&b->client, b->w->v->slow);
     for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_collect(c, i);
     if (!dies && c->mirror && !c->queued) mu_mirror_follow_all(c->mirror);
     if (!dies) look_at_weights(b);
@@ -462,6 +463,17 @@ static void check_alone(const world *w) {
         assert_int_equal(w->order[i].version, FIRST_VERSION + i - i % w->v->every);
 }
 
+// A mirror that fell far behind is brought up to date before its turn, since others wait for their slots.
+static void check_slow(const world *w) {
+    int64_t slow = -1, next = -1; // versions of its slow gradient and the one behind it
+    if (!w->plan.protocol->mirrors || w->v->slow <= 0) return;
+    for (const taken *t = w->order; t < w->order + w->n_order; t++) {
+        if (t->learner == w->v->learners - 1 && t->step == SLOW_STEP) slow = t->version;
+        if (t->learner == w->v->learners - 1 && t->step == SLOW_STEP + 1) next = t->version;
+    }
+    assert_true(slow >= 0 && next > slow);
+}
+
 static void check_books(world *w, int64_t samples) {
     mu_core *c = mu_group_begin(&w->group);
     char why[200];
@@ -564,6 +576,7 @@ static void run(const variant *v) {
         if (w.body[i].why[0]) fail_msg("%s: learner %d: %s", v->name, i, w.body[i].why);
     check_books(&w, core.end_sample);
     check_alone(&w);
+    check_slow(&w);
     // Mirrors that were all torn at once go on with what they have, and say so.
     const long long torn = (long long)atomic_load(&w.group.head->torn_updates);
     if (!torn && (!w.plan.protocol->applies_itself || w.plan.protocol->mirrors)) check_against_oracle(&w);

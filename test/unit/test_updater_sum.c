@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_updater_sum.c - sums of gradients: right whatever the forms, the same bits however they are cut.
+// test_updater_sum.c - sums of gradients: right whatever the forms, the same bits however they are cut; and
+// several updates in one call, with the bits of a call for each.
 #include "base/attr.h"
 #include "unit/updater_help.h"
 #include "updater/pieces.h"

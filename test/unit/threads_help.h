@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// threads_help.h - for test_ps_threads: a small parameter set with every form of a gradient, gradients as a
-// function of learner and step, blocks of weights and history, and what an update took.
+// threads_help.h - for test_ps_threads: its variants, a small parameter set with every form of a gradient,
+// gradients as a function of learner and step, blocks of weights and history, and what an update took.
 #ifndef TEST_UNIT_THREADS_HELP_H
 #define TEST_UNIT_THREADS_HELP_H
 
@@ -61,6 +61,7 @@ static variant variants[] = {
     {"mirror, several, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 0, 1, 0},
     {"mirror, every third, alone", "mirror", 1, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 3, 0},
     {"mirror, every second", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 200, 0, 2, 0},
+    {"mirror, every fourth, slow", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 4, 3},
     {"mirror, every fourth, deaths", "mirror", 4, 1, 0, 0, MU_WEIGHTS_SHARED, false, 4, 100, 10, 4, 0},
 };
 
