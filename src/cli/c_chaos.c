@@ -5,8 +5,8 @@
 #include "cli/live_text.h"
 
 #include "base/clock.h"
-#include "run/chaos.h"
-#include "run/stopflag.h"
+#include "watch/chaos.h"
+#include "train/stopflag.h"
 
 #include <inttypes.h>
 #include <string.h>

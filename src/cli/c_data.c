@@ -10,8 +10,8 @@
 #include "data/record.h"
 #include "data/source.h"
 #include "job/set.h"
-#include "run/json.h"
-#include "run/stopflag.h"
+#include "file/json.h"
+#include "train/stopflag.h"
 
 #include <string.h>
 #include <unistd.h>

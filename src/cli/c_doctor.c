@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/doctor.h"
 #include "ops/dnnl.h"
-#include "run/json.h"
+#include "file/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

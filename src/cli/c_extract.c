@@ -2,14 +2,14 @@
 // c_extract.c - `muster extract`: what layers of a trained net say about a data set, as arrays; and how well
 // the codes of two layers find each other.
 //
-// Any block of `data:` is read in the order of its records and without augmentation (run/inspect.h). Fields
+// Any block of `data:` is read in the order of its records and without augmentation (look/inspect.h). Fields
 // with one integer a record (labels) come along.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/term.h"
 
-#include "run/extract.h"
-#include "run/sheet.h"
+#include "look/extract.h"
+#include "plot/sheet.h"
 
 #include <inttypes.h>
 #include <string.h>

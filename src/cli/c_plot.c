@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_plot.c - `muster plot`: pictures of runs as one HTML, SVG or PNG file.
 //
-// Words and options become a list of figures (run/plot.h); nothing is computed here. One run without options
+// Words and options become a list of figures (plot/plot.h); nothing is computed here. One run without options
 // is a report of everything that applies to it.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/term.h"
 
 #include "base/log.h"
-#include "run/fsutil.h"
-#include "run/plot.h"
+#include "file/fs.h"
+#include "plot/plot.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
-#include "run/evaluate.h"
+#include "train/evaluate.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "run/json.h"
-#include "run/sample.h"
+#include "file/json.h"
+#include "look/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>

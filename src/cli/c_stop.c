@@ -5,7 +5,7 @@
 #include "cli/live_text.h"
 
 #include "base/clock.h"
-#include "run/stopflag.h"
+#include "train/stopflag.h"
 
 #include <unistd.h>
 

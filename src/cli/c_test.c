@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
-#include "run/evaluate.h"
+#include "train/evaluate.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
-#include "run/timing.h"
+#include "train/timing.h"
 
 struct timing { double seconds; };
 

@@ -9,7 +9,7 @@
 #include "cli/term.h"
 
 #include "base/clock.h"
-#include "run/stopflag.h"
+#include "train/stopflag.h"
 
 #include <poll.h>
 #include <string.h>

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "comm/cores.h"
 #include "ps/protocol.h"
-#include "run/fsutil.h"
-#include "run/stopflag.h"
+#include "file/fs.h"
+#include "train/stopflag.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "run/driver.h"
-#include "run/record.h"
-#include "run/stopflag.h"
+#include "learners/record.h"
+#include "train/stopflag.h"
 
 #include <inttypes.h>
 #include <math.h>

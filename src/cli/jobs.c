@@ -3,8 +3,8 @@
 #include "cli/jobs.h"
 
 #include "cli/term.h"
-#include "run/rundir.h"
-#include "run/state.h"
+#include "store/rundir.h"
+#include "train/state.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define MU_CLI_JOBS_H
 
 #include "cli/args.h"
-#include "run/session.h"
+#include "train/session.h"
 
 #include <jansson.h>
 

@@ -3,9 +3,9 @@
 #ifndef MU_CLI_LIVE_TEXT_H
 #define MU_CLI_LIVE_TEXT_H
 
-#include "run/json.h"
-#include "run/live.h"
-#include "run/live_view.h"
+#include "file/json.h"
+#include "store/live.h"
+#include "watch/live_view.h"
 
 // Appends the page, at most 80 columns wide unless names are long. Colour only marks what needs attention.
 void mu_live_text(mu_text *t, const mu_live_view *v, bool colour);

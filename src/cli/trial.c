@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/process.h"
-#include "run/fsutil.h"
-#include "run/stopflag.h"
+#include "file/fs.h"
+#include "train/stopflag.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #define MU_CLI_TRIAL_H
 
 #include "base/err.h"
-#include "run/trials.h"
+#include "plot/trials.h"
 
 typedef struct mu_trial_opts {
     const char *job;        // file or run folder

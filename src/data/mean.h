@@ -5,7 +5,7 @@
 #ifndef MU_DATA_MEAN_H
 #define MU_DATA_MEAN_H
 
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 typedef struct mu_mean { float *v; size_t n; } mu_mean;         // v NULL = none; lives in the given arena

@@ -12,7 +12,7 @@
 // Characters are bytes: in UTF-8 a model learns the few bytes of a letter as it learns spelling. Their
 // numbers count the different bytes of the whole file in order, so that all parts of one file agree; another
 // file agrees with it by `vocab_of`, and may hold no other bytes then.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 //
 // CIFAR-10 has one label byte (3073-byte records), CIFAR-100 two: the coarse class (20), then the fine
 // one (100). Planes are interleaved to HWC on reading.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 //
 // Label words become classes as data/labels.h says; `classes` fixes the words and their order, which
 // is needed when train and test files do not hold the same set.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 #include "data/labels.h"
 

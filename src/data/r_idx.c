@@ -10,7 +10,7 @@
 // (n, h, w) gives `image` of one channel; four dimensions are (n, h, w, c), or (n, c, h, w) with
 // `order: chw`; one or two dimensions give `features`. int32 and float32 elements are delivered as
 // floats. Labels are read whole at open: they are few bytes and their range must be known.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <inttypes.h>

@@ -8,8 +8,8 @@
 // Records are the files in byte order of class and name, or the lines in order. Each image is decoded
 // when it is read; all are delivered in one size: height and width given, else that of the first good
 // image, others are resized. A file that is missing, empty or damaged is one bad record.
-#include "data/image.h"
-#include "data/infile.h"
+#include "file/image.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <dirent.h>

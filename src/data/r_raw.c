@@ -7,7 +7,7 @@
 // and its pixels lie as height, width, channel unless `planes` says that each channel is a plane of its
 // own. Without a shape a record is one number, so a file of int32 is a file of labels. Several raw files
 // that belong together are put side by side by the reader `zip`.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <inttypes.h>

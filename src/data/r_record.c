@@ -4,7 +4,7 @@
 // Header, footer and index are verified at open, each record's checksum when it is read, so damage
 // costs one record, not the file. Nothing is allocated by a number from the file before that number
 // has been checked against the file's size.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/record.h"
 
 #include <inttypes.h>

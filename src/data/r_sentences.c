@@ -9,8 +9,8 @@
 // every line into word numbers. A damaged line keeps its record number and fails when it is read. Files
 // without labels are there to be answered line by line: in them a line without words, also an empty one, is a
 // sentence of padding alone.
-#include "data/infile.h"
-#include "data/lines.h"
+#include "file/infile.h"
+#include "file/lines.h"
 #include "data/reader.h"
 #include "data/tokenise.h"
 #include "data/vocab.h"

@@ -3,8 +3,8 @@
 #include "data/record.h"
 
 #include "base/log.h"
-#include "data/infile.h"
-#include "data/outfile.h"
+#include "file/infile.h"
+#include "file/outfile.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "data/mean.h"
-#include "data/outfile.h"
+#include "file/outfile.h"
 #include "data/prefetch.h"
 #include "data/transform.h"
 

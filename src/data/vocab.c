@@ -2,8 +2,8 @@
 // vocab.c - see vocab.h. The hash table is that of data/labels.h: an id for each word by appearance.
 #include "data/vocab.h"
 
-#include "data/infile.h"
-#include "data/lines.h"
+#include "file/infile.h"
+#include "file/lines.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

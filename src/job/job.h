@@ -3,7 +3,7 @@
 //
 // The job folder knows the file's outline and the options of training itself; the blocks of plug-ins
 // (readers, layers, updater, ...) stay nodes and are bound by the folders that own those plug-ins,
-// so that this folder depends on none of them. run/session.c walks the whole job and is what
+// so that this folder depends on none of them. train/session.c walks the whole job and is what
 // `muster check` calls.
 #ifndef MU_JOB_JOB_H
 #define MU_JOB_JOB_H
@@ -17,7 +17,7 @@ const char *mu_phase_name(mu_phase p);
 typedef enum mu_nonfinite { MU_NONFINITE_STOP, MU_NONFINITE_SKIP, MU_NONFINITE_ROLLBACK } mu_nonfinite;
 
 typedef struct mu_train_opts {          // `train:`
-    mu_class_ref algorithm;             // bound by run/session.c, whose folders know the plug-ins
+    mu_class_ref algorithm;             // bound by train/session.c, whose folders know the plug-ins
     int64_t     batch;                  // global batch, mu * lambda
     int64_t     accumulate;             // gradients of this many batches are summed before an update
     double      epochs;                 // 0 = not limited by epochs

@@ -4,7 +4,7 @@
 // This is how pre-trained parameters are ported into another net: the weight of an RBM becomes that of an
 // encoder, and transposed that of its decoder. (`train.init_from` takes everything of equal name instead.)
 // Shapes must agree exactly; all that can be wrong is reported by a check of the job already.
-#include "data/safetensors.h"
+#include "file/safetensors.h"
 #include "layer/param.h"
 
 #include <stdio.h>

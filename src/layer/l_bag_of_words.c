@@ -4,7 +4,7 @@
 // Word 0 is padding and counts nothing. A file may give every word a weight of its own, such as the logarithm
 // of how rare it is (inverse document frequency). The result is the input of a path of fully connected layers
 // over tags, or the target of one that predicts them. Words are data, so no gradient passes.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "layer/infer.h"
 
 #include <inttypes.h>

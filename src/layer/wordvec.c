@@ -8,8 +8,8 @@
 // that a wrong `dim` is not taken for such words, the first vector has exactly one column more than numbers.
 #include "layer/wordvec.h"
 
-#include "data/infile.h"
-#include "data/lines.h"
+#include "file/infile.h"
+#include "file/lines.h"
 
 #include <inttypes.h>
 #include <math.h>

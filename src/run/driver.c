@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "run/cluster.h"
-#include "run/replay.h"
-#include "run/stopflag.h"
-#include "run/training.h"
+#include "learners/learners.h"
+#include "learners/replay.h"
+#include "train/stopflag.h"
+#include "train/training.h"
 
 #include <math.h>
 #include <stdio.h>

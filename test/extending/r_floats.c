@@ -2,7 +2,7 @@
 // r_floats.c - records of one fixed size, nothing around them, little endian:
 //
 //   | features * float32 | int32 label |  | features * float32 | int32 label |  ...
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/reader.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_chaos.c - libFuzzer target: any text as a schedule. It is refused with a message, or every rule is
 // within its limits and reads back from its own text as the same rule.
-#include "run/chaos_plan.h"
+#include "watch/chaos_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

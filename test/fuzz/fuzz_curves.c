@@ -2,7 +2,7 @@
 // Any bytes given to the reader of metrics.jsonl are refused with a message, or give curves whose steps
 // ascend.
 #include "base/alloc.h"
-#include "run/curves.h"
+#include "look/curves.h"
 
 #include <math.h>
 #include <stdint.h>

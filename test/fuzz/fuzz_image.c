@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_image.c - libFuzzer target: any bytes through the PNG and JPEG wrapper and the resizer.
-#include "data/image.h"
+#include "file/image.h"
 
 #include <stdlib.h>
 #include <string.h>

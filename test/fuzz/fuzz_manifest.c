@@ -2,7 +2,7 @@
 // Any text given to the manifest parser is refused with a message, or survives being written and parsed
 // again. The checksum would stop nearly every mutation at the door, so the target first makes it right.
 #include "base/alloc.h"
-#include "run/manifest.h"
+#include "store/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>

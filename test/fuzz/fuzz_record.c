@@ -3,7 +3,7 @@
 //
 // Checksums would keep the fuzzer out of everything behind them, so with an odd first byte they are
 // put right before the file is read: header, index, footer and, when they can be found, all records.
-#include "data/infile.h"
+#include "file/infile.h"
 #include "data/record.h"
 #include "fuzz_data.h"
 

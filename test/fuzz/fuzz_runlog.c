@@ -2,7 +2,7 @@
 // Any bytes given to the parser of run logs are refused with a message, or give a log whose every number is
 // what a replay relies on. The checks would stop nearly every mutation at the door, so the target first makes
 // them right, frame by frame.
-#include "run/record.h"
+#include "learners/record.h"
 
 #include <stdlib.h>
 #include <string.h>

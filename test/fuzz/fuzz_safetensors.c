@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes given to the safetensors loader are refused with a message or give arrays that lie inside them.
 #include "base/alloc.h"
-#include "run/safetensors.h"
+#include "file/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

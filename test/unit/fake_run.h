@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "ps/group.h"
-#include "run/live.h"
-#include "run/rundir.h"
+#include "store/live.h"
+#include "store/rundir.h"
 
 #include <signal.h>
 #include <sys/prctl.h>

@@ -5,7 +5,7 @@
 
 #include "unit/run_help.h"
 
-#include "run/json.h"
+#include "file/json.h"
 
 MU_UNUSED static size_t count(const char *text, const char *what) {
     size_t n = 0;

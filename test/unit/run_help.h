@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "run/checkpoint.h"
+#include "store/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

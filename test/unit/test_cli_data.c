@@ -3,7 +3,7 @@
 #include "data_help.h"
 
 #include "cli/cli.h"
-#include "run/json.h"
+#include "file/json.h"
 
 extern const mu_verb_class mu_verb_data;
 

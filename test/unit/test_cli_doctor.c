@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "run/json.h"
+#include "file/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/live_text.h"
-#include "run/json.h"
+#include "file/json.h"
 
 #include <errno.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "data_help.h"
 
 #include "base/rng.h"
-#include "data/infile.h"
+#include "file/infile.h"
 
 #include <dirent.h>
 #include <xxhash.h>

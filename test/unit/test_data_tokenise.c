@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "data/lines.h"
+#include "file/lines.h"
 #include "data/tokenise.h"
 
 // Tokens of the text joined by |.

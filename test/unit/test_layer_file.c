@@ -4,7 +4,7 @@
 #include "run_help.h"
 
 #include "layer/param.h"
-#include "run/safetensors.h"
+#include "file/safetensors.h"
 
 struct file { // as in i_file.c, by its field table
     const char *path, *tensor;

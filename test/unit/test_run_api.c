@@ -3,7 +3,7 @@
 #include "run_help.h"
 
 #include "muster/muster.h"
-#include "run/session.h"
+#include "train/session.h"
 
 #include <dirent.h>
 #include <math.h>

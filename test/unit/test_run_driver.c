@@ -3,7 +3,7 @@
 // gradient agree, policies for bad steps, and every reason to stop.
 #include "base/rng.h"
 #include "run/driver.h"
-#include "run/stopflag.h"
+#include "train/stopflag.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 #include "run_help.h"
 
 #include "run/driver.h"
-#include "run/worker.h"
+#include "train/worker.h"
 
 #include <math.h>
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// learner.h - station 5 in a group: the processes that compute and apply.
+//
+// Both run in children forked by cluster.c, which has opened the session and started no thread. They end when
+// the protocol says so (exit 0) or leave their error in the learner's row (exit 1).
+#ifndef MU_LEARNERS_LEARNER_H
+#define MU_LEARNERS_LEARNER_H
+
+#include "ps/client.h"
+#include "train/worker.h"
+
+typedef struct mu_role {                // what a child is to do
+    mu_session      *session;
+    mu_group        *group;
+    const mu_worker *at;                // position and length of the training: for rates
+    int              index;             // learner, or first executor of the server
+} mu_role;
+
+int mu_learner_main(void *role);        // mu_child_main
+int mu_server_main(void *role);
+
+// Of an update that begins after `samples`: schedule, rate factor, rollbacks; early or not.
+mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
+
+// ---- a gradient on its way into a message, for whoever computes one ----
+
+static inline int mu_gradient_index(const mu_params *ps, const mu_param *p) {   // -1 = not of this set
+    for (int i = 0; i < ps->n; i++)
+        if (ps->list[i] == p) return i;
+    return -1;
+}
+
+#endif

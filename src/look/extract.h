@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// extract.h - what layers say about every record of a data set, as arrays to look at or to go on with.
+//
+// Row i of each array is record i: a bad record is an error here. Arrays are in logical order, whatever the
+// layout of the net.
+#ifndef MU_LOOK_EXTRACT_H
+#define MU_LOOK_EXTRACT_H
+
+#include "look/inspect.h"
+
+typedef struct mu_extract {
+    mu_arena     arena;
+    int64_t      rows;          // records
+    size_t       n;
+    const char **name;          // [n] layer, or data.<field>
+    mu_tensor   *array;         // [n] (rows, ...); memory owned
+} mu_extract;
+
+// Runs the data through the net once and collects the outputs called `name`: layers, further outputs of a
+// layer (`slice1.1`), fields of the data (`data.label`). MU_EUSAGE for a name that is not there, MU_EDATA
+// when records are bad. mu_extract_fini is due in any case.
+MU_MUST_CHECK mu_status mu_extract_run(mu_inspect *in, const char *const *name, size_t n, mu_extract *out,
+                                       mu_err *err);
+void mu_extract_fini(mu_extract *x);            // a zeroed one is fine
+const mu_tensor *mu_extract_find(const mu_extract *x, const char *name); // NULL = not there
+
+// Writes all arrays, in the format the name ends in. The files appear complete or not at all.
+//   .safetensors   one file, arrays by their names
+//   .npy           the first array in `path`, each other one beside it: codes.npy, codes.label.npy
+//   .csv           one line a record: its number, then every value
+// MU_EUSAGE for other endings.
+MU_MUST_CHECK mu_status mu_extract_save(const mu_extract *x, const char *path, mu_err *err);
+bool mu_extract_can_save(const char *path);     // does it know the ending?
+
+#endif

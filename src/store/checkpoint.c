@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint.c - saving; see checkpoint.h for the order of steps and what it guarantees.
+// Listing and loading are in checkpoint_load.c.
+#include "store/checkpoint.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct names {          // the three names a step can have in `dir`
+    char step[MU_CKPT_NAME];
+    char path[MU_FS_PATH], tmp[MU_FS_PATH], old[MU_FS_PATH];
+} names;
+
+static mu_status make_names(const char *dir, int64_t step, names *out, mu_err *err) {
+    char with[MU_CKPT_NAME + 8];
+    snprintf(out->step, sizeof out->step, "step-%" PRId64, step);
+    MU_TRY(mu_fs_join(out->path, dir, out->step, err));
+    snprintf(with, sizeof with, "%s.tmp", out->step);
+    MU_TRY(mu_fs_join(out->tmp, dir, with, err));
+    snprintf(with, sizeof with, "%s.old", out->step);
+    return mu_fs_join(out->old, dir, with, err);
+}
+
+static bool exists(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static bool ends_with(const char *s, const char *tail) {
+    size_t n = strlen(s), t = strlen(tail);
+    return n > t && !strcmp(s + n - t, tail);
+}
+
+// Counts per block and looks for the place only then: a branch per element would not become vector code.
+static mu_status check_finite(const mu_st_tensor *tensors, size_t n, const char *kind, mu_err *err) {
+    enum { BLOCK = 4096 };
+    for (size_t k = 0; k < n; k++) {
+        const mu_st_tensor *t = &tensors[k];
+        if (t->dtype != MU_ST_F32) continue;
+        const float *x = t->data;
+        size_t count = (size_t)mu_shape_count(&t->shape);
+        for (size_t from = 0; from < count; from += BLOCK) {
+            size_t to = count - from < BLOCK ? count : from + BLOCK;
+            int n_bad = 0;
+            for (size_t i = from; i < to; i++) n_bad += !isfinite(x[i]);
+            if (!n_bad) continue;
+            while (isfinite(x[from])) from++;
+            MU_FAIL(err, MU_EDIVERGED, "%s `%s` is %f at element %zu: not saved", kind, t->name,
+                    (double)x[from], from);
+            mu_err_hint(err, "Lower the learning rate or clip the gradient, then resume.");
+            return MU_EDIVERGED;
+        }
+    }
+    return MU_OK;
+}
+
+// Removing is renaming first, and that name on disk before the first file goes, so that no half-empty
+// folder is ever seen under a complete name.
+static void remove_checkpoint(const char *dir, const char *name) {
+    char path[MU_FS_PATH], tmp[MU_FS_PATH], with[MU_CKPT_NAME + 8];
+    snprintf(with, sizeof with, "%s.tmp", name);
+    if (mu_fs_join(path, dir, name, NULL) != MU_OK || mu_fs_join(tmp, dir, with, NULL) != MU_OK) return;
+    mu_err why = {0};
+    if (mu_fs_rename(path, tmp, &why) != MU_OK || mu_fs_sync_dir(dir, &why) != MU_OK) mu_warn("%s", why.msg);
+    else mu_fs_remove_dir(tmp);
+}
+
+// A kill between the two renames of replace() left step-N.old. Exactly one of the two survives this:
+// step-N when it is intact, else the old one under its own name.
+static mu_status settle_old(const char *dir, const char *old_name, mu_err *err) {
+    char name[MU_CKPT_NAME], path[MU_FS_PATH], old[MU_FS_PATH];
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(old_name) - strlen(".old")), old_name);
+    MU_TRY(mu_fs_join(path, dir, name, err));
+    MU_TRY(mu_fs_join(old, dir, old_name, err));
+    if (exists(path)) {
+        mu_status intact = mu_ckpt_verify(path, err);
+        if (intact == MU_ENOMEM || intact == MU_EIO) return intact; // says nothing about the checkpoint
+        mu_err_clear(err);
+        remove_checkpoint(dir, intact == MU_OK ? old_name : name);
+        if (intact == MU_OK) return MU_OK;
+    }
+    return mu_fs_rename(old, path, err);
+}
+
+// Clears what killed saves left behind and returns the next serial number.
+static mu_status tidy(const char *dir, int64_t *serial, mu_err *err) {
+    mu_ckpt_entry *list = NULL;
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return MU_FAIL(err, MU_EIO, "cannot read the folder `%s`: %s", dir, strerror(errno));
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[MU_FS_PATH];
+        if (strncmp(e->d_name, "step-", 5) || !ends_with(e->d_name, ".tmp")) continue;
+        if (mu_fs_join(path, dir, e->d_name, NULL) == MU_OK) mu_fs_remove_dir(path);
+    }
+    closedir(d);
+    MU_TRY(mu_ckpt_list(dir, &list, &n, err));
+    mu_status status = MU_OK;
+    *serial = 1;
+    for (size_t i = 0; i < n && status == MU_OK; i++) {
+        if (list[i].serial >= *serial) *serial = list[i].serial + 1;
+        if (ends_with(list[i].name, ".old")) status = settle_old(dir, list[i].name, err);
+    }
+    mu_free(list);
+    return status;
+}
+
+static mu_status write_arrays(const char *dir, const char *name, const mu_st_tensor *tensors, size_t n,
+                              const mu_ckpt_meta *meta, mu_manifest_file *entry, mu_err *err) {
+    char path[MU_FS_PATH], step[24];
+    snprintf(step, sizeof step, "%" PRId64, meta->step);
+    const mu_st_meta about[] = {{"format", "pt"}, {"step", step}};
+    MU_TRY(mu_fs_join(path, dir, name, err));
+    mu_fs_file *f;
+    MU_TRY(mu_fs_file_create(path, &f, err));
+    mu_status status = mu_st_write(f, tensors, n, about, MU_COUNT(about), err);
+    if (status != MU_OK) {
+        mu_fs_file_abandon(f);
+        return status;
+    }
+    entry->name = name;
+    return mu_fs_file_finish(f, &entry->digest, err);
+}
+
+static mu_status write_manifest(const char *dir, const mu_manifest *m, mu_err *err) {
+    char *text = NULL, path[MU_FS_PATH];
+    size_t size = 0;
+    MU_TRY(mu_fs_join(path, dir, MU_MANIFEST_NAME, err));
+    MU_TRY(mu_manifest_format(m, &text, &size, err));
+    mu_fs_file *f;
+    mu_digest digest = {0};
+    mu_status status = mu_fs_file_create(path, &f, err);
+    if (status == MU_OK) {
+        status = mu_fs_file_write(f, text, size, err);
+        if (status == MU_OK) status = mu_fs_file_finish(f, &digest, err);
+        else mu_fs_file_abandon(f);
+    }
+    mu_digest_fini(&digest);
+    mu_free(text);
+    return status;
+}
+
+static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t serial, mu_err *err) {
+    char stamp[32];
+    mu_manifest_file files[2] = {0};
+    mu_manifest m = { .meta = state->meta, .serial = serial, .saved_at = stamp, .files = files };
+    mu_clock_rfc3339(stamp, sizeof stamp);
+    MU_TRY(mu_fs_mkdirs(tmp, err));
+    mu_status status = write_arrays(tmp, MU_CKPT_MODEL, state->params, state->n_params, &state->meta,
+                                    &files[m.n_files], err);
+    if (status == MU_OK) m.n_files++;
+    if (status == MU_OK && state->n_slots) {
+        status = write_arrays(tmp, MU_CKPT_UPDATER, state->slots, state->n_slots, &state->meta,
+                              &files[m.n_files], err);
+        if (status == MU_OK) m.n_files++;
+    }
+    if (status == MU_OK) status = write_manifest(tmp, &m, err);
+    for (size_t i = 0; i < m.n_files; i++) mu_digest_fini(&files[i].digest);
+    if (status == MU_OK) status = mu_fs_sync_dir(tmp, err);
+    if (status != MU_OK) return status;
+    status = mu_ckpt_verify(tmp, err);
+    if (status != MU_OK) mu_err_note(err, "while reading back the checkpoint just written");
+    return status;
+}
+
+static mu_status put_in_place(const char *dir, const names *at, mu_err *err) {
+    bool replaces = exists(at->path);
+    if (replaces) MU_TRY(mu_fs_rename(at->path, at->old, err));
+    mu_status status = mu_fs_rename(at->tmp, at->path, err);
+    if (status != MU_OK) {
+        mu_err why = {0};
+        if (replaces && mu_fs_rename(at->old, at->path, &why) != MU_OK) mu_warn("%s", why.msg);
+        return status;
+    }
+    MU_TRY(mu_fs_sync_dir(dir, err));
+    if (replaces) {
+        char name[MU_CKPT_NAME + 8];
+        snprintf(name, sizeof name, "%s.old", at->step);
+        remove_checkpoint(dir, name);
+    }
+    return MU_OK;
+}
+
+static mu_status point_to(const char *dir, const char *record, const char *step, mu_err *err) {
+    char line[MU_CKPT_NAME + 1];
+    int n = snprintf(line, sizeof line, "%s\n", step);
+    return mu_fs_replace(dir, record, line, (size_t)n, err);
+}
+
+// Failing to prune is no reason to lose a checkpoint that was saved: it is logged.
+static void prune(const char *dir, int64_t keep) {
+    mu_ckpt_entry *list = NULL;
+    size_t n = 0;
+    mu_err why = {0};
+    if (mu_ckpt_list(dir, &list, &n, &why) != MU_OK) mu_warn("old checkpoints stay: %s", why.msg);
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].serial < 0) continue; // unreadable: left for a person to look at
+        if (keep > 0) keep--;
+        else if (!list[i].best) remove_checkpoint(dir, list[i].name);
+    }
+    mu_free(list);
+}
+
+mu_status mu_ckpt_save(const char *dir, const mu_ckpt *state, const mu_ckpt_opts *opts,
+                       char saved[MU_CKPT_NAME], mu_err *err) {
+    if (opts->keep < 1 || state->meta.step < 0)
+        return MU_FAIL(err, MU_EUSAGE, "cannot save step %" PRId64 " and keep %" PRId64 " checkpoints",
+                       state->meta.step, opts->keep);
+    names at;
+    int64_t serial = 0;
+    MU_TRY(make_names(dir, state->meta.step, &at, err));
+    MU_TRY(check_finite(state->params, state->n_params, "parameter", err));
+    MU_TRY(check_finite(state->slots, state->n_slots, "updater state", err));
+    MU_TRY(mu_fs_mkdirs(dir, err));
+    MU_TRY(tidy(dir, &serial, err));
+    mu_status status = write_folder(at.tmp, state, serial, err);
+    if (status == MU_OK) status = put_in_place(dir, &at, err);
+    if (status != MU_OK) {
+        if (exists(at.tmp)) mu_fs_remove_dir(at.tmp); // gives the space back
+        mu_err_note(err, "while saving %s; earlier checkpoints are intact", at.step);
+        return status;
+    }
+    mu_err why = {0};
+    if (point_to(dir, "LATEST", at.step, &why) != MU_OK) mu_warn("%s", why.msg);
+    if (opts->best) MU_TRY(point_to(dir, "BEST", at.step, err)); // before pruning, which obeys it
+    prune(dir, opts->keep);
+    if (saved) memcpy(saved, at.step, MU_CKPT_NAME);
+    return MU_OK;
+}

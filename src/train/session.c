@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.c - see session.h.
+#include "train/session.h"
+
+#include "comm/cores.h"
+#include "layer/rowstate.h"
+#include "ops/gemm.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &mu_readers, &mu_updaters,
+                                                &mu_protocols, &mu_algos,     NULL};
+static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
+
+static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
+    return p == MU_TRAIN        ? &s->train
+           : p == MU_VALIDATION ? &s->validation
+           : p == MU_TEST       ? &s->test
+                                : &s->predict;
+}
+
+// Rows of the phase's batches. In training those of one learner: the largest share of a step.
+static int64_t batch_of(const mu_session *s, mu_phase p) {
+    if (p == MU_TRAIN && s->plan.rows) return s->plan.rows;
+    return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
+}
+
+// The value in the block that a message talks about: the longest that stands in it, as file names do.
+static const mu_node *value_named(const mu_node *n, const char *msg) {
+    if (n->kind == MU_SCALAR) return n->text[0] && strstr(msg, n->text) ? n : NULL;
+    const mu_node *best = NULL;
+    for (size_t i = 0; i < n->n; i++) {
+        const mu_node *it = value_named(n->item[i], msg);
+        if (it && (!best || strlen(it->text) > strlen(best->text))) best = it;
+    }
+    return best;
+}
+
+static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
+    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
+    if (block && so->no_data) {
+        mu_source_spec unused;
+        mu_status bound = mu_source_bind(&s->binder, block, &unused, err);
+        if (bound == MU_EJOB) mu_err_clear(err);        // reported in the diags
+        return bound == MU_ENOMEM ? bound : MU_OK;
+    }
+    if (!block) {
+        if (p != MU_TRAIN || !s->job->data || so->no_data) return MU_OK;
+        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, s->job->data->pos, "`data` has no `train`");
+        mu_diag_hint(&s->job->diags, g, "Add `train: {reader: idx, images: ..., labels: ...}`.");
+        return MU_OK;
+    }
+    mu_source_opts o = {.batch = batch_of(s, p), .seed = (uint64_t)s->job->seed, .phase = p,
+                        .shuffle = p == MU_TRAIN && s->job->train.shuffle};
+    const char *mean = mu_node_text(mu_node_find(block, "mean"));
+    if (p != MU_TRAIN && mean &&
+        !strcmp(mean, "auto")) { // the mean of the training data, also when only testing
+        if (!s->train.source && mu_node_find(s->job->data, "train"))
+            MU_TRY(open_source(s, MU_TRAIN, so, err));
+        o.mean_of = s->train.source;
+    }
+    mu_err own;
+    mu_err_clear(&own);
+    size_t errors_before = s->job->diags.n_errors;
+    mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
+    bool reported = s->job->diags.n_errors > errors_before; // by binding; opening reports to err
+    if (st == MU_OK || reported) return MU_OK;
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    if (!own.pos.line || (own.pos.line == block->pos.line && own.pos.col == block->pos.col)) {
+        const mu_node *value =
+            value_named(block, own.msg); // a missing or broken file is a problem of this job
+        own.pos = value ? value->pos : block->pos;
+    }
+    mu_diags_add_err(&s->job->diags, &own);
+    return MU_OK;
+}
+
+// In every phase: what an energy layer reports depends on it, too.
+static void bind_algorithm(mu_session *s) {
+    const mu_node *train = mu_node_find(s->job->root, "train"), *node = mu_node_find(train, "algorithm");
+    const mu_node usual = {.kind = MU_SCALAR, .text = "bp", .pos = MU_NOPOS};
+    if (mu_node_is_null(node)) node = &usual;
+    const mu_class_ref ref =
+        mu_bind_class(&s->binder, node, node->pos, "`train.algorithm`", &mu_algos, "type", NULL, 0);
+    s->job->train.algorithm = ref;
+    s->algo = (const mu_algo_class *)ref.plugin;
+    s->algo_state = ref.state;
+    if (s->algo && s->algo->contrast) s->algo->contrast(ref.state, &s->contrast);
+}
+
+static const mu_contrast *contrast_of(mu_session *s) {
+    s->contrast.chains = s->plan.rows ? s->plan.global_batch : s->job->train.batch;
+    return s->contrast.k ? &s->contrast : NULL;
+}
+
+static void check_algorithm(mu_session *s, const mu_net *net) {
+    mu_err own;
+    mu_err_clear(&own);
+    if (!s->algo || !s->algo->check || s->algo->check(net, &own) == MU_OK) return;
+    const mu_node *node = mu_node_find(mu_node_find(s->job->root, "train"), "algorithm");
+    if (!own.pos.line && node) own.pos = node->pos;
+    mu_diags_add_err(s->binder.diags, &own);
+}
+
+// Learners that wait for each other share one batch, of which every row needs a stream of its own. A warm
+// start that nobody asked for is left out where they have none.
+static void check_streams(mu_session *s, const mu_net *net) {
+    mu_cluster_plan *plan = &s->plan;
+    if (!plan->rows || !plan->protocol || !(plan->protocol->synchronous || plan->warm_versions)) return;
+    for (int i = 0; i < net->n_layers; i++) {
+        const mu_layer *l = net->layer[i];
+        for (int k = 0; k < l->n_param; k++) {
+            const mu_param *p = l->param[k];
+            mu_err own;
+            mu_err_clear(&own);
+            if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
+                                                  plan->global_batch, &own) == MU_OK)
+                continue;
+            if (plan->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) plan->warm_versions = 0;
+            else mu_diags_add_err(s->binder.diags, &own);
+            return; // other layers have the same streams
+        }
+    }
+}
+
+// The wanted phase for which net shapes can be inferred; others are checked by name only.
+static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
+    mu_session_phase *ph = phase_of(s, p);
+    if (!ph->source || !s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
+    mu_data_field fields[MU_MAX_FIELDS];
+    int n = mu_source_n_fields(ph->source);
+    for (int i = 0; i < n; i++) fields[i] = *mu_source_field(ph->source, i);
+    mu_net_opts o = {
+        .net = s->job->net,
+        .fields = fields,
+        .n_fields = n,
+        .phase = p,
+        .batch = batch_of(s, p),
+        .seed = (uint64_t)s->job->seed,
+        .share = s->params,
+        .keep_all = so->keep_all,
+        .shapes_only = so->check_only,
+        .contrast = contrast_of(s),
+        .restored = so->restored,
+        .keep_factors =
+            s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
+    };
+    if (so->check_only) o.share = NULL;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = mu_net_create(&s->binder, &o, &ph->net, &own);
+    if (st == MU_EJOB) { // most problems are in the diags already
+        if (!s->binder.diags->n_errors) mu_diags_add_err(s->binder.diags, &own);
+        return MU_OK;
+    }
+    if (st != MU_OK) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    if (!s->params) s->params = ph->net->params;
+    if (p == MU_TRAIN) {
+        check_algorithm(s, ph->net);
+        check_streams(s, ph->net);
+    }
+    return MU_OK;
+}
+
+// Data files that cannot be opened leave no fields to infer from; the layer blocks are still checked.
+static mu_status check_blocks_only(mu_session *s, mu_err *err) {
+    if (!s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
+    mu_net *net = NULL;
+    mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch,
+                     .shapes_only = true, .contrast = contrast_of(s)};
+    mu_err own;
+    mu_err_clear(&own);
+    mu_diags seen = s->job->diags, *d = &s->job->diags;
+    mu_status st = mu_net_create(&s->binder, &o, &net, &own);
+    mu_net_destroy(net);
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    // without data every source `data.x` is unknown: drop those reports, keep the rest
+    size_t keep = seen.n;
+    for (size_t i = seen.n; i < d->n; i++) {
+        if (strstr(d->list[i].msg, "unknown source `data.")) d->n_errors--;
+        else d->list[keep++] = d->list[i];
+    }
+    d->n = keep;
+    return MU_OK;
+}
+
+// ---- vocabularies ----
+
+static const mu_data_field *field_named(const mu_reader *r, const char *name) {
+    for (int i = 0; i < r->n_fields; i++)
+        if (!strcmp(r->field[i].name, name)) return &r->field[i];
+    return NULL;
+}
+
+static bool has_key(const mu_field *f, const char *key) {
+    while (f && f->key && strcmp(f->key, key)) f++;
+    return f && f->key;
+}
+
+// A name for a message. Those of the reader `chars` are single bytes of any kind.
+static const char *shown(const mu_data_field *f, int64_t k, char out[48]) {
+    if (k >= f->n_classes) return "nothing";
+    const unsigned char first = (unsigned char)f->names[k][0];
+    if (first && !f->names[k][1] && (first <= ' ' || first > '~')) snprintf(out, 48, "byte 0x%02x", first);
+    else snprintf(out, 48, "`%.40s`", f->names[k]);
+    return out;
+}
+
+// Readers that number the classes they find: one that is missing in a file would move all after it.
+static void compare_labels(mu_session *s, const mu_node *block, const mu_reader *r, const mu_reader *train) {
+    mu_diags *d = &s->job->diags;
+    if (!r->label_names || !train->label_names) return;
+    int64_t k = 0, both = r->n_labels < train->n_labels ? r->n_labels : train->n_labels;
+    while (k < both && !strcmp(r->label_names[k], train->label_names[k])) k++;
+    if (k == r->n_labels) return;
+    const char *there = k < train->n_labels ? train->label_names[k] : "(none)";
+    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, block->pos,
+                              "class %lld is `%s` in `data.%s` and `%s` in `data.train`", (long long)k,
+                              r->label_names[k], block->key, there);
+    if (has_key(r->class->fields, "classes"))
+        mu_diag_hint(d, g, "Give both blocks the same `classes: [...]`: numbers then follow the list.");
+    else mu_diag_hint(d, g, "All phases must have the same classes in the same order.");
+}
+
+// A net knows words, characters and labels by the numbers of the training data. Files that are numbered by
+// themselves give figures without meaning.
+static void compare_names(mu_session *s, mu_phase p, const mu_node *block, const mu_reader *train) {
+    const mu_reader *r = mu_source_reader(phase_of(s, p)->source);
+    mu_diags *d = &s->job->diags;
+    char here[48], there[48];
+    for (int i = 0; i < r->n_fields; i++) {
+        const mu_data_field *f = &r->field[i], *t = field_named(train, f->name);
+        if (!t || !f->names || !t->names) continue;
+        int64_t k = 0;
+        while (k < f->n_classes && k < t->n_classes && !strcmp(f->names[k], t->names[k])) k++;
+        if (k == f->n_classes) continue;
+        const mu_node *file = mu_node_find(block, "file");
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, file ? file->pos : block->pos,
+                                  "number %lld of `%s` is %s in `data.%s` and %s in `data.train`",
+                                  (long long)k, f->name, shown(f, k, here), block->key, shown(t, k, there));
+        const char *of = mu_node_text(mu_node_find(mu_node_find(s->job->data, "train"), "file"));
+        if (of && has_key(r->class->fields, "vocab_of"))
+            mu_diag_hint(d, g, "Add `vocab_of: %s`: its numbers then count here, too.", of);
+        else mu_diag_hint(d, g, "All phases must have the same names in the same order.");
+        return; // its other fields count alike
+    }
+    compare_labels(s, block, r, train);
+}
+
+// Must the training data be opened just to compare? Only a text that is numbered by itself needs it.
+static bool numbers_itself(const mu_session *s, const mu_reader *r, const mu_node *block) {
+    const mu_node *train = mu_node_find(s->job->data, "train");
+    const char *file = mu_node_text(mu_node_find(block, "file"));
+    const char *of = mu_node_text(mu_node_find(train, "file"));
+    return has_key(r->class->fields, "vocab_of") && mu_node_is_null(mu_node_find(block, "vocab_of")) &&
+           train && file && of && strcmp(file, of);
+}
+
+static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
+    const mu_source *source = phase_of(s, p)->source;
+    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
+    if (!block && p == MU_PREDICT) block = mu_node_find(s->job->data, "test");
+    if (!source || !block) return MU_OK;
+    if (s->train.source) {
+        compare_names(s, p, block, mu_source_reader(s->train.source));
+        return MU_OK;
+    }
+    if (!numbers_itself(s, mu_source_reader(source), block)) return MU_OK;
+    mu_source_spec spec;
+    mu_reader *train = NULL;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = mu_source_bind(&s->binder, mu_node_find(s->job->data, "train"), &spec, &own);
+    if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &train, &own);
+    if (st == MU_OK) compare_names(s, p, block, train);
+    mu_reader_close(train);
+    if (st == MU_OK || s->job->diags.n_errors) return MU_OK;
+    if (st == MU_ENOMEM) {
+        if (err && err->status == MU_OK) *err = own;
+        return st;
+    }
+    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_WARNING, block->pos,
+                              "the numbers of `data.%s` cannot be compared with those of training: %s",
+                              block->key, own.msg);
+    mu_diag_hint(&s->job->diags, g, "With `vocab_of` they are the same.");
+    return MU_OK;
+}
+
+// Files of initial values are read when training begins; that they are missing is known before.
+static void check_initial(mu_session *s) {
+    const mu_node *node = mu_node_find(mu_node_find(s->job->root, "train"), "init_from");
+    const mu_strings *files = &s->job->train.init_from;
+    for (size_t i = 0; i < files->n; i++) {
+        if (!access(files->v[i], F_OK)) continue;
+        const bool listed = node && node->kind == MU_LIST && i < node->n;
+        const mu_srcpos pos = listed ? node->item[i]->pos : node ? node->pos : MU_NOPOS;
+        mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_ERROR, pos, "`init_from`: `%s` does not exist",
+                                  files->v[i]);
+        mu_diag_hint(&s->job->diags, g, "It takes a run folder, a checkpoint or a .safetensors file.");
+    }
+}
+
+// ---- several learners ----
+
+// What several learners cannot do, or do differently.
+static void check_learners(mu_session *s) {
+    const mu_train_opts *t = &s->job->train;
+    mu_diags *d = &s->job->diags;
+    const bool alone = s->plan.learners < 2;
+    if (t->accumulate > 1 && (!alone || s->plan.server == MU_SERVER_PROCESS)) {
+        const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
+                                  "`accumulate` is for one learner without a server process");
+        mu_diag_label(d, g, "write `batch: %lld` instead", (long long)t->batch * t->accumulate);
+        mu_diag_hint(d, g, "Learners share a batch: each holds the activations of its part only.");
+    }
+    if (alone) return;
+    const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
+    if (s->updater && s->updater->clip_norm > 0 && clip && s->plan.protocol->synchronous)
+        mu_diags_add(d, MU_DIAG_WARNING, clip->pos,
+                     "`clip_norm` limits the gradient of each learner, not their mean");
+}
+
+// Needed twice: rows before data is opened, the number of records for `warm_start` after.
+static mu_status plan_cluster(mu_session *s, mu_err *err) {
+    if (!s->cluster) return MU_OK;      // problems are in the diags
+    mu_err own;
+    mu_err_clear(&own);
+    const mu_train_opts *t = &s->job->train;
+    const mu_cluster_task task = {
+        .batch = t->batch,
+        .n_records = s->train.source ? mu_source_n_records(s->train.source) : 0,
+        .steps = t->steps,
+        .epochs = t->epochs,
+        .cores = mu_cores_count(),
+    };
+    mu_status st = mu_cluster_plan_make(&s->binder, s->job->cluster, s->cluster, &task, &s->plan, &own);
+    if (st == MU_OK || st == MU_EJOB) return MU_OK;
+    if (err && err->status == MU_OK) *err = own;
+    return st;
+}
+
+// Each phase is built with a list of problems of its own: the builder goes by what *it* found. Joined,
+// a problem that several phases have is listed once.
+static mu_status build_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
+    mu_diags *all = &s->job->diags, own;
+    mu_diags_init(&own, all->arena);
+    s->binder.diags = &own;
+    mu_status st = build_net(s, p, o, err);
+    s->binder.diags = all;
+    for (size_t i = 0; i < own.n; i++) {
+        mu_diag *g = mu_diags_add(all, own.list[i].severity, own.list[i].pos, "%s", own.list[i].msg);
+        g->label = own.list[i].label;
+        g->hint = own.list[i].hint;
+    }
+    if (own.no_memory) mu_diags_no_memory(all);
+    return st;
+}
+
+// Parameters, gradients and history must fit: said by `check`, not by a failing allocation.
+static void check_memory(mu_session *s) {
+    const mu_net *net = s->train.net ? s->train.net : s->test.net ? s->test.net : s->predict.net;
+    if (!net) return;
+    mu_device_props props;
+    net->device->class->props(net->device, &props);
+    double copies = s->updater ? 2 + s->updater->class->n_slots : 1;
+    double need = 4.0 * copies * (double)net->params->count, have = (double)props.memory_bytes;
+    if (have <= 0 || need <= have) return;
+    const mu_param *largest = net->params->list[0];
+    for (int i = 1; i < net->params->n; i++)
+        if (net->params->list[i]->count > largest->count) largest = net->params->list[i];
+    mu_diag *g =
+        mu_diags_add(&s->job->diags, MU_DIAG_ERROR, largest->pos,
+                     "the net needs %.1f GB for parameters, gradients and history, this machine has %.1f GB",
+                     need * 1e-9, have * 1e-9);
+    mu_diag_hint(&s->job->diags, g, "The largest parameter is `%s` with %zu values.", largest->name,
+                 largest->count);
+}
+
+static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
+    mu_job *job = s->job;
+    bind_algorithm(s);
+    if (o->phases & MU_TRAIN) {
+        if (job->updater) s->updater = mu_updater_bind(&s->binder, job->updater);
+        else {
+            mu_diag *g = mu_diags_add(&job->diags, MU_DIAG_ERROR, (mu_srcpos){.path = job->path},
+                                      "missing section `updater`");
+            mu_diag_hint(&job->diags, g,
+                         "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
+        }
+        if (!o->restored) check_initial(s);
+        s->cluster = mu_cluster_bind(&s->binder, job->cluster);
+        MU_TRY(plan_cluster(s, err));
+        check_learners(s);
+    }
+    bool any = false;
+    for (size_t i = 0; i < MU_COUNT(phases); i++)
+        if (o->phases & (unsigned)phases[i]) {
+            MU_TRY(open_source(s, phases[i], o, err));
+            any |= phase_of(s, phases[i])->source != NULL;
+        }
+    unsigned buildable = o->phases; // other numbers give other shapes, which need not be said
+    for (size_t i = 0; i < MU_COUNT(phases); i++) {
+        const size_t before = job->diags.n_errors;
+        if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
+        if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
+    }
+    if (s->plan.rows && s->train.source) MU_TRY(plan_cluster(s, err));
+    if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
+    for (size_t i = 0; i < MU_COUNT(phases); i++) {
+        if (!(buildable & (unsigned)phases[i])) continue;
+        MU_TRY(build_net_apart(s, phases[i], o, err));
+    }
+    check_memory(s);
+    if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
+                                            job->diags.n_errors == 1 ? "" : "s", job->path);
+    if (s->updater && !o->check_only && !o->no_data)
+        MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
+    return MU_OK;
+}
+
+mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err) {
+    MU_TRY(mu_device_check_build(err)); // a program built for another processor says so instead of SIGILL
+    mu_session *s = mu_alloc(sizeof *s, "session");
+    if (!s) return MU_FAIL_NOMEM(err, "the session");
+    s->job = job;
+    s->binder = (mu_binder){&job->arena, &job->diags, job->folder, registries};
+    mu_gemm_set_threads(1);
+    mu_status st = open_all(s, o, err);
+    if (st != MU_OK) {
+        mu_session_close(s);
+        return st;
+    }
+    *out = s;
+    return MU_OK;
+}
+
+void mu_session_close(mu_session *s) {
+    if (!s) return;
+    for (size_t i = MU_COUNT(phases); i-- > 0;) { // the owner of the parameters was built first
+        mu_net_destroy(phase_of(s, phases[i])->net);
+        mu_source_close(phase_of(s, phases[i])->source);
+    }
+    mu_free(s);
+}
+
+mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase) {
+    if (s->validation.net) { *phase = MU_VALIDATION; return &s->validation; }
+    if (s->test.net) { *phase = MU_TEST; return &s->test; }
+    return NULL;
+}
+
+// ---- prediction on arrays ----
+
+const mu_source *mu_session_array_source(const mu_session *s) {
+    return s->predict.source ? s->predict.source : s->test.source ? s->test.source
+         : s->validation.source ? s->validation.source : s->train.source;
+}
+
+static mu_status add_array_net(mu_session *s, mu_err *err) {
+    bool alone = !mu_session_array_source(s);
+    mu_session_opts so = {.phases = alone ? MU_PREDICT : 0};
+    if (!s->predict.source) MU_TRY(open_source(s, MU_PREDICT, &so, err));
+    const mu_source *source = mu_session_array_source(s);
+    if (s->job->diags.n_errors) return MU_EJOB;
+    if (!source) {
+        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
+                   "`data` has neither `predict` nor `test`");
+        mu_err_hint(err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
+        return MU_EJOB;
+    }
+    mu_net_opts o = {
+        .net = s->job->net,
+        .fields = mu_source_field(source, 0),
+        .n_fields = 1,
+        .phase = MU_PREDICT,
+        .batch = batch_of(s, MU_PREDICT),
+        .seed = (uint64_t)s->job->seed,
+        .share = s->params,
+        .keep_all = true,
+        .contrast = contrast_of(s),
+    };
+    MU_TRY(mu_net_create(&s->binder, &o, &s->predict.net, err));
+    if (!s->params) s->params = s->predict.net->params;
+    return MU_OK;
+}
+
+mu_status mu_session_add_arrays(mu_session *s, mu_err *err) {
+    if (s->predict.net) return MU_OK;
+    mu_diags *d = &s->job->diags;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = add_array_net(s, &own);
+    if (st == MU_OK) return MU_OK;
+    if (d->n_errors) {
+        mu_err_clear(&own);
+        mu_diags_report(d, &own);
+    }
+    if (err && err->status == MU_OK) *err = own;
+    // A problem that is still listed would not count when it is found again.
+    d->n = d->n_errors = d->n_warnings = 0;
+    return st;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.h - a job made ready: updater, algorithm, cluster plan, and for each wanted phase its data and net.
+//
+// mu_session_open does everything short of training, in the order of the flow, and is also the whole
+// of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
+#ifndef MU_TRAIN_SESSION_H
+#define MU_TRAIN_SESSION_H
+
+#include "algo/algo.h"
+#include "data/source.h"
+#include "ps/protocol.h"
+#include "updater/updater.h"
+
+typedef struct mu_session_phase { mu_source *source; mu_net *net; } mu_session_phase;
+
+typedef struct mu_session {
+    mu_job              *job;           // borrowed
+    mu_binder            binder;
+    mu_updater          *updater;       // NULL when training was not wanted
+    const mu_algo_class *algo;
+    void                *algo_state;
+    mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
+    mu_cluster_opts     *cluster;       // NULL when training was not wanted
+    mu_cluster_plan      plan;          // training net and source have plan.rows rows; 0 without training
+    mu_params           *params;        // of the first net built; the others share it
+    mu_session_phase     train, validation, test, predict;
+} mu_session;
+
+typedef struct mu_session_opts {
+    unsigned phases;            // wanted mu_phase bits; a phase without data in the job stays empty,
+                                // except that a missing `data.train` is a problem when training is wanted,
+                                // and prediction alone falls back to `data.test`
+    bool     check_only;        // shapes only: no memory is taken, nothing can run
+    bool     keep_all;          // every layer's output stays readable after a forward pass (look/inspect.h)
+    bool     no_data;           // no data file is opened and no net built: every block is checked by itself
+    bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
+                                // looked at; mu_params_load where it turns out that there is none
+} mu_session_opts;
+
+// MU_EJOB: look at job->diags. MU_EDATA and others: err.
+mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err);
+void      mu_session_close(mu_session *s);
+
+// The phase that judges progress while training: validation if the job has it, else test, else NULL.
+mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase);
+
+// Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of
+// what is open already (test, validation, train), else of `data.test`. Every layer's output stays readable
+// after a forward pass. Does nothing when the net is there; a failure leaves the session as it was.
+mu_status mu_session_add_arrays(mu_session *s, mu_err *err);
+const mu_source *mu_session_array_source(const mu_session *s);  // whose field and transformation that is
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// state.c - see state.h. Arrays are stored by name and global shape, so nothing here knows how the
+// parameters were spread over learners.
+#include "train/state.h"
+
+#include "base/log.h"
+#include "store/rundir.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static mu_status list_params(mu_arena *a, const mu_params *ps, mu_st_tensor **out, size_t *n, mu_err *err) {
+    mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n + 1, sizeof *t);
+    if (!t) return MU_FAIL_NOMEM(err, "the list of parameters");
+    *n = 0;
+    for (int i = 0; i < ps->n; i++)
+        if (!ps->list[i]->is_state)
+            t[(*n)++] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
+    *out = t;
+    return MU_OK;
+}
+
+static const char *slot_key(mu_arena *a, const mu_param *p, const mu_updater_class *c, int k) {
+    return mu_arena_printf(a, "%s/%s", p->name, c->slot_name[k]);
+}
+
+static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_class *c, mu_st_tensor **out,
+                            size_t *n, mu_err *err) {
+    mu_st_tensor *t = mu_arena_array(a, (size_t)ps->n * (size_t)(c->n_slots + 1) + 1, sizeof *t);
+    if (!t) return MU_FAIL_NOMEM(err, "the list of updater history");
+    *n = 0;
+    for (int i = 0; i < ps->n; i++) {
+        if (ps->list[i]->is_state) // memories of layers are history, too, and no part of the model
+            t[(*n)++] = mu_st_f32(ps->list[i]->name, ps->list[i]->shape, ps->list[i]->value);
+        for (int k = 0; k < c->n_slots && !ps->list[i]->is_stat; k++) {
+            const char *name = slot_key(a, ps->list[i], c, k);
+            if (!name) return MU_FAIL_NOMEM(err, "a name");
+            t[(*n)++] = mu_st_f32(name, ps->list[i]->shape, ps->slot[k] + ps->list[i]->offset);
+        }
+    }
+    *out = t;
+    return MU_OK;
+}
+
+static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu_progress_state *ps,
+                      const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
+    const mu_job *job = w->session->job;
+    int64_t per_epoch = mu_source_n_records(w->session->train.source);
+    const mu_ckpt_number numbers[] = {
+        {"samples", (double)w->samples},
+        {"rate_scale", w->rate_scale},
+        {"extra_updates", (double)w->extra_updates},
+        {"best", ps->best},
+        {"best_step", (double)ps->best_step},
+        {"stale", (double)ps->stale},
+        {"judged_step", (double)ps->judged_step},
+        {"skipped", (double)ps->skipped},
+        {"rollbacks", (double)ps->rollbacks},
+    };
+    mu_ckpt c = {.meta = {.step = w->step,
+                          .epoch = w->samples / per_epoch,
+                          .sample = w->samples % per_epoch,
+                          .seed = job->seed,
+                          .job_hash = mu_job_hash(job),
+                          .job_name = job->name,
+                          .wall_s = ps->trained_s,
+                          .numbers = numbers,
+                          .n_numbers = MU_COUNT(numbers)}};
+    mu_st_tensor *params, *slots = NULL;
+    MU_TRY(list_params(a, w->params, &params, &c.n_params, err));
+    MU_TRY(list_slots(a, w->params, w->updater->class, &slots, &c.n_slots, err));
+    c.params = params;
+    c.slots = slots;
+    return mu_ckpt_save(dir, &c, o, saved, err);
+}
+
+mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps,
+                        const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
+    mu_arena a;
+    mu_arena_init(&a, "checkpoint");
+    mu_status st = save(&a, dir, w, ps, o, saved, err);
+    mu_arena_fini(&a);
+    return st;
+}
+
+// ---- loading ----
+
+static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *ps, bool all, int *n_taken,
+                             mu_err *err) {
+    *n_taken = 0;
+    for (int i = 0; i < ps->n; i++) {
+        mu_param *p = ps->list[i];
+        if (p->is_state) continue;
+        const mu_st_tensor *t = mu_st_find(f, p->name);
+        if (!t && !all) continue;
+        if (!t) {
+            MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", path, p->name);
+            mu_err_hint(err, "The file belongs to another net; it holds %zu arrays.", mu_st_count(f));
+            return MU_EMODEL;
+        }
+        mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
+        if (st != MU_OK) {
+            mu_err_note(err, "while loading `%s`", path);
+            return st;
+        }
+        ++*n_taken;
+    }
+    return MU_OK;
+}
+
+// The number of streams follows the batch, and so the learners and the protocol. Gibbs chains are of the
+// model, not of its samples: where there are more or fewer of them, they begin anew and the run goes on. What
+// a recurrent layer remembers belongs to the samples before, and is missed.
+static mu_status copy_state(const mu_ckpt_loaded *c, mu_param *p, mu_err *err) {
+    const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, p->name) : NULL;
+    if (t && mu_st_copy_f32(t, &p->shape, p->value, err) == MU_OK) return MU_OK;
+    mu_err_clear(err);
+    if (p->may_restart) {
+        memset(p->value, 0, p->count * sizeof *p->value);
+        mu_info("`%s` begins anew: the checkpoint has another number of chains", p->name);
+        return MU_OK;
+    }
+    MU_FAIL_AT(err, MU_EMODEL, p->pos, "checkpoint `%s` has no state `%s` of this size", c->path, p->name);
+    mu_err_hint(err, "The number of streams has changed; start anew with `train.init_from: %s`.", c->path);
+    return MU_EMODEL;
+}
+
+static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_err *err) {
+    const mu_updater_class *u = w->updater->class;
+    for (int i = 0; i < w->params->n; i++) {
+        if (w->params->list[i]->is_state) MU_TRY(copy_state(c, w->params->list[i], err));
+        for (int k = 0; k < u->n_slots && !w->params->list[i]->is_stat; k++) {
+            mu_param *p = w->params->list[i];
+            const char *name = slot_key(a, p, u, k);
+            if (!name) return MU_FAIL_NOMEM(err, "a name");
+            const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, name) : NULL;
+            if (!t) {
+                MU_FAIL(err, MU_EMODEL, "checkpoint `%s` has no updater history `%s`", c->path, name);
+                mu_err_hint(err,
+                            "It was trained with another updater; start anew with `train.init_from: %s`.",
+                            c->path);
+                return MU_EMODEL;
+            }
+            MU_TRY(mu_st_copy_f32(t, &p->shape, w->params->slot[k] + p->offset, err));
+        }
+    }
+    return MU_OK;
+}
+
+static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_progress_state *ps,
+                         mu_err *err) {
+    int n;
+    const mu_ckpt_meta *m = &c->manifest->meta;
+    MU_TRY(copy_params(c->params, c->path, w->params, true, &n, err));
+    MU_TRY(copy_slots(a, c, w, err));
+    w->step = m->step;
+    w->samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0);
+    w->rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1);
+    w->extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0);
+    *ps = (mu_progress_state){
+        .best = mu_ckpt_meta_number(m, "best", NAN),
+        .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
+        .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0),
+        .judged_step = (int64_t)mu_ckpt_meta_number(m, "judged_step", -1),
+        .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
+        .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
+        .trained_s = m->wall_s,
+    };
+    mu_source_stop(w->session->train.source);
+    return mu_source_seek(w->session->train.source, w->samples, err);
+}
+
+mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps,
+                           mu_err *err) {
+    mu_ckpt_loaded *c;
+    MU_TRY(mu_ckpt_load(path, which, &c, err));
+    mu_arena a;
+    mu_arena_init(&a, "checkpoint");
+    mu_status st = restore(&a, c, w, ps, err);
+    mu_arena_fini(&a);
+    mu_ckpt_unload(c);
+    return st;
+}
+
+mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
+                               int *n_taken, mu_err *err) {
+    if (!mu_fs_is_folder(path)) {
+        mu_st_file *f;
+        MU_TRY(mu_st_open(path, &f, err));
+        mu_status st = copy_params(f, path, params, all, n_taken, err);
+        mu_st_close(f);
+        return st;
+    }
+    char inner[MU_FS_PATH];
+    MU_TRY(mu_fs_join(inner, path, MU_RUN_CHECKPOINTS, err)); // a run folder, or already the checkpoints
+    mu_ckpt_loaded *c;
+    MU_TRY(mu_ckpt_load(mu_fs_is_folder(inner) ? inner : path, which, &c, err));
+    mu_status st = copy_params(c->params, c->path, params, all, n_taken, err);
+    mu_ckpt_unload(c);
+    return st;
+}
+
+mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err) {
+    for (size_t i = 0; i < job->train.init_from.n; i++) {
+        int n;
+        MU_TRY(mu_state_load_params(job->train.init_from.v[i], MU_CKPT_NEWEST, params, false, &n, err));
+        mu_info("%d of %d parameters taken from %s", n, params->n, job->train.init_from.v[i]);
+    }
+    return MU_OK;
+}
+
+mu_status mu_state_export(const char *dir, const char *file, const mu_params *params, mu_err *err) {
+    mu_arena a;
+    mu_arena_init(&a, "export");
+    mu_st_tensor *t;
+    mu_st_meta meta[] = {{"format", "pt"}, {"producer", "muster " MU_VERSION}};
+    size_t n;
+    mu_status st = list_params(&a, params, &t, &n, err);
+    if (st == MU_OK) st = mu_st_save(dir, file, t, n, meta, MU_COUNT(meta), err);
+    mu_arena_fini(&a);
+    return st;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// state.h - the parameter set and the cursor of a training, to and from checkpoints and model files.
+#ifndef MU_TRAIN_STATE_H
+#define MU_TRAIN_STATE_H
+
+#include "store/checkpoint.h"
+#include "train/worker.h"
+
+typedef struct mu_progress_state {      // what a training remembers besides arrays
+    double  best;                       // best judged value so far; NaN = none yet
+    int64_t best_step;
+    int64_t stale;                      // evaluations since the best
+    int64_t judged_step;                // of the last evaluation; -1 = none yet
+    int64_t skipped, rollbacks;         // steps not applied, returns to a checkpoint
+    double  trained_s;                  // seconds of training, over all resumes
+} mu_progress_state;
+
+// Saves step, cursor, parameters and updater history. `saved` gets the folder name.
+mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps,
+                        const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err);
+// Restores a training exactly. The job may have changed its length or data; another net is MU_EMODEL, a
+// parameter or history array that is missing is named.
+mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps,
+                           mu_err *err);
+
+// Parameters only. From a .safetensors file, a step folder, a checkpoints folder or a run folder.
+// `all`: every parameter must be there; otherwise what matches by name is taken and *n_taken counts.
+mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
+                               int *n_taken, mu_err *err);
+// The files named by `train.init_from`, one after the other, what matches by name.
+mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err);
+mu_status mu_state_export(const char *dir, const char *file, const mu_params *params,
+                          mu_err *err); // model only
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// train.h - what a training is asked for, how it is watched, what it returns.
+//
+// The program (cli/) and the C API fill mu_run_opts and read mu_run_result; run/driver.h trains.
+#ifndef MU_TRAIN_TRAIN_H
+#define MU_TRAIN_TRAIN_H
+
+#include "store/rundir.h"
+#include "train/evaluate.h"
+#include "train/state.h"
+
+#include <math.h>
+
+typedef struct mu_run_moment {          // one look at a running training
+    int64_t step, end_steps;            // end_steps 0 = open end
+    double  epoch, end_epochs;
+    double  loss;                       // mean over the last log interval
+    double  rate;
+    double  samples_per_s;              // over the last log interval
+    double  trained_s, eta_s;           // eta NaN = unknown
+    int     learners, of_learners;      // alive and planned
+} mu_run_moment;
+
+typedef struct mu_run_watch {           // entries may be NULL
+    void *ctx;
+    void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
+    void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
+    void (*judged)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
+    void (*message)(void *ctx, const char *text); // rare: skipped steps, rollbacks, failed saves
+} mu_run_watch;
+
+typedef struct mu_run_position {        // where a training stands, besides the arrays of the session
+    int64_t           step, samples;
+    double            rate_scale;
+    mu_progress_state progress;
+} mu_run_position;
+#define MU_RUN_BEGINNING ((mu_run_position){.rate_scale = 1, .progress = {.best = NAN}})
+
+typedef struct mu_run_opts {
+    const char *out;                    // run folder; NULL = runs/<name>-<id>
+    const char *resume;                 // run folder to resume; "" = newest run of this job; NULL = no
+    bool        no_files;               // no run folder: nothing is written, `out` and `resume` are ignored
+    // The session holds parameters and history already: the training begins at *at, no model or checkpoint is
+    // loaded, and *at says afterwards where it ended. NULL = from the beginning, or the newest checkpoint.
+    mu_run_position  *at;
+    const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
+    // record: writes the order of updates into this new file. replay: repeats the run of this log instead
+    // (learners/replay.h); the session must be opened with the log's learners, protocol and batch. NULL = no.
+    const char *record, *replay;
+    const char *const *sets;            // edits of the job by the command line, to stand in the log
+    size_t      n_sets;
+    mu_run_watch watch;
+} mu_run_opts;
+
+typedef struct mu_group_result {        // of a training by several learners
+    int         learners, most_staleness;       // most: bins of staleness_hist in use
+    const char *protocol;
+    int64_t     rows, global_batch, versions;   // mu, mu * lambda, updates
+    double      rate_effective;                 // of the last update, per gradient
+    double      staleness_mean;
+    int64_t     staleness_max, staleness_hist[128];
+    int64_t     produced, applied, rejected, lost;      // gradients: the ledger
+    int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples, torn_updates;
+    double      compute_s, wait_s, apply_s, overlap;    // over all learners
+    double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
+} mu_group_result;
+
+typedef struct mu_run_result {
+    int64_t     steps;
+    double      epochs, wall_s, samples_per_s;
+    double      train_loss;             // mean of the last log interval
+    mu_scores   test, validation;       // the last ones measured, when tested / validated
+    bool        tested, validated;
+    double      best;                   // best judged accuracy, or loss of a net without one; NaN = none
+    int64_t     best_step;
+    int64_t     skipped, rollbacks, bad_records;
+    double      rate, compute_s, wait_s;
+    char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
+    mu_group_result group;              // learners 0: one learner without a group
+    const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop", "replay"
+} mu_run_result;
+
+#endif

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker.c - see worker.h.
+#include "train/worker.h"
+
+#include "base/log.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- the fused path ----
+
+// Metric k of a loss; of all copies when it is unrolled: each has one share of the weight, so their mean is
+// taken as often as they are (as evaluate.c does).
+static double loss_of(const mu_layer *l, int k) {
+    double sum = 0, weight = 0;
+    int copies = 0;
+    for (; l; l = l->copy_before, copies++) {
+        sum += l->metric[k].sum;
+        weight += l->metric[k].weight;
+    }
+    return weight > 0 ? copies * sum / weight : 0;
+}
+
+// What the forward pass that has just ended reported.
+static void read_metrics(mu_worker *w) {
+    double hits = 0, counted = 0; // over all layers that measure it: an unrolled one is many
+    w->loss = 0;
+    for (int i = 1; i < w->net->n_layers; i++)
+        for (int k = 0; k < w->net->layer[i]->n_metric; k++) {
+            const mu_layer *l = w->net->layer[i];
+            const mu_metric *m = &l->metric[k];
+            if (m->is_loss && (!l->n_copies || l->copy == l->n_copies - 1)) w->loss += loss_of(l, k);
+            if (m->weight <= 0) continue;
+            if (strcmp(m->name, "accuracy")) continue;
+            hits += m->sum;
+            counted += m->weight;
+        }
+    w->accuracy = counted > 0 ? hits / counted : NAN;
+    w->loss_known = true;
+}
+
+static bool takes(void *ctx, const mu_param *p) {
+    mu_worker *w = ctx;
+    if (!w->loss_known) { // first question of this backward: the forward pass is over
+        read_metrics(w);
+        w->bad = !isfinite(w->loss);
+    }
+    return p->n_users == 1 && p->shape.n == 2 && !p->is_stat;
+}
+
+static void slots_of(const mu_params *ps, const mu_param *p, float *out[MU_MAX_SLOTS]) {
+    for (int k = 0; k < MU_MAX_SLOTS; k++) out[k] = k < ps->n_slots ? ps->slot[k] + p->offset : NULL;
+}
+
+static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
+    mu_worker *w = ctx;
+    if (w->bad) return;
+    float *slots[MU_MAX_SLOTS];
+    slots_of(w->params, p, slots);
+    mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate,
+                          mu_moment(w->step + w->extra_updates, w->early));
+}
+
+static bool takes_outer(void *ctx, const mu_param *p) {
+    return mu_updater_takes_outer(((mu_worker *)ctx)->updater, p);
+}
+
+static void apply_outer(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *dy, const float *x,
+                        float *dx) {
+    mu_worker *w = ctx;
+    if (w->bad) return;
+    float *slots[MU_MAX_SLOTS];
+    slots_of(w->params, p, slots);
+    mu_updater_apply_outer(w->updater, p, p->value, slots, row0, n_rows, dy, x, dx, w->rate,
+                           mu_moment(w->step + w->extra_updates, w->early));
+}
+
+void mu_worker_init(mu_worker *w, mu_session *s) {
+    const mu_train_opts *t = &s->job->train;
+    *w = (mu_worker){
+        .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
+    w->sink = (mu_grad_sink){w, takes, apply_rows, takes_outer, apply_outer};
+    w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
+    double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
+    w->end_steps = t->steps > 0 ? (double)t->steps : ceil(t->epochs * per_epoch - 1e-9);
+    w->end_epochs = t->steps > 0 ? (double)t->steps / per_epoch : t->epochs;
+    for (int i = 0; i < s->params->n; i++) {
+        mu_param *p = s->params->list[i];
+        p->allow_factors = t->accumulate == 1 && p->n_users == 1;
+    }
+    mu_debug("gradients are %s", w->fused            ? "applied while backward runs"
+                                 : t->accumulate > 1 ? "summed, then applied"
+                                                     : "complete before they are applied");
+}
+
+int64_t mu_worker_samples_per_step(const mu_worker *w) {
+    return w->session->plan.global_batch * w->session->job->train.accumulate;
+}
+
+double mu_worker_epoch(const mu_worker *w) {
+    return (double)w->samples / (double)mu_source_n_records(w->session->train.source);
+}
+
+// ---- finding the culprit ----
+
+static bool all_finite(const float *v, size_t n) {
+    float sum = 0; // 0 * x is NaN exactly when x is not finite
+    for (size_t i = 0; i < n; i++) sum += 0.0f * v[i];
+    return sum == 0.0f;
+}
+
+// Runs the forward pass again layer by layer and names the first one with a non-finite output.
+static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
+    mu_err ignored;
+    mu_err_clear(&ignored);
+    for (int i = 1; i < w->net->n_layers; i++) {
+        mu_layer *l = w->net->layer[i];
+        if (l->class->forward(l, s, &ignored) != MU_OK) break;
+        for (int k = 0; k < l->n_out; k++)
+            if (l->out[k].value.dtype == MU_F32 &&
+                !all_finite(l->out[k].value.f, mu_tensor_count(&l->out[k].value))) {
+                for (int p = 0; p < l->n_param; p++)
+                    if (!all_finite(l->param[p]->value, l->param[p]->count))
+                        return MU_FAIL_AT(err, MU_EDIVERGED, l->pos,
+                                          "the loss is not finite at step %lld: parameter `%s` is not finite",
+                                          (long long)s->step, l->param[p]->name);
+                return MU_FAIL_AT(err, MU_EDIVERGED, l->pos,
+                                  "the loss is not finite at step %lld: layer `%s` gives the first bad value",
+                                  (long long)s->step, l->name);
+            }
+    }
+    return MU_FAIL(err, MU_EDIVERGED, "the loss is not finite at step %lld", (long long)s->step);
+}
+
+// ---- applying what backward left ----
+
+static bool clips(const mu_worker *w) { return w->updater->clip_norm > 0; }
+
+static void hint_diverged(mu_err *err) {
+    mu_err_hint(err, "Lower `updater.rate`, clip gradients, or set `train.nonfinite` to skip or rollback.");
+}
+
+static mu_status not_finite(const mu_worker *w, const mu_param *p, mu_err *err) {
+    MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name,
+               (long long)w->step);
+    hint_diverged(err);
+    return MU_EDIVERGED;
+}
+
+// Norms are taken when all is complete; the net keeps what they need (mu_net_opts.keep_factors).
+void mu_worker_look(mu_worker *w, const mu_param *p) {
+    if (clips(w)) return;
+    w->looked = true;
+    if (!w->wild && !mu_grad_is_finite(p, &p->grad)) w->wild = p;
+}
+
+// Scale for norm clipping, and the proof that every gradient is finite.
+mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
+    double sum = 0;
+    if (w->wild) return not_finite(w, w->wild, err);
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        if (p->grad.form == MU_GRAD_NONE || (w->looked && mu_gradient_is_early(p))) continue;
+        // norms of factors cost far more than a look at them
+        double own = clips(w) ? mu_grad_sum_squares(p, &p->grad)
+                     : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
+        if (!isfinite(own)) return not_finite(w, p, err);
+        if (p->lr_mult > 0) sum += own; // frozen parameters take no part in the norm, as in PyTorch
+    }
+    int64_t n = w->session->job->train.accumulate;
+    *scale = 1.0f / (float)n;
+    double norm = sqrt(sum) / (double)n;
+    if (clips(w) && norm > (double)w->updater->clip_norm)
+        *scale *= (float)((double)w->updater->clip_norm / norm);
+    return MU_OK;
+}
+
+void mu_worker_apply(mu_worker *w, float scale) {
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        if (p->grad.form == MU_GRAD_NONE || p->is_stat) continue;
+        float *slots[MU_MAX_SLOTS];
+        slots_of(w->params, p, slots);
+        mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate,
+                         mu_moment(w->step + w->extra_updates, w->early));
+    }
+}
+
+mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
+    const mu_batch *batch = w->fixed;
+    if (!batch) MU_TRY(mu_source_next(w->session->train.source, &batch, err));
+    if (!batch) return MU_FAIL(err, MU_EBACKEND, "the data ended before the learner was told to");
+    mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
+    s->first_sample = w->batch_first = batch->first;
+    s->rows = batch->n;
+    if (!s->global_rows) s->global_rows = batch->n;
+    w->loss_known = w->bad = w->looked = false;
+    w->wild = NULL;
+    mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
+    if (st != MU_OK && st != MU_EDIVERGED) return st;
+    if (!w->loss_known) read_metrics(w);
+    if (!isfinite(w->loss)) { // the forward pass tells more than where backward noticed it
+        mu_err_clear(err);
+        st = name_bad_layer(w, s, err);
+    }
+    if (st != MU_OK) hint_diverged(err);
+    return st;
+}
+
+// The batches of a step that stay unused after a bad one, so that the cursor stands where `samples` says.
+static mu_status pass_over(mu_worker *w, int64_t n_batches, mu_err *err) {
+    const mu_batch *unused;
+    for (int64_t i = 0; i < n_batches && !w->fixed; i++)
+        MU_TRY(mu_source_next(w->session->train.source, &unused, err));
+    return MU_EDIVERGED;
+}
+
+// Running statistics move in the forward pass. They have no gradient, so their place in the gradient
+// block keeps what they were before the step.
+static void keep_stats(mu_worker *w, bool back) {
+    for (int i = 0; i < w->params->n; i++) {
+        mu_param *p = w->params->list[i];
+        float *to = back ? p->value : p->grad.dense, *from = back ? p->grad.dense : p->value;
+        if (p->is_stat) memcpy(to, from, p->count * sizeof *to);
+    }
+}
+
+static mu_status try_step(mu_worker *w, mu_err *err) {
+    w->rate = w->rate_scale * w->session->plan.rate_factor *
+              mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
+    w->early = mu_updater_is_early(w->updater, w->step, mu_worker_epoch(w));
+    int64_t n = w->session->job->train.accumulate;
+    mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
+    double loss = 0, accuracy = 0;
+    for (int64_t i = 0; i < n; i++, s.accumulate = true, s.global_rows = 0) {
+        mu_status st = mu_worker_batch(w, &s, err);
+        if (st != MU_OK) return st == MU_EDIVERGED ? pass_over(w, n - 1 - i, err) : st;
+        loss += w->loss;
+        accuracy += w->accuracy;
+    }
+    w->loss = loss / (double)n;
+    w->accuracy = accuracy / (double)n;
+    float scale = 1;
+    MU_TRY(mu_worker_measure(w, &scale, err));
+    mu_worker_apply(w, scale);
+    w->step++;
+    w->samples += mu_worker_samples_per_step(w);
+    return MU_OK;
+}
+
+mu_status mu_worker_step(mu_worker *w, mu_err *err) {
+    bool skips = w->session->job->train.nonfinite == MU_NONFINITE_SKIP;
+    if (skips) keep_stats(w, false);
+    mu_status st = try_step(w, err);
+    if (skips && st == MU_EDIVERGED) keep_stats(w, true);
+    return st;
+}

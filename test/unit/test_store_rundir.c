@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of run/rundir: names, the lock between processes, finding runs again, folders that cannot be written.
+#include "run_help.h"
+
+#include "store/rundir.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static void mark(const mu_rundir *d) { // what the driver does first: the folder now holds a run
+    char path[MU_FS_PATH];
+    assert_ok(mu_rundir_path(d, MU_RUN_JOB, path, err));
+    write_file(path, "name: x\n", 8);
+}
+
+static void test_create_and_find(void **state) {
+    (void)state;
+    char dir[64], base[100], newest[MU_FS_PATH];
+    mu_rundir a, b, other;
+    snprintf(base, sizeof base, "%s/deep/runs", temp_dir(dir));
+    assert_fails(mu_rundir_find_newest(base, "mnist", newest, err), MU_ENOTFOUND, "no run of `mnist`");
+    assert_ok(mu_rundir_create(base, "mnist", &a, err));
+    assert_ok(mu_rundir_create(base, "mnist", &b, err)); // within the same second
+    assert_string_not_equal(a.path, b.path);
+    assert_ok(mu_rundir_create(base, "mnist-large", &other, err)); // not a run of mnist
+    assert_ok(mu_rundir_find_newest(base, "mnist", newest, err));
+    assert_string_equal(newest, b.path);
+    assert_int_equal(write(a.log_fd, "x", 1), 1);
+    assert_int_equal(strlen(a.path), strlen(base) + strlen("/mnist-") + 6);
+    mu_rundir_close(&a);
+    mu_rundir_close(&b);
+    mu_rundir_close(&other);
+    assert_ok(mu_rundir_create(base, ".. /x\n\xC3\xA9", &a, err));
+    assert_non_null(strstr(a.path, "/-.--x-\xC3\xA9-"));
+    mu_rundir_close(&a);
+    assert_ok(mu_rundir_create(base, "", &a, err));
+    assert_non_null(strstr(a.path, "/run-"));
+    mu_rundir_close(&a);
+    remove_tree(dir);
+}
+
+static void test_open_at(void **state) {
+    (void)state;
+    char dir[64], path[100];
+    mu_rundir d;
+    snprintf(path, sizeof path, "%s/mine", temp_dir(dir));
+    assert_fails(mu_rundir_open(path, &d, err), MU_ENOTFOUND, "no run folder");
+    assert_ok(mu_rundir_create_at(path, &d, err));
+    mu_rundir_close(&d);
+    assert_fails(mu_rundir_open(path, &d, err), MU_ENOTFOUND, "does not hold a run");
+    assert_ok(mu_rundir_create_at(path, &d, err)); // still empty: fine
+    mark(&d);
+    mu_rundir_close(&d);
+    assert_fails(mu_rundir_create_at(path, &d, err), MU_EUSAGE, "already holds a run");
+    assert_ok(mu_rundir_open(path, &d, err));
+    mu_rundir_close(&d);
+    remove_tree(dir);
+}
+
+static void test_lock(void **state) {
+    (void)state;
+    char dir[64], path[100], expected[120];
+    mu_rundir mine, theirs;
+    snprintf(path, sizeof path, "%s/mine", temp_dir(dir));
+    assert_ok(mu_rundir_create_at(path, &mine, err));
+    mark(&mine);
+    snprintf(expected, sizeof expected, "in use by process %ld", (long)getpid());
+    assert_fails(mu_rundir_open(path, &theirs, err), MU_EUSAGE, expected);
+    mu_rundir_close(&mine);
+    // A process that holds the lock and is killed leaves nothing to clean up.
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char ok = mu_rundir_open(path, &mine, NULL) == MU_OK;
+        if (write(ready[1], &ok, 1) == 1) pause();
+        _exit(1);
+    }
+    char ok = 0;
+    assert_int_equal(read(ready[0], &ok, 1), 1);
+    assert_int_equal(ok, 1);
+    snprintf(expected, sizeof expected, "in use by process %ld", (long)child);
+    assert_fails(mu_rundir_open(path, &theirs, err), MU_EUSAGE, expected);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_ok(mu_rundir_open(path, &theirs, err));
+    mu_rundir_close(&theirs);
+    close(ready[0]);
+    close(ready[1]);
+    remove_tree(dir);
+}
+
+static ssize_t full(int fd, const void *data, size_t size) {
+    (void)fd, (void)data, (void)size;
+    errno = ENOSPC;
+    return -1;
+}
+
+static int n_open_fds(void) {
+    int n = 0;
+    for (int fd = 0; fd < 200; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void test_not_writable(void **state) {
+    (void)state;
+    char dir[64], file[100];
+    mu_rundir d;
+    snprintf(file, sizeof file, "%s/file", temp_dir(dir));
+    write_file(file, "x", 1);
+    assert_fails(mu_rundir_create(file, "a", &d, err), MU_EIO, "Not a directory");
+    mu_fs_ops ops = mu_fs_system;
+    ops.write = full;
+    mu_fs_set_ops(&ops);
+    int fds = n_open_fds();
+    assert_fails(mu_rundir_create(dir, "a", &d, err), MU_EIO, "No space left");
+    assert_int_equal(n_open_fds(), fds);
+    mu_fs_set_ops(NULL);
+    remove_tree(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_create_and_find),
+        cmocka_unit_test(test_open_at),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_not_writable),
+    };
+    return cmocka_run_group_tests_name("run/rundir", tests, NULL, NULL);
+}

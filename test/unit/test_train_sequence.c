@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_train_sequence.c - trainings of recurrent nets whose state goes on from batch to batch: what is learned,
+// resumed in the middle of an epoch, shared by several learners.
+#include "training_help.h"
+
+static char folder[] = "test-sequence-XXXXXX";
+
+// 24 texts side by side in pieces of 6 words; a batch holds a piece of each of them.
+#define DATA                                                                                                 \
+    "data:\n"                                                                                                \
+    "  train: {reader: synthetic, vocab: 12, shape: [6], streams: 24, records: 480, noise: 0.05}\n"          \
+    "  test: {reader: synthetic, vocab: 12, shape: [6], streams: 24, records: 96, noise: 0.05}\n"
+#define NET(cell)                                                                                            \
+    "net:\n"                                                                                                 \
+    "- {name: rec, type: " cell ", src: [data.words, data.begin], hidden: 20}\n"                             \
+    "- {name: drop, type: dropout, ratio: 0.1}\n"                                                            \
+    "- {name: ip, type: inner_product, outputs: 12, axis: 2}\n"                                              \
+    "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+// The same with a copy of every layer for each time step; `state`: ".1" if the state is the second output.
+#define UNROLLED(cell, state)                                                                                \
+    "net:\n"                                                                                                 \
+    "- {name: rec, type: " cell ", hidden: 20, unroll: 6, src: [data.words, {layer: rec" state               \
+    ", shift: 1},"                                                                                           \
+    " {layer: data.begin, connect: one_to_all}]}\n"                                                          \
+    "- {name: drop, type: dropout, ratio: 0.1, unroll: 6}\n"                                                 \
+    "- {name: ip, type: inner_product, outputs: 12, unroll: 6}\n"                                            \
+    "- {name: loss, type: softmax_loss, src: [ip, data.label], unroll: 6}\n"
+#define SGD(rate) "updater: {type: sgd, momentum: 0.9, rate: " rate "}\n"
+#define TRAIN(steps) "name: t\ntrain: {batch: 24, steps: " steps "}\ntest: {every: never, batch: 24}\n"
+
+static const mu_param *state_of(const training *t) {
+    for (int i = 0; i < t->s->params->n; i++)
+        if (t->s->params->list[i]->is_state) return t->s->params->list[i];
+    fail_msg("no parameter is a state");
+    return NULL;
+}
+
+static const char *const nets[] = {NET("rnn"), NET("gru"), NET("lstm"), UNROLLED("gru_cell", ""),
+                                   UNROLLED("lstm_cell", ".1")};
+static const char *const names[] = {"rnn", "gru", "lstm", "gru_cell", "lstm_cell"};
+
+static void it_learns(void **state) {
+    (void)state;
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t c = 0; c < MU_COUNT(nets); c++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s%s%s%s", TRAIN("600"), DATA, nets[c], SGD("0.1"));
+        training t;
+        train(&t, text, &quiet, NULL, 0);
+        print_message("%s: loss %.3f of ln 12 = 2.485\n", names[c], t.r.train_loss);
+        if (!(t.r.train_loss < 1.9)) fail_msg("%s learns nothing: loss %g", names[c], t.r.train_loss);
+        // The tag of each text is the number of its last piece: all of them went on to the end.
+        const mu_param *p = state_of(&t);
+        const int64_t half = p->shape.d[1] / 2;
+        for (int64_t r = 0; r < p->shape.d[0]; r++)
+            assert_float_equal(fmaxf(p->value[2 * r * half], p->value[(2 * r + 1) * half]), 600, 0);
+        end(&t);
+    }
+}
+
+static void resume_is_exact(void **state) {
+    (void)state;
+    for (size_t c = 0; c < MU_COUNT(nets); c++) {
+        char text[2048], one[64], two[64];
+        snprintf(text, sizeof text, "%s%s%s%s", TRAIN("50"), DATA, nets[c], SGD("0.1"));
+        snprintf(one, sizeof one, "%s/whole-%s", folder, names[c]);
+        snprintf(two, sizeof two, "%s/halves-%s", folder, names[c]);
+        training whole, first, second;
+        train(&whole, text, &(mu_run_opts){.out = one}, NULL, 0);
+        train(&first, text, &(mu_run_opts){.out = two}, (const char *const[]){"train.steps=27"}, 1);
+        end(&first); // an epoch has 20 steps: this is in the middle of one
+        train(&second, text, &(mu_run_opts){.resume = two}, NULL, 0);
+        assert_int_equal(second.r.steps, 50);
+        assert_true(distance(&whole, &second) == 0.0);
+        end(&whole);
+        end(&second);
+    }
+}
+
+static void two_learners_equal_one(void **state) {
+    (void)state;
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t c = 0; c < MU_COUNT(nets); c++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s%s%s%s", TRAIN("45"), DATA, nets[c], SGD("0.02"));
+        training one, two;
+        train(&one, text, &quiet, NULL, 0);
+        train(&two, text, &quiet, (const char *const[]){"cluster.learners=2"}, 1);
+        double d = distance(&one, &two);
+        print_message("%s: largest relative difference %.2g\n", names[c], d);
+        if (!(d <= 1e-5)) fail_msg("%s with 2 learners is off by %g", names[c], d);
+        end(&one);
+        end(&two);
+    }
+}
+
+static void every_protocol_ends(void **state) {
+    (void)state;
+    static const char *const protocols[] = {"hardsync", "softsync", "async", "hogwild", "mirror", "ssp"};
+    const mu_run_opts quiet = {.no_files = true};
+    static const char *const jobs[] = {TRAIN("200") DATA NET("gru") SGD("0.1"),
+                                       TRAIN("200") DATA UNROLLED("gru_cell", "") SGD("0.1")};
+    for (size_t i = 0; i < 2 * MU_COUNT(protocols); i++) {
+        char p[80];
+        snprintf(p, sizeof p, "cluster.protocol=%s", protocols[i / 2]);
+        training t;
+        train(&t, jobs[i % 2], &quiet, (const char *const[]){"cluster.learners=2", p}, 2);
+        print_message("%s%s: loss %.3f\n", protocols[i / 2], i % 2 ? ", unrolled" : "", t.r.train_loss);
+        assert_int_equal(t.r.group.produced, t.r.group.applied + t.r.group.rejected + t.r.group.lost);
+        assert_true(t.r.train_loss < 2.45);
+        end(&t);
+    }
+}
+
+// Opens phases of the job, or finds just this problem; says NULL: they must open.
+static void check_phases(unsigned phases, const char *path, const char *text, const char *const *sets,
+                         size_t n, const char *says, const char *hint) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_err err = {0};
+    assert_int_equal(mu_job_parse(path, text, strlen(text), sets, n, &job, &err), MU_OK);
+    const mu_session_opts o = {.phases = phases};
+    mu_status st = mu_session_open(job, &o, &s, &err);
+    if (st != (says ? MU_EJOB : MU_OK)) fail_msg("%s: %s", mu_status_name(st), err.msg);
+    const mu_diag *g = job->diags.list;
+    if (says && (job->diags.n_errors != 1 || !strstr(g->msg, says) || !g->hint || !strstr(g->hint, hint)
+                 || !g->pos.line))
+        fail_msg("%zu problems, the first `%s` (%s), not `%s` (%s)", job->diags.n_errors, g->msg,
+                 g->hint ? g->hint : "", says, hint);
+    mu_session_close(s);
+    mu_job_destroy(job);
+}
+
+static void check_job(const char *path, const char *text, const char *const *sets, size_t n, const char *says,
+                      const char *hint) {
+    check_phases(MU_TRAIN | MU_VALIDATION | MU_TEST, path, text, sets, n, says, hint);
+}
+
+// Learners that wait for each other share a batch; a stream has one row in it.
+static void batches_fit_the_streams(void **state) {
+    (void)state;
+    const char *const two[] = {"cluster.learners=2", "cluster.batch=24", "cluster.protocol=hardsync"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), two, 3,
+              "48 samples has more rows than the 24 streams", "share one batch");
+    check_job("t.yaml", TRAIN("20") DATA UNROLLED("gru_cell", "") SGD("0.1"), two, 3,
+              "48 samples has more rows", "streams");
+    static const char rbm[] =
+        "name: t\ndata: {train: {reader: synthetic, shape: [9], records: 480}}\n"
+        "net:\n- {name: rbm, type: rbm, hidden: 4, chains: 30}\n"
+        "train: {algorithm: {type: cd, persistent: true}, batch: 24, steps: 9}\n" SGD("0.1");
+    check_job("t.yaml", rbm, two, 3,
+              "a batch of 48 samples needs as many chains, `chains` is 30", "`chains`");
+    check_job("t.yaml", rbm, (const char *const[]){"train.batch=31"}, 1,
+              "a batch of 31 samples needs as many chains", "`chains`");
+    const char *const turns[] = {"cluster.learners=2", "cluster.batch=24", "cluster.protocol=async"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), turns, 3, NULL, NULL);
+    const char *const warm[] = {turns[0], turns[1], turns[2], "cluster.warm_start=5 steps"};
+    check_job("t.yaml", TRAIN("20") DATA NET("gru") SGD("0.1"), warm, 4,
+              "48 samples has more rows", "streams");
+}
+
+static int64_t warm_steps(const char *text, const char *const *sets, size_t n) {
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_err err = {0};
+    assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), sets, n, &job, &err), MU_OK);
+    assert_int_equal(mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN}, &s, &err), MU_OK);
+    int64_t steps = s->plan.warm_versions;
+    mu_session_close(s);
+    mu_job_destroy(job);
+    return steps;
+}
+
+// Nobody asked for a warm start: it is left out where its batch would not fit.
+static void a_warm_start_fits_the_streams(void **state) {
+    (void)state;
+    const char *sets[] = {"cluster.learners=2", "cluster.protocol=async", "cluster.batch=12"};
+    assert_int_equal(warm_steps(TRAIN("20") DATA NET("gru") SGD("0.1"), sets, 3), 4);
+    sets[2] = "cluster.batch=24";
+    assert_int_equal(warm_steps(TRAIN("20") DATA NET("gru") SGD("0.1"), sets, 3), 0);
+}
+
+// Texts in two files count their characters alike, or figures about the second one would mean nothing.
+static void vocabularies_agree(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *text, *vocab_of;
+        bool good;
+    } rows[] = {
+        {"a", "abcdabcdabcdabcdabcd", "", true},
+        {"b", "abxdabxdabxdabxdabxd", "", false}, // as many characters, others
+        {"c", "abddabddabddabddabdd", "", false},
+        {"c", "abddabddabddabddabdd", ", vocab_of: a.txt", true},
+    };
+    char path[96], text[1500], job[96];
+    snprintf(job, sizeof job, "%s/t.yaml", folder);
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        snprintf(path, sizeof path, "%s/%s.txt", folder, rows[i].file);
+        write_file(path, rows[i].text, 20);
+        snprintf(text, sizeof text,
+                 "name: t\ndata:\n  train: {reader: chars, file: a.txt, streams: 2, length: 2}\n"
+                 "  test: {reader: chars, file: %s.txt, streams: 2, length: 2%s}\n"
+                 "net:\n- {name: e, type: gru, src: data.chars, hidden: 4}\n"
+                 "- {name: loss, type: softmax_loss, src: [e, data.next]}\n"
+                 "train: {batch: 2, steps: 1}\n" SGD("0.1"), rows[i].file, rows[i].vocab_of);
+        const char *says = "number 2 of `chars` is `d` in `data.test` and `c` in `data.train`";
+        check_job(job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
+        check_phases(MU_TEST, job, text, NULL, 0, rows[i].good ? NULL : says, "Add `vocab_of: a.txt`");
+    }
+    static const char train[] = "yes\tone two one\nno\ttwo one\n", test[] = "yes\ttwo one two\nno\ttwo one\n";
+    snprintf(path, sizeof path, "%s/train.tsv", folder);
+    write_file(path, train, sizeof train - 1);
+    snprintf(path, sizeof path, "%s/test.tsv", folder);
+    write_file(path, test, sizeof test - 1);
+    const char *sentences =
+        "name: t\ndata:\n  train: {reader: sentences, file: train.tsv}\n"
+        "  test: {reader: sentences, file: test.tsv}\n"
+        "net:\n- {name: e, type: embedding, src: data.words, vocab: 9, dim: 2}\n"
+        "- {name: ip, type: inner_product, outputs: 2}\n"
+        "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+        "train: {batch: 2, steps: 1}\n" SGD("0.1");
+    check_job(job, sentences, NULL, 0, "of `words` is `two` in `data.test` and `one` in `data.train`",
+              "Add `vocab_of: train.tsv`");
+    check_job(job, sentences, (const char *const[]){"data.test.vocab_of=train.tsv"}, 1, NULL, NULL);
+}
+
+// Back-propagation through time is back-propagation on the unrolled net.
+static void bptt_gives_the_bits_of_bp(void **state) {
+    (void)state;
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t c = 0; c < MU_COUNT(nets); c++) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s%s%s%s", TRAIN("20"), DATA, nets[c], SGD("0.1"));
+        training bp, bptt;
+        train(&bp, text, &quiet, NULL, 0);
+        train(&bptt, text, &quiet, (const char *const[]){"train.algorithm=bptt"}, 1);
+        assert_true(distance(&bp, &bptt) == 0.0);
+        end(&bp);
+        end(&bptt);
+    }
+}
+
+static void a_step_allocates_nothing(void **state) {
+    (void)state;
+    count_allocations(TRAIN("50") DATA NET("lstm") SGD("0.1"));
+    count_allocations(TRAIN("50") DATA UNROLLED("lstm_cell", ".1") SGD("0.1"));
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+static int remove_folder(void **state) {
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns),
+        cmocka_unit_test(resume_is_exact),
+        cmocka_unit_test(batches_fit_the_streams),
+        cmocka_unit_test(a_warm_start_fits_the_streams),
+        cmocka_unit_test(vocabularies_agree),
+        cmocka_unit_test(two_learners_equal_one),
+        cmocka_unit_test(every_protocol_ends),
+        cmocka_unit_test(bptt_gives_the_bits_of_bp),
+        cmocka_unit_test(a_step_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
