@@ -27,7 +27,7 @@ enum { MAX_PARAMS = 16, MAX_TURNS = 41 };
 typedef struct world {
     mu_params ps;
     mu_param p[MAX_PARAMS], *list[MAX_PARAMS];
-    mu_message_plan plan;
+    mu_message_layout plan;
     mu_slice_list slices;
     mu_region region;
     mu_undo *undo;
@@ -67,7 +67,7 @@ static void world_init(world *w, const mu_shape *shape, int n) {
     }
     w->ps.n = n;
     w->ps.list = w->list;
-    if (mu_message_plan_make(&w->ps, 1, &w->plan, &err) != MU_OK) die("plan", &err);
+    if (mu_message_layout_make(&w->ps, 1, &w->plan, &err) != MU_OK) die("plan", &err);
     if (mu_slices_make(&w->ps, &w->slices, &err) != MU_OK) die("slices", &err);
     const size_t block = (w->ps.count * sizeof(float) + 4095) / 4096 * 4096;
     const size_t small = sizeof(mu_undo) + (size_t)w->slices.n * sizeof(size_t) + 4096;
@@ -91,7 +91,7 @@ static void world_init(world *w, const mu_shape *shape, int n) {
 }
 
 static void world_fini(world *w) {
-    mu_message_plan_fini(&w->plan);
+    mu_message_layout_fini(&w->plan);
     mu_slices_fini(&w->slices);
     mu_region_close(&w->region);
 }

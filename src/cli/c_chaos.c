@@ -28,9 +28,9 @@ static const mu_opt options[] = {
 };
 
 // Each --do has become the edit `do=RULE` (args.h): the one kind of option that may be repeated.
-static mu_status read_plan(const mu_args *a, mu_chaos_plan *plan, mu_err *err) {
-    for (size_t i = 0; i < a->n_sets; i++) MU_TRY(mu_chaos_parse(a->set[i] + strlen("do="), plan, err));
-    if (plan->n) return MU_OK;
+static mu_status read_plan(const mu_args *a, mu_chaos_script *script, mu_err *err) {
+    for (size_t i = 0; i < a->n_sets; i++) MU_TRY(mu_chaos_parse(a->set[i] + strlen("do="), script, err));
+    if (script->n) return MU_OK;
     MU_FAIL(err, MU_EUSAGE, "nothing to do");
     mu_err_hint(err, "Say for example --do \"kill learner random every ~1s times 20\".");
     return MU_EUSAGE;
@@ -106,25 +106,25 @@ static void sleep_until(int64_t ns) {
 }
 
 // A run that restarts itself has a new region: the group is attached again in its place. False: it has ended.
-static bool follow(mu_live *l, mu_group *g) {
+static bool follow(mu_live *l, mu_shared *g) {
     mu_live now;
     if (mu_live_find(l->dir, &now, NULL) != MU_OK) return false;
     bool moved = now.pid != l->pid || now.fd != l->fd;
     int n = g->head->n_learners;
     *l = now;
     if (now.state != MU_LIVE_GROUP || !moved) return now.state == MU_LIVE_GROUP;
-    mu_group other;
-    if (mu_group_attach(now.pid, now.fd, &other, NULL) != MU_OK) return false;
+    mu_shared other;
+    if (mu_shared_attach(now.pid, now.fd, &other, NULL) != MU_OK) return false;
     if (other.head->n_learners != n) {
-        mu_group_close(&other);
+        mu_shared_close(&other);
         return false;
     }
-    mu_group_close(g);
+    mu_shared_close(g);
     *g = other;
     return true;
 }
 
-static void storm(mu_chaos *c, mu_live *l, mu_group *g, double duration_s) {
+static void storm(mu_chaos *c, mu_live *l, mu_shared *g, double duration_s) {
     int64_t now = mu_clock_ns(), check = now + RECHECK_NS;
     int64_t until = duration_s > 0 ? now + (int64_t)(1e9 * duration_s) : INT64_MAX;
     while (!mu_stop_requested() && now < until && !mu_chaos_done(c, now)) {
@@ -138,16 +138,16 @@ static void storm(mu_chaos *c, mu_live *l, mu_group *g, double duration_s) {
     }
 }
 
-static mu_status shoot(const mu_args *a, const struct chaos *o, const mu_chaos_plan *plan, mu_live *l,
-                       mu_group *g, mu_err *err) {
+static mu_status shoot(const mu_args *a, const struct chaos *o, const mu_chaos_script *script, mu_live *l,
+                       mu_shared *g, mu_err *err) {
     uint64_t seed = mu_args_given(a, "seed") ? (uint64_t)o->seed : (uint64_t)mu_clock_ns() % 1000000007u;
     mu_chaos_watch w = {.shot = a->quiet ? NULL : on_shot, .recovered = a->quiet ? NULL : on_recovered};
     mu_chaos *c = NULL;
     mu_chaos_report r;
-    MU_TRY(mu_chaos_create(plan, seed, g, mu_clock_ns(), &w, &c, err));
-    for (int i = 0; i < plan->n && !a->quiet; i++) {
+    MU_TRY(mu_chaos_create(script, seed, g, mu_clock_ns(), &w, &c, err));
+    for (int i = 0; i < script->n && !a->quiet; i++) {
         char text[200];
-        mu_chaos_rule_text(&plan->rule[i], text, sizeof text);
+        mu_chaos_rule_text(&script->rule[i], text, sizeof text);
         fprintf(stderr, "%s: %s\n", l->dir, text);
     }
     if (!a->quiet) fprintf(stderr, "%s: seed %" PRIu64 "\n", l->dir, seed);
@@ -159,12 +159,12 @@ static mu_status shoot(const mu_args *a, const struct chaos *o, const mu_chaos_p
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
-    mu_chaos_plan plan = {0};
+    mu_chaos_script script = {0};
     mu_live live;
-    mu_group g = {0};
+    mu_shared g = {0};
     bool attached;
     mu_json_init();
-    MU_TRY(read_plan(a, &plan, err));
+    MU_TRY(read_plan(a, &script, err));
     MU_TRY(mu_stop_install(err));
     MU_TRY(mu_live_open(a->n_words ? a->word[0] : NULL, &live, &g, &attached, err));
     if (!attached) {
@@ -173,8 +173,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_err_hint(err, "Start it with `muster train JOB --learners 2` or more.");
         return MU_ENOTFOUND;
     }
-    mu_status s = shoot(a, values, &plan, &live, &g, err);
-    mu_group_close(&g);
+    mu_status s = shoot(a, values, &script, &live, &g, err);
+    mu_shared_close(&g);
     return s;
 }
 

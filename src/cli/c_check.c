@@ -25,8 +25,8 @@ static void print_net(const mu_session *s) {
 
 static void print_plan(const mu_session *s) {
     char text[400];
-    if (s->plan.learners < 2) return;
-    mu_cluster_plan_text(&s->plan, s->updater->base, text, sizeof text);
+    if (s->setup.learners < 2) return;
+    mu_setup_text(&s->setup, s->updater->base, text, sizeof text);
     fprintf(stderr, "%s\n", text);
 }
 

@@ -146,7 +146,7 @@ static mu_status find_groups(const mu_extract *x, const wanted *w, result *r, mu
     r->group = mu_alloc_array((size_t)x->rows, sizeof *r->group, "extract");
     if (!r->group) return MU_FAIL_NOMEM(err, "the groups");
     size_t bytes = (size_t)mu_shape_inner(&t->shape, 1) * sizeof(float);
-    return mu_group_rows(t->data, x->rows, bytes, r->group, err);
+    return mu_shared_rows(t->data, x->rows, bytes, r->group, err);
 }
 
 static mu_status measure(const mu_extract *x, const wanted *w, mu_distance distance, result *r, mu_err *err) {

@@ -17,7 +17,7 @@ static mu_status print_text(mu_text *t, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status show_group(const mu_args *a, const mu_group *g, mu_err *err) {
+static mu_status show_group(const mu_args *a, const mu_shared *g, mu_err *err) {
     mu_live_view before = {0}, now = {0};
     mu_text t = {0};
     mu_status s = mu_live_view_init(&before, g, err);
@@ -70,13 +70,13 @@ static mu_status show_other(const mu_args *a, const mu_live *l, mu_err *err) {
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     (void)values;
     mu_live live;
-    mu_group g = {0};
+    mu_shared g = {0};
     bool attached;
     mu_json_init();
     MU_TRY(mu_live_open(a->n_words ? a->word[0] : NULL, &live, &g, &attached, err));
     if (!attached) return show_other(a, &live, err);
     mu_status s = show_group(a, &g, err);
-    mu_group_close(&g);
+    mu_shared_close(&g);
     return s;
 }
 

@@ -23,7 +23,7 @@ static const mu_opt options[] = {
 };
 
 // Several learners are asked through their region, a single one by the signal that Ctrl-C would be.
-static mu_status ask(const mu_live *l, mu_group *g, bool attached, mu_err *err) {
+static mu_status ask(const mu_live *l, mu_shared *g, bool attached, mu_err *err) {
     if (!attached) return mu_live_terminate(l, err);
     atomic_store(&g->head->stop_asked, 1);
     mu_bell_ring(&g->head->parent);
@@ -64,7 +64,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct stop *o = values;
     double wait_s = mu_args_given(a, "wait") ? o->wait : WAIT_S, began = mu_clock_s();
     mu_live live;
-    mu_group g = {0};
+    mu_shared g = {0};
     bool attached;
     mu_json_init();
     MU_TRY(mu_stop_install(err));
@@ -76,7 +76,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         return MU_OK;
     }
     mu_status s = ask(&live, &g, attached, err);
-    if (attached) mu_group_close(&g);
+    if (attached) mu_shared_close(&g);
     if (s == MU_ENOTFOUND) { // it ended while we were looking
         mu_err_clear(err);
         s = MU_OK;

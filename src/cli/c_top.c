@@ -96,7 +96,7 @@ static void print_page(const mu_args *a, const mu_live_view *v, bool live, bool 
 }
 
 // Pages until the run ends, the count is reached or the person leaves. *over: the run has ended.
-static void pages(const mu_args *a, const struct top *o, mu_live *live, const mu_group *g,
+static void pages(const mu_args *a, const struct top *o, mu_live *live, const mu_shared *g,
                   mu_live_view view[2], bool *over) {
     bool screen = !a->json && mu_term_live(stdout);
     double interval = mu_args_given(a, "interval") ? o->interval : 1, due = mu_clock_s();
@@ -119,7 +119,7 @@ static void pages(const mu_args *a, const struct top *o, mu_live *live, const mu
     keyboard_close(&k);
 }
 
-static mu_status watch(const mu_args *a, const struct top *o, mu_live *live, const mu_group *g, mu_err *err) {
+static mu_status watch(const mu_args *a, const struct top *o, mu_live *live, const mu_shared *g, mu_err *err) {
     mu_live_view view[2] = {{0}, {0}};
     bool over = false;
     mu_status s = mu_live_view_init(&view[0], g, err);
@@ -134,7 +134,7 @@ static mu_status watch(const mu_args *a, const struct top *o, mu_live *live, con
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct top *o = values;
     mu_live live;
-    mu_group g = {0};
+    mu_shared g = {0};
     bool attached;
     if (mu_args_given(a, "interval") && !(o->interval >= 0.05))
         return MU_FAIL(err, MU_EUSAGE, "option `--interval` takes at least 50ms");
@@ -143,7 +143,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     MU_TRY(mu_live_open(a->n_words ? a->word[0] : NULL, &live, &g, &attached, err));
     if (attached) {
         mu_status s = watch(a, o, &live, &g, err);
-        mu_group_close(&g);
+        mu_shared_close(&g);
         return s;
     }
     mu_text t = {0};

@@ -42,7 +42,7 @@ typedef struct screen {
 
 static void started(void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
     (void)ctx;
-    const mu_cluster_plan *p = &s->plan;
+    const mu_setup *p = &s->setup;
     mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
             " x lambda %d), %s rate %g",
             s->job->name, mu_params_n_trained(s->params), mu_source_n_records(s->train.source),
@@ -50,7 +50,7 @@ static void started(void *ctx, const mu_session *s, const char *run_dir, bool re
             s->updater->base);
     if (p->learners > 1 || p->rate_factor != 1) {
         char text[400];
-        mu_cluster_plan_text(p, s->updater->base, text, sizeof text);
+        mu_setup_text(p, s->updater->base, text, sizeof text);
         mu_info("%s", text);
     }
     mu_info("%s %s", resumed ? "resuming" : "run folder", run_dir);
@@ -83,7 +83,7 @@ static void message(void *ctx, const char *text) {
 }
 
 // Keys are a contract: added, never renamed.
-static json_t *staleness_json(const mu_group_result *g) {
+static json_t *staleness_json(const mu_learners_result *g) {
     json_t *o = json_object(), *hist = json_array();
     for (int i = 0; i < g->most_staleness; i++)
         json_array_append_new(hist, json_integer(g->staleness_hist[i]));
@@ -94,9 +94,9 @@ static json_t *staleness_json(const mu_group_result *g) {
 }
 
 // One learner: every gradient is computed on the weights it is applied to.
-static mu_group_result as_group(const mu_cluster_plan *p, const mu_run_result *r) {
-    if (r->group.learners) return r->group;
-    return (mu_group_result){.learners = 1,
+static mu_learners_result as_learners(const mu_setup *p, const mu_run_result *r) {
+    if (r->learners.count) return r->learners;
+    return (mu_learners_result){.count = 1,
                              .protocol = p->protocol->name,
                              .rows = p->rows,
                              .versions = r->steps - r->skipped,
@@ -111,8 +111,8 @@ static mu_group_result as_group(const mu_cluster_plan *p, const mu_run_result *r
                              .overlap = r->compute_s / (r->compute_s + r->wait_s)};
 }
 
-static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
-    const mu_group_result g = as_group(p, r);
+static void print_json(const mu_setup *p, const mu_run_result *r) {
+    const mu_learners_result g = as_learners(p, r);
     const struct { const char *key; double value; } numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
@@ -124,7 +124,7 @@ static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
         {"replace_p99_s", g.replace_p99_s},
     };
     const struct { const char *key; int64_t value; } counts[] = {
-        {"steps", r->steps}, {"learners", g.learners}, {"mu", g.rows}, {"lambda", g.learners},
+        {"steps", r->steps}, {"learners", g.count}, {"mu", g.rows}, {"lambda", g.count},
         {"versions", g.versions}, {"learners_lost", g.learners_lost},
         {"learners_replaced", g.learners_replaced}, {"server_lost", g.server_lost},
         {"lock_repairs", g.lock_repairs}, {"repeated_samples", g.repeated_samples},
@@ -149,11 +149,11 @@ static void print_json(const mu_cluster_plan *p, const mu_run_result *r) {
     mu_cli_print_json(o);
 }
 
-static void print_group(const mu_group_result *g) {
-    if (!g->learners) return;
+static void print_learners(const mu_learners_result *g) {
+    if (!g->count) return;
     mu_info("%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
             " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
-            g->learners, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
+            g->count, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
             g->staleness_max, 100 * g->overlap);
     if (g->learners_lost || g->server_lost)
         mu_info("%" PRId64 " learners lost and %" PRId64
@@ -180,7 +180,7 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
     if (r->skipped || r->rollbacks || r->bad_records)
         mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->bad_records);
-    print_group(&r->group);
+    print_learners(&r->learners);
     mu_info("saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
 }
 
@@ -233,7 +233,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
             mu_info("%s\n%s", err->msg, err->hint);
             err->msg[0] = '\0';
         }
-        if (ended && a->json) print_json(&s->plan, &r);
+        if (ended && a->json) print_json(&s->setup, &r);
     }
     mu_cli_close(job, s, err);
     return st;

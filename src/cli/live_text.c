@@ -134,12 +134,12 @@ void mu_live_text_metrics(mu_text *t, const char *line) {
     json_decref(o);
 }
 
-mu_status mu_live_open(const char *path, mu_live *live, mu_group *g, bool *attached, mu_err *err) {
+mu_status mu_live_open(const char *path, mu_live *live, mu_shared *g, bool *attached, mu_err *err) {
     mu_err own = {0};
     *attached = false;
     MU_TRY(mu_live_find(path, live, err));
     if (live->state != MU_LIVE_GROUP) return MU_OK;
-    mu_status s = mu_group_attach(live->pid, live->fd, g, &own);
+    mu_status s = mu_shared_attach(live->pid, live->fd, g, &own);
     *attached = s == MU_OK;
     if (s == MU_ENOTFOUND) return mu_live_find(live->dir, live, err); // it ended just now
     if (s != MU_OK && err) *err = own;

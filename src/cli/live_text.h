@@ -16,7 +16,7 @@ void mu_live_text_other(mu_text *t, const mu_live *l);
 void mu_live_text_metrics(mu_text *t, const char *line);
 
 // What status and top do first: finds the run and, for a group, attaches. *attached tells.
-MU_MUST_CHECK mu_status mu_live_open(const char *path, mu_live *live, mu_group *g, bool *attached,
+MU_MUST_CHECK mu_status mu_live_open(const char *path, mu_live *live, mu_shared *g, bool *attached,
                                      mu_err *err);
 
 #endif

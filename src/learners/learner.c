@@ -19,8 +19,8 @@
 
 typedef struct learner {
     mu_role         *role;
-    mu_group        *group;
-    mu_group_learner *row;
+    mu_shared        *shared;
+    mu_shared_learner *row;
     mu_worker        w;
     mu_server        server;            // its own, beside
     mu_client        client;
@@ -35,12 +35,12 @@ typedef struct learner {
 mu_pace mu_role_pace(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     const mu_worker *at = r->at;
-    const mu_cluster_plan *plan = &r->session->plan;
+    const mu_setup *setup = &r->session->setup;
     (void)version;
-    int64_t step = at->step + (samples - at->samples) / plan->global_batch;
+    int64_t step = at->step + (samples - at->samples) / setup->global_batch;
     double epoch = (double)samples / (double)mu_source_n_records(r->session->train.source);
     const mu_updater *u = r->session->updater;
-    return (mu_pace){.rate = at->rate_scale * plan->rate_factor *
+    return (mu_pace){.rate = at->rate_scale * setup->rate_factor *
                              mu_updater_rate(u, step, epoch, at->end_steps, at->end_epochs),
                      .early = mu_updater_is_early(u, step, epoch)};
 }
@@ -83,7 +83,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     pulse_after_backward(ctx, layer);
     for (int i = 0; i < layer->n_param; i++) {
-        if (!mu_gradient_is_early(layer->param[i])) continue;
+        if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_look(&l->w, layer->param[i]);
         mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
     }
@@ -91,7 +91,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
 
 static void push_rest(learner *l) {
     for (int i = 0; i < l->w.params->n; i++)
-        if (!mu_gradient_is_early(l->w.params->list[i])) mu_client_push(&l->client, i, l->w.params->list[i]);
+        if (!mu_grad_done_in_layer(l->w.params->list[i])) mu_client_push(&l->client, i, l->w.params->list[i]);
 }
 
 // ---- running statistics ----
@@ -120,7 +120,7 @@ static void refresh_stats(learner *l) {
     if (!l->stats) return;
     for (int i = 0; i < l->w.params->n; i++) {
         mu_param *p = l->w.params->list[i];
-        const float *from = l->copy ? l->copy : l->group->weights;
+        const float *from = l->copy ? l->copy : l->shared->weights;
         if (!p->is_stat) continue;
         mu_client_collect(&l->client, i); // hardsync grants a version that is still in the making
         memcpy(p->value, from + p->offset, p->count * sizeof(float));
@@ -132,12 +132,12 @@ static void refresh_stats(learner *l) {
 // From now on the learner applies gradients itself: to history of its own, and to weights of its own if the
 // protocol mirrors.
 static mu_status use_own_blocks(learner *l, mu_err *err) {
-    mu_group *g = l->group;
-    const bool mirrors = g->plan->protocol->mirrors;
+    mu_shared *g = l->shared;
+    const bool mirrors = g->setup->protocol->mirrors;
     float *own[MU_MAX_SLOTS] = {0};
-    mu_group_fill_own(g, l->role->index);
-    for (int k = 0; k < g->head->n_history; k++) own[k] = mu_group_own_history(g, l->role->index, k);
-    mu_params_rebase(l->w.params, mirrors ? mu_group_own_weights(g, l->role->index) : g->weights, own);
+    mu_shared_fill_own(g, l->role->index);
+    for (int k = 0; k < g->head->n_history; k++) own[k] = mu_shared_own_history(g, l->role->index, k);
+    mu_params_rebase(l->w.params, mirrors ? mu_shared_own_weights(g, l->role->index) : g->weights, own);
     l->uses_own = true;
     mu_free(l->stats); // of the warm start
     l->stats = NULL;
@@ -153,11 +153,11 @@ static mu_status use_own_blocks(learner *l, mu_err *err) {
 
 // Does the worker's own update write the shared weights in this step?
 static bool writes_weights(const learner *l) {
-    return !l->client.queued && !l->group->plan->protocol->mirrors;
+    return !l->client.queued && !l->shared->setup->protocol->mirrors;
 }
 
 static void note_step(learner *l, int64_t began) {
-    mu_group_learner *row = l->row;
+    mu_shared_learner *row = l->row;
     atomic_fetch_add(&row->compute_ns, mu_clock_ns() - began);
     atomic_fetch_add(&row->gradients, 1);
     atomic_fetch_add(&row->samples, l->client.grant.rows);
@@ -171,8 +171,8 @@ static void note_step(learner *l, int64_t began) {
 
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_stale(const learner *l, mu_err *err) {
-    const mu_cluster_plan *p = l->group->plan;
-    if (mu_group_is_in_step(l->group, l->client.grant.version)) return;
+    const mu_setup *p = l->shared->setup;
+    if (mu_shared_is_in_step(l->shared, l->client.grant.version)) return;
     err->hint[0] = '\0';
     mu_err_hint(err,
                 "Gradients of %s are about %g updates old: set a longer `cluster.warm_start`, choose a "
@@ -231,7 +231,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     if (slow > 0) nanosleep(&(struct timespec){slow / 1000000, slow % 1000000 * 1000L}, NULL);
     refresh_stats(l);
     if (writes_weights(l)) {
-        const mu_pace pace = mu_role_pace(l->role, 0, atomic_load(&l->group->head->samples));
+        const mu_pace pace = mu_role_pace(l->role, 0, atomic_load(&l->shared->head->samples));
         l->w.rate = (double)l->client.weight * pace.rate;
         l->w.early = pace.early;
     }
@@ -257,21 +257,21 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 
 static mu_status set_up(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
-    mu_group *g = l->group;
+    mu_shared *g = l->shared;
     mu_worker_init(&l->w, s);
     l->w.end_steps = l->role->at->end_steps;
     l->w.end_epochs = l->role->at->end_epochs;
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
-    if (g->plan->weights == MU_WEIGHTS_COPY) {
+    if (g->setup->weights == MU_WEIGHTS_COPY) {
         l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
         mu_params_rebase(s->params, l->copy, g->history);
     }
-    bool beside = g->plan->server == MU_SERVER_BESIDE && !mu_group_uses_own(g);
+    bool beside = g->setup->server == MU_SERVER_BESIDE && !mu_shared_uses_own(g);
     if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_pace, l->role, err));
     MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));
-    MU_TRY(mu_group_uses_own(g) ? use_own_blocks(l, err) : own_stats(l, err));
+    MU_TRY(mu_shared_uses_own(g) ? use_own_blocks(l, err) : own_stats(l, err));
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);
 }
@@ -287,13 +287,13 @@ static mu_status live(learner *l, mu_err *err) {
 
 int mu_learner_main(void *ctx) {
     mu_role *role = ctx;
-    mu_group g = *role->group; // with a sign of life of its own
-    learner l = {.role = role, .group = &g, .row = &g.learner[role->index]};
+    mu_shared g = *role->shared; // with a sign of life of its own
+    learner l = {.role = role, .shared = &g, .row = &g.learner[role->index]};
     g.pulse = &l.row->pulse;
     g.self = (int32_t)getpid();
     atomic_store(&l.row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
-    if (g.plan->pin) (void)mu_cores_pin(role->index);
+    if (g.setup->pin) (void)mu_cores_pin(role->index);
     mu_err err;
     mu_err_clear(&err);
     mu_status st = live(&l, &err);
@@ -308,7 +308,7 @@ int mu_learner_main(void *ctx) {
 // ---- the server process ----
 
 typedef struct server_thread {
-    mu_group  group;            // with a sign of life of its own
+    mu_shared  shared;            // with a sign of life of its own
     mu_server server;
     bool      started;
     pthread_t id;
@@ -316,10 +316,10 @@ typedef struct server_thread {
 
 static void *serve(void *ctx) {
     mu_server *s = ctx;
-    mu_group_head *h = s->group->head;
+    mu_shared_head *h = s->shared->head;
     while (atomic_load(&h->state) != MU_RUN_ENDED) {
         uint32_t seen = mu_bell_read(&h->work);
-        atomic_fetch_add_explicit(s->group->pulse, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(s->shared->pulse, 1, memory_order_relaxed);
         if (mu_server_turn(s) == MU_TURN_WORKED) continue;
         (void)mu_bell_wait(&h->work, seen, s->spin_ns, 20000000);
     }
@@ -328,21 +328,21 @@ static void *serve(void *ctx) {
 
 int mu_server_main(void *ctx) {
     mu_role *role = ctx;
-    mu_group *g = role->group;
-    int n = g->plan->server_threads;
+    mu_shared *g = role->shared;
+    int n = g->setup->server_threads;
     server_thread *t = mu_alloc_array((size_t)n, sizeof *t, "server");
     mu_err err;
     mu_err_clear(&err);
     if (!t) return 1;
     mu_failpoints_arm("server");
     for (int i = 0; i < n; i++) {
-        t[i].group = *g;
-        t[i].group.self = (int32_t)getpid();
-        t[i].group.pulse = &g->executor[i].pulse;
-        if (mu_server_init(&t[i].server, &t[i].group, i, mu_role_pace, role, &err) != MU_OK) return 1;
-        t[i].server.spin_ns = mu_cores_count() > g->plan->learners ? 100000 : 0;
+        t[i].shared = *g;
+        t[i].shared.self = (int32_t)getpid();
+        t[i].shared.pulse = &g->executor[i].pulse;
+        if (mu_server_init(&t[i].server, &t[i].shared, i, mu_role_pace, role, &err) != MU_OK) return 1;
+        t[i].server.spin_ns = mu_cores_count() > g->setup->learners ? 100000 : 0;
     }
-    if (g->plan->pin) (void)mu_cores_pin(g->plan->learners);
+    if (g->setup->pin) (void)mu_cores_pin(g->setup->learners);
     for (int i = 1; i < n; i++) t[i].started = !pthread_create(&t[i].id, NULL, serve, &t[i].server);
     (void)serve(&t[0].server);
     for (int i = 1; i < n; i++)

@@ -11,7 +11,7 @@
 
 typedef struct mu_role {                // what a child is to do
     mu_session      *session;
-    mu_group        *group;
+    mu_shared        *shared;
     const mu_worker *at;                // position and length of the training: for rates
     int              index;             // learner, or first executor of the server
 } mu_role;

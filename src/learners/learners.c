@@ -19,7 +19,7 @@
 
 typedef struct cluster {
     mu_training *t;
-    mu_group     group;
+    mu_shared     shared;
     mu_watchdog  dog;
     mu_worker    at;                    // where it began
     mu_recorder *recorder;              // NULL = the run is not recorded
@@ -31,8 +31,8 @@ typedef struct cluster {
     int64_t      loss_n_seen;
 } cluster;
 
-bool mu_cluster_wanted(const mu_session *s) {
-    return s->plan.learners > 1 || s->plan.server == MU_SERVER_PROCESS;
+bool mu_learners_wanted(const mu_session *s) {
+    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
 }
 
 // ---- the beginning ----
@@ -48,7 +48,7 @@ static void set_leases(mu_core_config *cfg, double steps) {
 }
 
 static mu_core_config config_of(const cluster *c) {
-    const mu_cluster_plan *p = &c->t->s->plan;
+    const mu_setup *p = &c->t->s->setup;
     const mu_worker *w = &c->at;
     int64_t version = w->step + w->extra_updates;
     mu_core_config cfg = {
@@ -78,38 +78,38 @@ static mu_status open_group(cluster *c, mu_err *err) {
     char id[64];
     if (t->o->no_files) snprintf(id, sizeof id, "%.40s-%d", t->s->job->name, (int)getpid());
     else snprintf(id, sizeof id, "%.63s", slash ? slash + 1 : t->dir.path);
-    mu_group_opts o = {
+    mu_shared_opts o = {
         .run_id = id,
         .job_name = t->s->job->name,
         .run_dir = t->dir.path,
-        .plan = &t->s->plan,
+        .setup = &t->s->setup,
         .core = &cfg,
         .params = t->s->params,
         .updater = t->s->updater,
         .n_records = mu_source_n_records(t->s->train.source),
         .end_steps = (int64_t)t->w.end_steps,
         .end_epochs = t->w.end_epochs,
-        .extra_bytes = sizeof(mu_judge_box),
+        .extra_bytes = sizeof(mu_evaluator_box),
         .record = t->o->record != NULL,
     };
-    MU_TRY(mu_group_create(&o, &c->group, err));
-    atomic_store(&c->group.head->parent_pid, (int32_t)getpid());
-    atomic_store(&c->group.head->rate,
+    MU_TRY(mu_shared_create(&o, &c->shared, err));
+    atomic_store(&c->shared.head->parent_pid, (int32_t)getpid());
+    atomic_store(&c->shared.head->rate,
                  mu_role_pace(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples).rate);
     if (t->o->no_files) return MU_OK;
-    return mu_live_write(t->dir.path, getpid(), c->group.region.fd, id, err);
+    return mu_live_write(t->dir.path, getpid(), c->shared.region.fd, id, err);
 }
 
 // ---- the log ----
 
-mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err) {
+mu_status mu_learners_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err) {
     const mu_train_opts *t = &s->job->train;
     mu_status st = MU_EUSAGE;
-    if (s->plan.protocol->applies_itself) {
+    if (s->setup.protocol->applies_itself) {
         MU_FAIL(err, st,
                 "%s cannot be recorded: its learners write the weights at the same time, and which write "
                 "came first is known to nobody",
-                s->plan.protocol->name);
+                s->setup.protocol->name);
         mu_err_hint(err, "async is the nearest protocol that can be repeated.");
     } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
         MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
@@ -122,8 +122,8 @@ mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err 
                 "a resumed run cannot be recorded: its checkpoint will be gone when it is to be repeated");
         mu_err_hint(err, "Begin a new run with `train.init_from` at that checkpoint, and record that.");
     } else {
-        s->plan.weights = MU_WEIGHTS_COPY;
-        s->plan.locks = true;
+        s->setup.weights = MU_WEIGHTS_COPY;
+        s->setup.locks = true;
         st = MU_OK;
     }
     return st;
@@ -131,12 +131,12 @@ mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err 
 
 static mu_status open_log(cluster *c, mu_err *err) {
     const mu_training *t = c->t;
-    const mu_group *g = &c->group;
+    const mu_shared *g = &c->shared;
     if (!t->o->record) return MU_OK;
     mu_runlog_head h = {
-        .learners = g->plan->learners,
-        .rows = g->plan->rows,
-        .global_batch = g->plan->global_batch,
+        .learners = g->setup->learners,
+        .rows = g->setup->rows,
+        .global_batch = g->setup->global_batch,
         .seed = t->s->job->seed,
         .first_version = atomic_load(&g->head->version),
         .first_sample = c->at.samples,
@@ -145,7 +145,7 @@ static mu_status open_log(cluster *c, mu_err *err) {
         .sets = t->o->sets,
         .n_sets = t->o->n_sets,
     };
-    snprintf(h.protocol, sizeof h.protocol, "%s", g->plan->protocol->name);
+    snprintf(h.protocol, sizeof h.protocol, "%s", g->setup->protocol->name);
     mu_runlog_sum(t->s->params, h.start);
     return mu_recorder_open(t->o->record, &h, &c->recorder, err);
 }
@@ -157,7 +157,7 @@ static void log_failed(const cluster *c, const mu_err *err) {
 static void drain_journal(cluster *c) {
     mu_err err;
     mu_err_clear(&err);
-    if (c->recorder && mu_recorder_drain(c->recorder, c->group.journal, &err) != MU_OK) log_failed(c, &err);
+    if (c->recorder && mu_recorder_drain(c->recorder, c->shared.journal, &err) != MU_OK) log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
@@ -167,7 +167,7 @@ static void close_log(cluster *c, bool whole) {
     if (!c->recorder) return;
     drain_journal(c);
     mu_runlog_end end = {
-        .version = atomic_load(&c->group.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
+        .version = atomic_load(&c->shared.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
     mu_runlog_sum(c->t->s->params, end.weights);
     if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
     c->recorder = NULL;
@@ -177,19 +177,19 @@ static void close_log(cluster *c, bool whole) {
 
 static void refresh(cluster *c) {
     mu_training *t = c->t;
-    const mu_group_head *h = c->group.head;
+    const mu_shared_head *h = c->shared.head;
     int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
     t->w.samples = samples;
     t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
-    if (c->group.plan->protocol->mirrors) version = mu_mirror_updates(h, version);
+    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(h, version);
     t->w.extra_updates = version - t->w.step;
     t->w.rate = atomic_load(&h->rate);
     double loss = 0, accuracy = 0;
     int64_t n = 0;
     for (int i = 0; i < h->n_learners; i++) {
-        loss += atomic_load(&c->group.learner[i].loss_sum);
-        accuracy += atomic_load(&c->group.learner[i].accuracy_sum);
-        n += atomic_load(&c->group.learner[i].loss_n);
+        loss += atomic_load(&c->shared.learner[i].loss_sum);
+        accuracy += atomic_load(&c->shared.learner[i].accuracy_sum);
+        n += atomic_load(&c->shared.learner[i].loss_n);
     }
     t->loss_sum += loss - c->loss_seen;
     t->accuracy_sum += accuracy - c->accuracy_seen;
@@ -202,39 +202,39 @@ static void refresh(cluster *c) {
 // ---- snapshots, evaluation, checkpoints ----
 
 static void ask_judge(cluster *c, int task, bool best) {
-    mu_judge_box *box = c->group.extra;
+    mu_evaluator_box *box = c->shared.extra;
     box->task = task;
     box->best = best;
     box->progress = c->t->ps;
     box->progress.trained_s = c->t->before_s + mu_clock_s() - c->t->start_s;
     box->rate_scale = c->t->w.rate_scale;
-    atomic_store(&box->state, MU_JUDGE_ASKED);
+    atomic_store(&box->state, MU_EVALUATOR_ASKED);
     mu_bell_ring(&box->bell);
 }
 
 static void take_snapshot(cluster *c) {
-    mu_judge_box *box = c->group.extra;
+    mu_evaluator_box *box = c->shared.extra;
     int64_t version, samples;
-    bool got = mu_server_snapshot(&c->group, &version, &samples);
+    bool got = mu_server_snapshot(&c->shared, &version, &samples);
     double waited = mu_clock_s() - c->pause_s;
-    if (!got && waited < 3 * c->group.plan->hang_timeout) return;
-    mu_server_pause(&c->group, false);
+    if (!got && waited < 3 * c->shared.setup->hang_timeout) return;
+    mu_server_pause(&c->shared, false);
     c->pausing = false;
     if (!got) {
         mu_training_say(c->t, "no quiet moment for a snapshot in %.0f s; tried again later", waited);
         c->want_test = c->want_save = false;
         return;
     }
-    box->step = c->at.step + (samples - c->at.samples) / c->group.head->global_batch;
+    box->step = c->at.step + (samples - c->at.samples) / c->shared.head->global_batch;
     box->samples = samples;
-    if (c->group.plan->protocol->mirrors) version = mu_mirror_updates(c->group.head, version);
+    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(c->shared.head, version);
     box->extra_updates = version - box->step;
-    ask_judge(c, c->want_test ? MU_JUDGE_EVALUATE : MU_JUDGE_SAVE, false);
+    ask_judge(c, c->want_test ? MU_EVALUATOR_EVALUATE : MU_EVALUATOR_SAVE, false);
 }
 
 static bool saves(const cluster *c) { return !c->t->o->no_files; }
 
-static void take_saved(cluster *c, const mu_judge_box *box) {
+static void take_saved(cluster *c, const mu_evaluator_box *box) {
     mu_training *t = c->t;
     mu_err err;
     mu_err_clear(&err);
@@ -247,56 +247,56 @@ static void take_saved(cluster *c, const mu_judge_box *box) {
     if (mu_fs_join(t->out->checkpoint, t->ckpt_dir, box->saved, &err) != MU_OK) t->out->checkpoint[0] = 0;
 }
 
-static mu_status take_scores(cluster *c, const mu_judge_box *box, mu_err *err) {
+static mu_status take_scores(cluster *c, const mu_evaluator_box *box, mu_err *err) {
     mu_training *t = c->t;
     c->want_test = false;
     if (box->status != MU_OK) {
         if (err && err->status == MU_OK) *err = box->error;
         return (mu_status)box->status;
     }
-    double epoch = (double)box->samples / (double)c->group.head->n_records;
+    double epoch = (double)box->samples / (double)c->shared.head->n_records;
     bool best = mu_training_judged(t, (mu_phase)box->phase, &box->scores, box->step, epoch);
     bool keep = best && box->step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
-    if (saves(c) && (keep || c->want_save)) ask_judge(c, MU_JUDGE_SAVE, best); // of the same snapshot
+    if (saves(c) && (keep || c->want_save)) ask_judge(c, MU_EVALUATOR_SAVE, best); // of the same snapshot
     return MU_OK;
 }
 
 static mu_status look_at_judge(cluster *c, mu_err *err) {
-    mu_judge_box *box = c->group.extra;
+    mu_evaluator_box *box = c->shared.extra;
     int32_t state = atomic_load(&box->state);
-    if (state == MU_JUDGE_DONE) {
-        atomic_store(&box->state, MU_JUDGE_IDLE);
-        if (box->task == MU_JUDGE_SAVE) take_saved(c, box);
+    if (state == MU_EVALUATOR_DONE) {
+        atomic_store(&box->state, MU_EVALUATOR_IDLE);
+        if (box->task == MU_EVALUATOR_SAVE) take_saved(c, box);
         else return take_scores(c, box, err);
-    } else if (state == MU_JUDGE_IDLE && c->pausing) {
+    } else if (state == MU_EVALUATOR_IDLE && c->pausing) {
         take_snapshot(c);
-    } else if (state == MU_JUDGE_IDLE && (c->want_test || c->want_save) && !c->stopping) {
+    } else if (state == MU_EVALUATOR_IDLE && (c->want_test || c->want_save) && !c->stopping) {
         c->pausing = true;
         c->pause_s = mu_clock_s();
-        mu_server_pause(&c->group, true);
+        mu_server_pause(&c->shared, true);
         take_snapshot(c);
     }
     return MU_OK;
 }
 
 static bool judge_is_busy(const cluster *c) {
-    const mu_judge_box *box = c->group.extra;
-    return c->pausing || atomic_load(&box->state) != MU_JUDGE_IDLE;
+    const mu_evaluator_box *box = c->shared.extra;
+    return c->pausing || atomic_load(&box->state) != MU_EVALUATOR_IDLE;
 }
 
 // ---- the loop ----
 
 static void tell_learners_to_end(cluster *c) {
-    mu_core *core = mu_group_begin(&c->group);
+    mu_core *core = mu_shared_begin(&c->shared);
     if (!core) return; // again at the next look
     mu_core_stop(core);
-    mu_group_commit(&c->group);
+    mu_shared_commit(&c->shared);
     c->stopping = true;
-    atomic_store(&c->group.head->state, MU_RUN_ENDING);
-    mu_group_ring_all(&c->group);
+    atomic_store(&c->shared.head->state, MU_RUN_ENDING);
+    mu_shared_ring_all(&c->shared);
 }
 
-static int alive(const mu_group *g) {
+static int alive(const mu_shared *g) {
     int n = 0;
     for (int i = 0; i < g->head->n_learners; i++) n += atomic_load(&g->learner[i].pid) != 0;
     return n;
@@ -306,13 +306,13 @@ static void between(cluster *c) {
     mu_training *t = c->t;
     mu_phase phase;
     if (mu_training_due(t, &t->log)) mu_training_log(t);
-    if (mu_training_due(t, &t->test) && mu_session_judge(t->s, &phase)) c->want_test = true;
+    if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) c->want_test = true;
     if (mu_training_due(t, &t->save) && saves(c)) c->want_save = true;
     double now = mu_clock_s();
     if (t->o->watch.progress && now >= t->next_progress) {
         mu_run_moment m = mu_training_moment(t);
-        m.of_learners = c->group.head->n_learners;
-        m.learners = alive(&c->group);
+        m.of_learners = c->shared.head->n_learners;
+        m.learners = alive(&c->shared);
         t->o->watch.progress(t->o->watch.ctx, &m);
         t->next_progress = now + MU_PROGRESS_EVERY_S;
     }
@@ -320,7 +320,7 @@ static void between(cluster *c) {
 
 static mu_status loop(cluster *c, mu_err *err) {
     mu_training *t = c->t;
-    mu_group_head *h = c->group.head;
+    mu_shared_head *h = c->shared.head;
     atomic_store(&h->state, MU_RUN_TRAINING);
     while (!mu_watchdog_all_ended(&c->dog)) {
         uint32_t seen = mu_bell_read(&h->parent);
@@ -349,12 +349,12 @@ static mu_status loop(cluster *c, mu_err *err) {
 // No child is left. What dead executors left half done is put right, and what lies in the queues is applied:
 // the last learner may have gone during a pause, and the server before it saw the last gradients.
 static mu_status drain(cluster *c, mu_err *err) {
-    mu_group *g = &c->group;
-    if (g->plan->protocol->applies_itself) return MU_OK;
+    mu_shared *g = &c->shared;
+    if (g->setup->protocol->applies_itself) return MU_OK;
     mu_server_pause(g, false);
     for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
-    mu_role role = {.session = c->t->s, .group = g, .at = &c->at};
+    mu_role role = {.session = c->t->s, .shared = g, .at = &c->at};
     mu_server s;
     MU_TRY(mu_server_init(&s, g, 0, mu_role_pace, &role, err));
     do drain_journal(c);
@@ -364,10 +364,10 @@ static mu_status drain(cluster *c, mu_err *err) {
     return MU_OK;
 }
 
-static void sum_up_staleness(const mu_group *g, mu_group_result *r) {
+static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
     double sum = 0, n = 0;
     for (int i = 0; i < g->head->n_learners; i++) {
-        const mu_group_learner *l = &g->learner[i];
+        const mu_shared_learner *l = &g->learner[i];
         sum += (double)atomic_load(&l->stale_sum);
         n += (double)atomic_load(&l->n_stale);
         int64_t most = atomic_load(&l->stale_max);
@@ -385,17 +385,17 @@ static void sum_up_staleness(const mu_group *g, mu_group_result *r) {
 }
 
 static mu_status sum_up(cluster *c, mu_err *err) {
-    const mu_cluster_plan *p = c->group.plan;
-    mu_group_result *r = &c->t->out->group;
-    mu_core *core = mu_group_begin(&c->group);
+    const mu_setup *p = c->shared.setup;
+    mu_learners_result *r = &c->t->out->learners;
+    mu_core *core = mu_shared_begin(&c->shared);
     if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
     mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
-    int64_t cursor = mu_group_cursor(core);
+    int64_t cursor = mu_shared_cursor(core);
     char why[160];
     bool sound = mu_core_check(core, why, sizeof why);
-    *r = (mu_group_result){
-        .learners = p->learners,
+    *r = (mu_learners_result){
+        .count = p->learners,
         .protocol = p->protocol->name,
         .rows = p->rows,
         .global_batch = p->global_batch,
@@ -407,16 +407,16 @@ static mu_status sum_up(cluster *c, mu_err *err) {
         .learners_lost = c->dog.lost,
         .learners_replaced = c->dog.replaced,
         .server_lost = c->dog.server_lost,
-        .lock_repairs = atomic_load(&c->group.head->lock_repairs),
+        .lock_repairs = atomic_load(&c->shared.head->lock_repairs),
         .repeated_samples = mu_core_samples(core) - cursor,
-        .torn_updates = atomic_load(&c->group.head->torn_updates),
-        .rate_effective = atomic_load(&c->group.head->rate) * (double)mu_core_weight(core, 1, 1),
+        .torn_updates = atomic_load(&c->shared.head->torn_updates),
+        .rate_effective = atomic_load(&c->shared.head->rate) * (double)mu_core_weight(core, 1, 1),
         .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
         .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),
     };
-    mu_group_cancel(&c->group);
-    sum_up_staleness(&c->group, r);
-    c->t->ps.skipped += atomic_load(&c->group.head->skipped_updates);
+    mu_shared_cancel(&c->shared);
+    sum_up_staleness(&c->shared, r);
+    c->t->ps.skipped += atomic_load(&c->shared.head->skipped_updates);
     if (c->t->loss_n) mu_training_log(c->t); // of what was done; the cursor may go back a little
     c->t->w.samples = cursor;
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
@@ -433,26 +433,26 @@ static void want_first_test(cluster *c) {
     const mu_test_opts *test = &t->s->job->test;
     bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
     mu_phase phase;
-    c->want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_judge(t->s, &phase);
+    c->want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_eval_phase(t->s, &phase);
     if (!c->want_test) return;
     c->pausing = true;
     c->pause_s = mu_clock_s();
-    mu_server_pause(&c->group, true);
+    mu_server_pause(&c->shared, true);
 }
 
-mu_status mu_cluster_run(mu_training *t, mu_err *err) {
-    cluster c = {.t = t, .at = t->w, .group.region.fd = -1};
+mu_status mu_learners_run(mu_training *t, mu_err *err) {
+    cluster c = {.t = t, .at = t->w, .shared.region.fd = -1};
     MU_TRY(mu_failpoints_open(err));
     mu_status st = open_group(&c, err);
     if (st != MU_OK) {
-        if (c.group.region.base) mu_group_release(&c.group); // made, but not announced
+        if (c.shared.region.base) mu_shared_release(&c.shared); // made, but not announced
         return st;
     }
     st = open_log(&c, err);
     bool started = st == MU_OK;
     if (started) {
         want_first_test(&c);
-        st = mu_watchdog_start(&c.dog, t, &c.group, &c.at, saves(&c) ? t->ckpt_dir : "", err);
+        st = mu_watchdog_start(&c.dog, t, &c.shared, &c.at, saves(&c) ? t->ckpt_dir : "", err);
     }
     if (st == MU_OK) st = loop(&c, err);
     if (started) mu_watchdog_stop(&c.dog);
@@ -461,6 +461,6 @@ mu_status mu_cluster_run(mu_training *t, mu_err *err) {
     close_log(&c, st == MU_OK && ledger == MU_OK);
     mu_free(c.dog.times);
     if (!t->o->no_files) mu_live_remove(t->dir.path);
-    mu_group_release(&c.group);
+    mu_shared_release(&c.shared);
     return st == MU_OK ? ledger : st;
 }

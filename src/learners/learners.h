@@ -10,12 +10,12 @@
 #include "train/training.h"
 
 // Does this session train by a group of processes?
-bool mu_cluster_wanted(const mu_session *s);
-// Can this training be recorded? If not, the error says why. If so, the session's plan is changed to what a
+bool mu_learners_wanted(const mu_session *s);
+// Can this training be recorded? If not, the error says why. If so, the session's setup is changed to what a
 // log needs: every gradient is computed on a copy of the weights of one version, taken under the lock.
-MU_MUST_CHECK mu_status mu_cluster_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err);
+MU_MUST_CHECK mu_status mu_learners_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err);
 // From where t->w stands to the end. t->why is set; t->w, the parameters and their history are as after the
 // last update. MU_EDIVERGED as a learner reported it.
-MU_MUST_CHECK mu_status mu_cluster_run(mu_training *t, mu_err *err);
+MU_MUST_CHECK mu_status mu_learners_run(mu_training *t, mu_err *err);
 
 #endif

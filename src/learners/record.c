@@ -44,11 +44,11 @@ void mu_runlog_sum(const mu_params *ps, uint64_t sum[2]) {
     mu_digest_bytes(block, sizeof block, sum);
 }
 
-uint64_t mu_runlog_layout(const mu_params *ps, const mu_message_plan *plan, int n_slices) {
+uint64_t mu_runlog_layout(const mu_params *ps, const mu_message_layout *layout, int n_slices) {
     uint64_t h = XXH64(&n_slices, sizeof n_slices, 0);
     for (int i = 0; i < ps->n; i++) {
         const mu_param *p = ps->list[i];
-        const mu_message_part *m = &plan->part[i];
+        const mu_message_part *m = &layout->part[i];
         const uint64_t words[] = {p->offset, p->count, p->is_stat, m->offset, m->bytes,
                                   m->form == MU_GRAD_FACTORS};
         h = XXH64(words, sizeof words, XXH64(p->name, strlen(p->name), h));

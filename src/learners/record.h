@@ -47,7 +47,7 @@ typedef struct mu_runlog_end {
 // XXH3-128 over values and histories.
 void mu_runlog_sum(const mu_params *ps, uint64_t sum[2]);
 // Of everything that says which gradient lies where: parameters, their forms, their slices.
-uint64_t mu_runlog_layout(const mu_params *ps, const mu_message_plan *plan, int n_slices);
+uint64_t mu_runlog_layout(const mu_params *ps, const mu_message_layout *layout, int n_slices);
 
 // ---- writing: the parent of a run ----
 

@@ -26,7 +26,7 @@ struct mu_replay {
     mu_training *t;
     mu_runlog *log;
     mu_worker w; // computes; its counters are those of one gradient
-    mu_message_plan message;
+    mu_message_layout message;
     mu_slice_list slices;
     size_t at;             // updates made
     int64_t first_step;    // of the training, when it began
@@ -48,7 +48,7 @@ struct mu_replay {
 static mu_status check_head(const mu_replay *r, mu_err *err) {
     const mu_runlog_head *h = &r->log->head;
     const mu_session *s = r->t->s;
-    const mu_cluster_plan *p = &s->plan;
+    const mu_setup *p = &s->setup;
     if (p->learners != h->learners || strcmp(p->protocol->name, h->protocol) || p->rows != h->rows ||
         p->global_batch != h->global_batch) {
         MU_FAIL(err, MU_EUSAGE, "the log is of %d learners, %s, batch %lld; the job has %d, %s, batch %lld",
@@ -139,7 +139,7 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
 static void after_backward(void *ctx, mu_layer *layer) {
     mu_replay *r = ctx;
     for (int i = 0; i < layer->n_param; i++) {
-        if (!mu_gradient_is_early(layer->param[i])) continue;
+        if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_look(&r->w, layer->param[i]);
         mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
     }
@@ -186,7 +186,7 @@ static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
                        (long long)p->id.first);
     MU_TRY(mu_worker_measure(w, &scale, err));
     for (int i = 0; i < w->params->n; i++)
-        if (!mu_gradient_is_early(w->params->list[i]))
+        if (!mu_grad_done_in_layer(w->params->list[i]))
             mu_message_put(&r->message, r->now, i, w->params->list[i]);
     keep_stats(r, true);
     if (!same_bits(&w->loss, &p->loss, sizeof p->loss) || !same_bits(&scale, &p->scale, sizeof scale))
@@ -225,7 +225,7 @@ static void apply_slice(mu_replay *r, const mu_runlog_update *u, const mu_slice_
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
 }
 
-static void note_staleness(mu_group_result *g, int64_t sigma) {
+static void note_staleness(mu_learners_result *g, int64_t sigma) {
     int bin =
         sigma < (int64_t)MU_COUNT(g->staleness_hist) ? (int)sigma : (int)MU_COUNT(g->staleness_hist) - 1;
     g->staleness_hist[bin]++;
@@ -234,9 +234,9 @@ static void note_staleness(mu_group_result *g, int64_t sigma) {
     g->staleness_mean += (double)sigma; // a sum until the end
 }
 
-// As mu_group_is_warming, of protocols whose staleness is measured from there on.
+// As mu_shared_is_warming, of protocols whose staleness is measured from there on.
 static bool is_warming(const mu_replay *r, const mu_runlog_update *u) {
-    const mu_cluster_plan *p = &r->t->s->plan;
+    const mu_setup *p = &r->t->s->setup;
     const int64_t done = u->u.version - r->log->head.first_version; // also of steps, while warming
     return !p->protocol->synchronous && r->first_step + done <= p->warm_versions;
 }
@@ -248,8 +248,8 @@ static void move_on(mu_replay *r, const mu_runlog_update *u) {
     for (int j = 0; j < u->u.n_parts; j++) {
         const mu_gradient_id *id = &r->log->parts[u->first_part + (size_t)j].id;
         t->w.samples += id->rows;
-        t->out->group.applied++;
-        if (!is_warming(r, u)) note_staleness(&t->out->group, u->u.version - 1 - id->version);
+        t->out->learners.applied++;
+        if (!is_warming(r, u)) note_staleness(&t->out->learners, u->u.version - 1 - id->version);
     }
     t->w.step = r->first_step + (t->w.samples - h->first_sample) / h->global_batch;
     t->w.extra_updates = u->u.version - t->w.step;
@@ -313,7 +313,7 @@ static mu_status set_up(mu_replay *r, mu_err *err) {
     mu_session *s = r->t->s;
     MU_TRY(mu_runlog_load(r->t->o->replay, &r->log, err));
     mu_worker_init(&r->w, s);
-    MU_TRY(mu_message_plan_make(s->params, s->plan.rows, &r->message, err)); // after init: it sets the forms
+    MU_TRY(mu_message_layout_make(s->params, s->setup.rows, &r->message, err)); // after init: it sets the forms
     MU_TRY(mu_slices_make(s->params, &r->slices, err));
     MU_TRY(check_head(r, err));
     MU_TRY(make_order(r, err));
@@ -334,9 +334,9 @@ mu_status mu_replay_open(mu_training *t, mu_replay **out, mu_err *err) {
 }
 
 static void sum_up(mu_replay *r) {
-    mu_group_result *g = &r->t->out->group;
-    const mu_cluster_plan *p = &r->t->s->plan;
-    g->learners = p->learners;
+    mu_learners_result *g = &r->t->out->learners;
+    const mu_setup *p = &r->t->s->setup;
+    g->count = p->learners;
     g->protocol = p->protocol->name;
     g->rows = p->rows;
     g->global_batch = p->global_batch;
@@ -354,7 +354,7 @@ void mu_replay_close(mu_replay *r) {
     mu_source_stop(r->t->s->train.source);
     mu_source_set_lease(r->t->s->train.source, NULL, NULL);
     if (r->at) sum_up(r);
-    mu_message_plan_fini(&r->message);
+    mu_message_layout_fini(&r->message);
     mu_slices_fini(&r->slices);
     mu_runlog_destroy(r->log);
     mu_free(r->order);

@@ -21,6 +21,6 @@ MU_MUST_CHECK mu_status mu_replay_open(mu_training *t, mu_replay **out, mu_err *
 // The next update; t->w and the sums for the next log line follow. *ended: there was none left, t->w is as at
 // the end of the recorded run. MU_EBACKEND names the first gradient that came out otherwise than recorded.
 MU_MUST_CHECK mu_status mu_replay_step(mu_replay *r, bool *ended, mu_err *err);
-void mu_replay_close(mu_replay *r);     // fills t->out->group; NULL is fine
+void mu_replay_close(mu_replay *r);     // fills t->out->shared; NULL is fine
 
 #endif

@@ -3,7 +3,7 @@
 #include "learners/watchdog.h"
 
 #include "base/clock.h"
-#include "comm/patience.h"
+#include "comm/stall_timer.h"
 
 #include <math.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 
 static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
     mu_watched *l = &d->learner[i];
-    mu_group_learner *row = &d->group->learner[i];
+    mu_shared_learner *row = &d->shared->learner[i];
     char name[24];
     snprintf(name, sizeof name, "muster:l%d", i);
     l->gradients = atomic_load(&row->gradients);
@@ -36,33 +36,33 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
 
 static mu_status start_server(mu_watchdog *d, mu_err *err) {
     MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server, err));
-    atomic_store(&d->group->head->server_pid, (int32_t)d->server);
-    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    atomic_store(&d->shared->head->server_pid, (int32_t)d->server);
+    for (int e = 0; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
     return MU_OK;
 }
 
 static mu_status start_judge(mu_watchdog *d, mu_err *err) {
-    MU_TRY(mu_process_start("muster:judge", mu_judge_main, &d->judge_role, &d->judge, err));
-    atomic_store(&d->group->head->judge_pid, (int32_t)d->judge);
+    MU_TRY(mu_process_start("muster:judge", mu_evaluator_main, &d->judge_role, &d->judge, err));
+    atomic_store(&d->shared->head->judge_pid, (int32_t)d->judge);
     return MU_OK;
 }
 
-static bool has_server(const mu_group *g) {
-    return g->plan->server == MU_SERVER_PROCESS && !g->plan->protocol->applies_itself;
+static bool has_server(const mu_shared *g) {
+    return g->setup->server == MU_SERVER_PROCESS && !g->setup->protocol->applies_itself;
 }
 
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
-    if (has_server(d->group)) MU_TRY(start_server(d, err));
+    if (has_server(d->shared)) MU_TRY(start_server(d, err));
     MU_TRY(start_judge(d, err));
     for (int i = 0; i < d->n; i++) MU_TRY(start_learner(d, i, err));
     return MU_OK;
 }
 
-mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const mu_worker *at,
+mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_worker *at,
                             const char *ckpt_dir, mu_err *err) {
-    mu_role role = {.session = t->s, .group = g, .at = at};
-    *d = (mu_watchdog){.training = t, .group = g, .n = g->head->n_learners, .server_role = role};
-    d->judge_role = (mu_judge_role){.session = t->s, .group = g, .at = at, .ckpt_dir = ckpt_dir};
+    mu_role role = {.session = t->s, .shared = g, .at = at};
+    *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_learners, .server_role = role};
+    d->judge_role = (mu_judge_role){.session = t->s, .shared = g, .at = at, .ckpt_dir = ckpt_dir};
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
     d->thread = mu_alloc_array((size_t)g->head->n_executors, sizeof *d->thread, "watchdog");
@@ -85,20 +85,20 @@ static void forgive(mu_watchdog *d, int64_t now, double limit_s) {
     const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
     if (away < limit_s) return;
     for (int i = 0; i < d->n; i++) {
-        d->learner[i].pulse = atomic_load(&d->group->learner[i].pulse);
+        d->learner[i].pulse = atomic_load(&d->shared->learner[i].pulse);
         d->learner[i].moved_ns = now;
     }
-    for (int e = 0; e < d->group->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    for (int e = 0; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
     d->lock.moved_ns = d->task.moved_ns = 0;
 }
 
 // The lock, for a change that cannot wait for the next look. Whoever hangs inside it is killed.
 static mu_core *insist(mu_watchdog *d, mu_err *err) {
-    for (mu_patience p = mu_patience_new(); !mu_patience_is_over(&p, 5 * d->group->plan->hang_timeout);) {
-        mu_core *c = mu_group_begin(d->group);
+    for (mu_stall_timer p = mu_stall_timer_new(); !mu_stall_timer_is_over(&p, 5 * d->shared->setup->hang_timeout);) {
+        mu_core *c = mu_shared_begin(d->shared);
         if (c) return c;
         const int64_t now = mu_clock_ns();
-        forgive(d, now, fmax(d->group->plan->hang_timeout / 2, TRY_S));
+        forgive(d, now, fmax(d->shared->setup->hang_timeout / 2, TRY_S));
         d->looked_ns = now;
         if (look_at_lock(d, now, err) != MU_OK) return NULL;
     }
@@ -108,27 +108,27 @@ static mu_core *insist(mu_watchdog *d, mu_err *err) {
 
 // Everything of shared memory that the dead process may have left half done.
 static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
-    mu_group *g = d->group;
+    mu_shared *g = d->shared;
     atomic_store(&g->learner[i].pid, 0);
-    if (g->plan->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
+    if (g->setup->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
     mu_rwlock_clear(g->rw, i);
-    if (g->plan->protocol->mirrors) mu_mirror_lost(g, i);
+    if (g->setup->protocol->mirrors) mu_mirror_lost(g, i);
     mu_core *c = insist(d, err);
     if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);
-    mu_group_commit(g);
-    mu_group_ring_all(g);
+    mu_shared_commit(g);
+    mu_shared_ring_all(g);
     return MU_OK;
 }
 
-static mu_status take_error(const mu_group_learner *row, mu_err *err) {
+static mu_status take_error(const mu_shared_learner *row, mu_err *err) {
     if (err && err->status == MU_OK) *err = row->error;
     return (mu_status)atomic_load(&row->failed);
 }
 
 static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, const char *how, mu_err *err) {
     mu_watched *l = &d->learner[i];
-    mu_group_learner *row = &d->group->learner[i];
+    mu_shared_learner *row = &d->shared->learner[i];
     int64_t now = mu_clock_ns();
     l->pid = 0;
     if (e->exit_code == 0) {
@@ -141,7 +141,7 @@ static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, co
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
-    if (l->losses_in_row > d->group->plan->max_losses) {
+    if (l->losses_in_row > d->shared->setup->max_losses) {
         MU_FAIL(err, MU_EBACKEND, "learner %d was lost %lld times in a row without finishing a gradient", i,
                 (long long)l->losses_in_row);
         mu_err_hint(err, "Its last end: %s.", how);
@@ -151,20 +151,20 @@ static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, co
     MU_TRY(start_learner(d, i, err));
     d->replaced++;
     mu_training_say(d->training, "learner %d (pid %d) %s at version %lld; replaced by pid %d", i, (int)e->pid,
-                    how, (long long)atomic_load(&d->group->head->version), (int)l->pid);
+                    how, (long long)atomic_load(&d->shared->head->version), (int)l->pid);
     return MU_OK;
 }
 
 // Lost again and again without one update between: it will not get better.
 static bool server_is_lost(mu_watchdog *d) {
-    const int64_t version = atomic_load(&d->group->head->version);
+    const int64_t version = atomic_load(&d->shared->head->version);
     d->server_losses_in_row = version == d->server_version ? d->server_losses_in_row + 1 : 1;
     d->server_version = version;
-    return d->server_losses_in_row > d->group->plan->max_losses;
+    return d->server_losses_in_row > d->shared->setup->max_losses;
 }
 
 static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
-    mu_group *g = d->group;
+    mu_shared *g = d->shared;
     pid_t pid = d->server;
     for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
     d->server = 0;
@@ -183,15 +183,15 @@ static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
 
 // A request the dead judge was working on is simply done again by the next one: the box is as it was.
 static mu_status judge_gone(mu_watchdog *d, const char *how, mu_err *err) {
-    const mu_judge_box *box = d->group->extra;
+    const mu_evaluator_box *box = d->shared->extra;
     pid_t pid = d->judge;
     d->judge = 0;
     d->task.moved_ns = 0;
-    if (atomic_load(&d->group->head->state) >= MU_RUN_ENDED) return MU_OK;
+    if (atomic_load(&d->shared->head->state) >= MU_RUN_ENDED) return MU_OK;
     int64_t answers = atomic_load(&box->answers);
     if (answers != d->judge_answers) d->judge_losses_in_row = 0;
     d->judge_answers = answers;
-    if (++d->judge_losses_in_row > d->group->plan->max_losses)
+    if (++d->judge_losses_in_row > d->shared->setup->max_losses)
         return MU_FAIL(err, MU_EBACKEND,
                        "the statistics process was lost %lld times without an answer; its last end: %s",
                        (long long)d->judge_losses_in_row, how);
@@ -216,7 +216,7 @@ static mu_status gone(mu_watchdog *d, const mu_process_end *e, const char *how, 
 
 // ---- hung and slow ----
 
-static void note_alive(mu_watchdog *d, mu_watched *l, const mu_group_learner *row, int64_t now) {
+static void note_alive(mu_watchdog *d, mu_watched *l, const mu_shared_learner *row, int64_t now) {
     int64_t first = atomic_load(&row->first_pulse_ns);
     if (l->lost_ns && first) {
         if (d->n_times < MU_REPLACE_TIMES)
@@ -242,38 +242,38 @@ static mu_status end_hung(mu_watchdog *d, pid_t pid, const char *what, double qu
 }
 
 static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err) {
-    const mu_group_head *h = d->group->head;
+    const mu_shared_head *h = d->shared->head;
     pid_t pid = atomic_load_explicit(&h->holder, memory_order_acquire);
     double quiet = quiet_s(&d->lock, atomic_load(&h->held), now);
-    if (!pid || pid == d->group->self || quiet < d->group->plan->hang_timeout) return MU_OK;
+    if (!pid || pid == d->shared->self || quiet < d->shared->setup->hang_timeout) return MU_OK;
     d->lock.moved_ns = 0; // once: whoever died inside stays written there until the next one comes
     return end_hung(d, pid, "held the protocol's lock", quiet, err);
 }
 
 static mu_status look_at_server(mu_watchdog *d, int64_t now, mu_err *err) {
-    const mu_group *g = d->group;
+    const mu_shared *g = d->shared;
     for (int e = 0; d->server && e < g->head->n_executors; e++) {
         double quiet = quiet_s(&d->thread[e], atomic_load(&g->executor[e].pulse), now);
-        if (quiet >= g->plan->hang_timeout) return end_hung(d, d->server, "gave no sign of life", quiet, err);
+        if (quiet >= g->setup->hang_timeout) return end_hung(d, d->server, "gave no sign of life", quiet, err);
     }
     return MU_OK;
 }
 
 static mu_status look_at_judge(mu_watchdog *d, int64_t now, mu_err *err) {
-    const mu_judge_box *box = d->group->extra;
-    if (!d->judge || atomic_load(&box->state) != MU_JUDGE_ASKED) {
+    const mu_evaluator_box *box = d->shared->extra;
+    if (!d->judge || atomic_load(&box->state) != MU_EVALUATOR_ASKED) {
         d->task.moved_ns = 0;
         return MU_OK;
     }
     double quiet = quiet_s(&d->task, atomic_load(&box->pulse), now);
-    if (quiet < JUDGE_FACTOR * d->group->plan->hang_timeout) return MU_OK;
+    if (quiet < JUDGE_FACTOR * d->shared->setup->hang_timeout) return MU_OK;
     return end_hung(d, d->judge, "gave no sign of life", quiet, err);
 }
 
 static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
     for (int i = 0; i < d->n; i++) {
         mu_watched *l = &d->learner[i];
-        const mu_group_learner *row = &d->group->learner[i];
+        const mu_shared_learner *row = &d->shared->learner[i];
         if (!l->pid) continue;
         uint64_t pulse = atomic_load(&row->pulse);
         if (pulse != l->pulse) {
@@ -281,7 +281,7 @@ static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
             note_alive(d, l, row, now);
             continue;
         }
-        double limit = d->group->plan->hang_timeout, quiet = 1e-9 * (double)(now - l->moved_ns);
+        double limit = d->shared->setup->hang_timeout, quiet = 1e-9 * (double)(now - l->moved_ns);
         double slowest = PAUSE_FACTOR * 1e-9 * (double)l->longest_ns;
         if (quiet < (slowest > limit ? slowest : limit)) continue;
         MU_TRY(end_hung(d, l->pid, "gave no sign of life", quiet, err));
@@ -290,7 +290,7 @@ static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
 }
 
 static int64_t done_since_look(const mu_watchdog *d, int i) {
-    return atomic_load(&d->group->learner[i].gradients) - d->learner[i].looked_at;
+    return atomic_load(&d->shared->learner[i].gradients) - d->learner[i].looked_at;
 }
 
 // Learners that got much less done than the middle one since the last look, said once.
@@ -316,7 +316,7 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
     mu_process_end e;
     char how[80];
-    forgive(d, mu_clock_ns(), d->group->plan->hang_timeout / 2);
+    forgive(d, mu_clock_ns(), d->shared->setup->hang_timeout / 2);
     while (mu_process_reap(&e)) {
         describe(&e, how, sizeof how);
         MU_TRY(gone(d, &e, how, err));
@@ -341,11 +341,11 @@ bool mu_watchdog_all_ended(const mu_watchdog *d) {
 
 void mu_watchdog_stop(mu_watchdog *d) {
     pid_t pids[2] = {d->server, d->judge};
-    atomic_store(&d->group->head->state, MU_RUN_ENDED);
-    mu_group_ring_all(d->group);
+    atomic_store(&d->shared->head->state, MU_RUN_ENDED);
+    mu_shared_ring_all(d->shared);
     for (int i = 0; d->learner && i < d->n; i++) {
         if (d->learner[i].pid) (void)mu_process_kill(d->learner[i].pid);
-        atomic_store(&d->group->learner[i].pid, 0);
+        atomic_store(&d->shared->learner[i].pid, 0);
     }
     mu_process_end_all(pids, 2, 1.0);
     mu_free(d->learner);

@@ -10,7 +10,7 @@
 #define MU_LEARNERS_WATCHDOG_H
 
 #include "comm/process.h"
-#include "learners/judge.h"
+#include "learners/evaluator.h"
 #include "learners/learner.h"
 #include "train/training.h"
 
@@ -38,7 +38,7 @@ enum { MU_REPLACE_TIMES = 4096 };
 
 typedef struct mu_watchdog {
     mu_training   *training;            // for messages
-    mu_group      *group;
+    mu_shared      *shared;
     int            n;
     mu_watched    *learner;
     pid_t          server, judge;
@@ -55,7 +55,7 @@ typedef struct mu_watchdog {
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES
 } mu_watchdog;
 
-MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_group *g, const mu_worker *at,
+MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_worker *at,
                                           const char *ckpt_dir, mu_err *err);
 // Reaps, replaces, looks for hung and slow ones. An error ends the run: a learner's own error, or too many
 // losses in a row.

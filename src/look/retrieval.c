@@ -27,7 +27,7 @@ struct mu_retrieval {
 
 // ---- groups ----
 
-mu_status mu_group_rows(const void *rows, int64_t n, size_t bytes, int32_t *group, mu_err *err) {
+mu_status mu_shared_rows(const void *rows, int64_t n, size_t bytes, int32_t *group, mu_err *err) {
     size_t size = 16;
     while (size < 2 * (size_t)n) size *= 2;
     int64_t *table = mu_alloc_array(size, sizeof *table, "retrieval");  // row + 1; 0 = empty
@@ -47,7 +47,7 @@ mu_status mu_group_rows(const void *rows, int64_t n, size_t bytes, int32_t *grou
 }
 
 static mu_status number_groups(mu_retrieval *r, const int32_t *group, mu_err *err) {
-    if (group) MU_TRY(mu_group_rows(group, r->n, sizeof *group, r->group, err));
+    if (group) MU_TRY(mu_shared_rows(group, r->n, sizeof *group, r->group, err));
     for (int64_t i = 0; i < r->n; i++) {
         if (!group) r->group[i] = (int32_t)i;
         if (r->group[i] >= r->n_groups) r->n_groups = r->group[i] + 1;

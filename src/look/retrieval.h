@@ -44,7 +44,7 @@ int64_t mu_retrieval_nearest(mu_retrieval *r, int64_t q, int64_t k, int64_t *row
 
 // Numbers rows of `bytes` bytes each by their content, from 0 in order of appearance: equal rows get equal
 // numbers. MU_ENOMEM.
-MU_MUST_CHECK mu_status mu_group_rows(const void *rows, int64_t n, size_t bytes, int32_t *group,
+MU_MUST_CHECK mu_status mu_shared_rows(const void *rows, int64_t n, size_t bytes, int32_t *group,
                                       mu_err *err);
 
 #endif

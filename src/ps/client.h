@@ -13,7 +13,7 @@
 #include "ps/server.h"
 
 typedef struct mu_client {
-    mu_group  *group;
+    mu_shared  *shared;
     int        learner;
     uint32_t   incarnation;
     mu_server *server;                  // the learner's own, when the server is beside; else NULL
@@ -34,7 +34,7 @@ typedef struct mu_client {
 } mu_client;
 
 // copy: room for params->count floats when the learner works on a copy of the weights, else NULL.
-MU_MUST_CHECK mu_status mu_client_init(mu_client *c, mu_group *g, int learner, mu_server *beside, float *copy,
+MU_MUST_CHECK mu_status mu_client_init(mu_client *c, mu_shared *g, int learner, mu_server *beside, float *copy,
                                        mu_err *err);
 // The next samples, for the prefetch thread. False: none left, or nothing moved for too long. `stop` is
 // looked at while waiting; NULL = nobody stops it.
@@ -49,7 +49,7 @@ mu_verdict mu_client_end(mu_client *c, bool bad, float scale);
 void       mu_client_drain(mu_client *c);       // after END, beside: applies what still waits
 
 static inline void mu_client_pulse(mu_client *c) {
-    atomic_fetch_add_explicit(&c->group->learner[c->learner].pulse, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->shared->learner[c->learner].pulse, 1, memory_order_relaxed);
 }
 
 #endif

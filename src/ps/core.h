@@ -2,7 +2,7 @@
 // core.h - the protocol core: who may begin, what is applied, what is refused. It does no I/O.
 //
 // A state machine over plain data: no clock, thread, lock, random number or pointer inside, so the same
-// code runs in shared memory (under one lock, crash-safe by group.c), in the simulator with thousands
+// code runs in shared memory (under one lock, crash-safe by shared.c), in the simulator with thousands
 // of learners (test/sim), and later over MPI. core.pml is the model of it that Spin checks.
 //
 // One gradient's way:

@@ -5,7 +5,7 @@
 // core.pml - Spin model of one gradient's way through the parameter server: core.h's lease, ask, push, form,
 // applied, lost and join, and the slices with their undo piece, while learners and executors die and return.
 //
-// What is one step here is one change of the core under the lock, which group.c makes in a spare copy and
+// What is one step here is one change of the core under the lock, which shared.c makes in a spare copy and
 // switches over: a death inside leaves the state before it. What is written outside the lock (the gradient's
 // slot; a slice, in two halves) is several steps, with a possible death between any two of them.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // journal.h - which gradients went into which update: a ring in the shared memory of a run that is recorded.
 //
-// The executor that commits an update appends its entries, under the group's lock, before the core is
+// The executor that commits an update appends its entries, under the lock of the core, before the core is
 // switched over; the parent takes them out and writes them to the log (learners/record.h). A death between the two
 // leaves an entry of an update that is committed again by somebody else: it is recognised by its version and
 // not appended twice. So nothing is lost and nothing is there twice, whoever dies. A full ring makes the

@@ -8,9 +8,9 @@
 //          |      | rows     ids (max_rows) | values (.., cols)               |
 //          +------+----------------------------------------------------------+
 //
-// Where things lie follows from the plan alone; the head only says how much of it is used. A learner may have
+// Where things lie follows from the layout alone; the head only says how much of it is used. A learner may have
 // been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as
-// far as the plan has room. Row numbers and picks are checked where they are used (updater/).
+// far as the layout has room. Row numbers and picks are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"
@@ -32,7 +32,7 @@ static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 static size_t n_rows(const mu_param *p) { return (size_t)mu_param_rows(p); }
 static size_t floats(int64_t n, size_t width) { return lines((size_t)n * width * sizeof(float)); }
 
-// ---- plan ------------------------------------------------------------------------------------
+// ---- layout ------------------------------------------------------------------------------------
 
 enum { ARRAYS = 3 };
 
@@ -76,23 +76,23 @@ static mu_message_part part_make(const mu_param *p, int64_t rows) {
     return part;
 }
 
-mu_status mu_message_plan_make(const mu_params *ps, int64_t rows, mu_message_plan *out, mu_err *err) {
-    mu_message_plan plan = {.n = ps->n};
-    plan.part = mu_alloc_array((size_t)(ps->n ? ps->n : 1), sizeof *plan.part, "message plan");
-    if (!plan.part) return MU_FAIL_NOMEM(err, "the layout of gradients");
+mu_status mu_message_layout_make(const mu_params *ps, int64_t rows, mu_message_layout *out, mu_err *err) {
+    mu_message_layout layout = {.n = ps->n};
+    layout.part = mu_alloc_array((size_t)(ps->n ? ps->n : 1), sizeof *layout.part, "message layout");
+    if (!layout.part) return MU_FAIL_NOMEM(err, "the layout of gradients");
     for (int i = 0; i < ps->n; i++) {
-        plan.part[i] = part_make(ps->list[i], rows);
-        plan.part[i].offset = plan.bytes;
-        plan.bytes += plan.part[i].bytes;
-        ps->list[i]->allow_factors = plan.part[i].form != MU_GRAD_DENSE;
+        layout.part[i] = part_make(ps->list[i], rows);
+        layout.part[i].offset = layout.bytes;
+        layout.bytes += layout.part[i].bytes;
+        ps->list[i]->allow_factors = layout.part[i].form != MU_GRAD_DENSE;
     }
-    *out = plan;
+    *out = layout;
     return MU_OK;
 }
 
-void mu_message_plan_fini(mu_message_plan *plan) {
-    mu_free(plan->part);
-    *plan = (mu_message_plan){0};
+void mu_message_layout_fini(mu_message_layout *layout) {
+    mu_free(layout->part);
+    *layout = (mu_message_layout){0};
 }
 
 // ---- put and get -------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ static part_head head_of(const mu_param *p) {
     return h;
 }
 
-void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_param *p) {
-    const mu_message_part *part = &plan->part[i];
+void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu_param *p) {
+    const mu_message_part *part = &layout->part[i];
     const mu_grad *g = &p->grad;
     const size_t rows = n_rows(p), cols = p->count / rows;
     part_head head = head_of(p);
@@ -153,8 +153,8 @@ void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_par
     memcpy(slot + part->offset, &head, sizeof head);
 }
 
-mu_grad mu_message_get(const mu_message_plan *plan, const char *slot, int i, const mu_param *p) {
-    const mu_message_part *part = &plan->part[i];
+mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i, const mu_param *p) {
+    const mu_message_part *part = &layout->part[i];
     const volatile part_head *in_slot = (const void *)(slot + part->offset); // checked and used: one reading
     const part_head head = {.form = in_slot->form, .n = in_slot->n, .n_x = in_slot->n_x};
     if (!has_room(part, &head)) return (mu_grad){.form = MU_GRAD_NONE};

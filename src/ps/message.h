@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // message.h - a gradient as it lies in a queue slot: every parameter in its cheapest form.
 //
-// The plan is made once from the parameters and the batch, so a slot has a fixed size and every
+// The layout is made once from the parameters and the batch, so a slot has a fixed size and every
 // parameter a fixed place in it:
 //     dense     count floats
 //     factors   x (batch, cols), dy (batch, rows)     when that is less than half of dense
@@ -24,22 +24,22 @@ typedef struct mu_message_part {
     int64_t max_x;              // picked: rows of x of all samples
 } mu_message_part;
 
-typedef struct mu_message_plan {
+typedef struct mu_message_layout {
     int              n;         // parameters, in the order of the parameter set
     mu_message_part *part;
     size_t           bytes;     // of a slot
-} mu_message_plan;
+} mu_message_layout;
 
-// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the plan has room
-// for. Owned: mu_message_plan_fini.
-MU_MUST_CHECK mu_status mu_message_plan_make(const mu_params *ps, int64_t rows, mu_message_plan *out,
+// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the layout has room
+// for. Owned: mu_message_layout_fini.
+MU_MUST_CHECK mu_status mu_message_layout_make(const mu_params *ps, int64_t rows, mu_message_layout *out,
                                              mu_err *err);
-void mu_message_plan_fini(mu_message_plan *plan);
+void mu_message_layout_fini(mu_message_layout *layout);
 
 // Copies parameter i's gradient (or statistics) of this step into the slot, past the caches. To be called for
 // every parameter in every step: a slot keeps what an earlier step left in it.
-void mu_message_put(const mu_message_plan *plan, char *slot, int i, const mu_param *p);
+void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu_param *p);
 // A view of it. Form NONE when the step produced none. Never points outside the slot whatever the heads say.
-mu_grad mu_message_get(const mu_message_plan *plan, const char *slot, int i, const mu_param *p);
+mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i, const mu_param *p);
 
 #endif

@@ -3,7 +3,7 @@
 #include "ps/mirror.h"
 
 #include "base/log.h"
-#include "comm/patience.h"
+#include "comm/stall_timer.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ int mu_mirror_log_length(int learners) { return learners * MU_MIRROR_SLOTS + 1; 
 static bool is_torn(int64_t version) { return version < 0; }
 static int64_t torn(int64_t version) { return -2 - version; }
 
-static mu_mirror_update *entry(const mu_group *g, int64_t version) {
+static mu_mirror_update *entry(const mu_shared *g, int64_t version) {
     return &g->log[version % mu_mirror_log_length(g->head->n_learners)];
 }
 
@@ -25,15 +25,15 @@ enum { GIVER = MU_MAX_EXECUTORS + 1 };
 static int32_t being_given(int receiver, int giver) { return -(1 + receiver + GIVER * giver); }
 static int giver_of(int32_t wanted) { return (-wanted - 1) / GIVER; }
 
-static _Atomic int64_t *version_of(const mu_group *g, int learner) {
+static _Atomic int64_t *version_of(const mu_shared *g, int learner) {
     return &g->learner[learner].mirror_version;
 }
 
 // ---- following the log ----
 
-static int group_of(const mu_group_head *h) { return h->plan.learners / h->plan.splits; }
+static int group_of(const mu_shared_head *h) { return h->setup.learners / h->setup.splits; }
 
-int64_t mu_mirror_updates(const mu_group_head *h, int64_t version) {
+int64_t mu_mirror_updates(const mu_shared_head *h, int64_t version) {
     if (version <= h->own_from) return version; // by hardsync, one each
     return h->own_from + (version - h->own_from) / group_of(h);
 }
@@ -45,14 +45,14 @@ typedef struct update { // one of a parameter
 } update;
 
 // Entries (from, to] of the log.
-static mu_update read_update(const mu_group *g, int param, int64_t from, int64_t to, update *into) {
+static mu_update read_update(const mu_shared *g, int param, int64_t from, int64_t to, update *into) {
     const mu_mirror_update *last = entry(g, to);
     int n = 0;
     for (int64_t v = from + 1; v <= to; v++) {
         const mu_mirror_update *u = entry(g, v);
         if (u->bad) continue;
         into->weight[n] = u->weight;
-        into->grad[n] = mu_message_get(&g->message, mu_group_slot(g, u->learner, u->slot), param,
+        into->grad[n] = mu_message_get(&g->message, mu_shared_slot(g, u->learner, u->slot), param,
                                        g->params->list[param]);
         into->at[n] = &into->grad[n];
         n++;
@@ -70,7 +70,7 @@ static bool names_rows(const mu_update *u, int n) {
 
 // All updates on one slice before the next: it stays in the second cache, so memory is passed once. Named
 // rows are few: looking for them slice by slice would take longer than changing them.
-static void apply_updates(const mu_group *g, const mu_params *view, int param, const mu_update *u, int n) {
+static void apply_updates(const mu_shared *g, const mu_params *view, int param, const mu_update *u, int n) {
     const mu_slice_range all = {param, 0, view->list[param]->count};
     const bool whole = names_rows(u, n);
     const mu_slice_range *range = whole ? &all : g->slices.range + g->first_slice[param];
@@ -78,7 +78,7 @@ static void apply_updates(const mu_group *g, const mu_params *view, int param, c
     for (int i = 0; i < n_ranges; i++) mu_apply_series(g->updater, view, &range[i], n, u);
 }
 
-static void follow(const mu_group *g, const mu_params *view, int param, int64_t from, int64_t to) {
+static void follow(const mu_shared *g, const mu_params *view, int param, int64_t from, int64_t to) {
     const int64_t step = group_of(g->head);
     update memory[MU_SERIES];
     mu_update u[MU_SERIES];
@@ -93,14 +93,14 @@ static void follow(const mu_group *g, const mu_params *view, int param, int64_t 
 }
 
 static void aim_at_newest(mu_mirror *m) {
-    const mu_group_head *h = m->group->head;
-    int64_t version = atomic_load_explicit(&m->group->head->version, memory_order_acquire);
+    const mu_shared_head *h = m->shared->head;
+    int64_t version = atomic_load_explicit(&m->shared->head->version, memory_order_acquire);
     m->target = h->own_from + (mu_mirror_updates(h, version) - h->own_from) * group_of(h);
 }
 
 // Half the slots of all since the weights were brought up to date: others may soon wait for theirs.
 static bool is_far_behind(const mu_mirror *m) {
-    const mu_group_head *h = m->group->head;
+    const mu_shared_head *h = m->shared->head;
     return atomic_load_explicit(&h->version, memory_order_relaxed) - m->target >=
            h->n_learners * MU_MIRROR_SLOTS / 2;
 }
@@ -108,17 +108,17 @@ static bool is_far_behind(const mu_mirror *m) {
 void mu_mirror_begin(mu_mirror *m) {
     if (m->n_more-- > 0 && !is_far_behind(m)) return;
     aim_at_newest(m);
-    m->n_more = m->group->plan->every - 1;
+    m->n_more = m->shared->setup->every - 1;
 }
 
 void mu_mirror_follow(mu_mirror *m, int param) {
-    follow(m->group, &m->view, param, m->at[param], m->target);
+    follow(m->shared, &m->view, param, m->at[param], m->target);
     m->at[param] = m->target;
 }
 
 void mu_mirror_follow_all(mu_mirror *m) {
     for (int i = 0; i < m->view.n; i++) mu_mirror_follow(m, i);
-    mu_group *g = m->group;
+    mu_shared *g = m->shared;
     if (atomic_load_explicit(version_of(g, m->learner), memory_order_relaxed) == m->target) return;
     atomic_store_explicit(version_of(g, m->learner), m->target, memory_order_release);
     for (int i = 0; i < g->head->n_learners; i++) // somebody may wait for a slot
@@ -127,30 +127,30 @@ void mu_mirror_follow_all(mu_mirror *m) {
 
 // ---- copies ----
 
-static void copy_mirror(const mu_group *g, int from, float *value, float *const *slot) {
+static void copy_mirror(const mu_shared *g, int from, float *value, float *const *slot) {
     size_t bytes = g->head->count * sizeof(float);
-    memcpy(value, mu_group_own_weights(g, from), bytes);
-    for (int k = 0; k < g->head->n_history; k++) memcpy(slot[k], mu_group_own_history(g, from, k), bytes);
+    memcpy(value, mu_shared_own_weights(g, from), bytes);
+    for (int k = 0; k < g->head->n_history; k++) memcpy(slot[k], mu_shared_own_history(g, from, k), bytes);
 }
 
 static void give_copy(mu_mirror *m) {
-    mu_group *g = m->group;
+    mu_shared *g = m->shared;
     int32_t wanted = atomic_load(&g->head->mirror_wanted);
     if (wanted <= 0 || wanted - 1 == m->learner) return;
     const int32_t giving = being_given(wanted - 1, m->learner);
     if (!atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, giving)) return; // another gives
     float *slot[MU_MAX_SLOTS] = {0};
-    for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_group_own_history(g, wanted - 1, k);
+    for (int k = 0; k < g->head->n_history; k++) slot[k] = mu_shared_own_history(g, wanted - 1, k);
     // It may have asked once more just when it was given a copy, and be using it.
     if (is_torn(atomic_load(version_of(g, wanted - 1)))) {
-        copy_mirror(g, m->learner, mu_group_own_weights(g, wanted - 1), slot);
+        copy_mirror(g, m->learner, mu_shared_own_weights(g, wanted - 1), slot);
         atomic_store(version_of(g, wanted - 1), atomic_load(version_of(g, m->learner)));
     }
     atomic_store(&g->head->mirror_wanted, 0);
     mu_bell_ring(&g->learner[wanted - 1].turn);
 }
 
-static bool has_donor(const mu_group *g, int self) {
+static bool has_donor(const mu_shared *g, int self) {
     for (int i = 0; i < g->head->n_learners; i++)
         if (i != self && atomic_load(&g->learner[i].pid) && atomic_load(&g->learner[i].own_filled) &&
             !is_torn(atomic_load(version_of(g, i)))) return true;
@@ -158,7 +158,7 @@ static bool has_donor(const mu_group *g, int self) {
 }
 
 // Of learners that all lost their mirrors the first one goes on with what it has.
-static bool is_first_torn(const mu_group *g, int self) {
+static bool is_first_torn(const mu_shared *g, int self) {
     for (int i = 0; i < self; i++)
         if (is_torn(atomic_load(version_of(g, i))) && atomic_load(&g->learner[i].pid)) return false;
     return true;
@@ -166,9 +166,9 @@ static bool is_first_torn(const mu_group *g, int self) {
 
 // A learner that has ended left a whole mirror that nobody writes any more. The torn one still holds the log
 // back at its version, so from there on a copy can follow it. -1 = none.
-static int find_ended(const mu_group *g, int self, int64_t version) {
+static int find_ended(const mu_shared *g, int self, int64_t version) {
     for (int i = 0; i < g->head->n_learners; i++) {
-        const mu_group_learner *l = &g->learner[i];
+        const mu_shared_learner *l = &g->learner[i];
         if (i != self && !atomic_load(&l->pid) && atomic_load(&l->mirror_ended) &&
             atomic_load(&l->mirror_version) >= version) return i;
     }
@@ -176,15 +176,15 @@ static int find_ended(const mu_group *g, int self, int64_t version) {
 }
 
 static void take_copy(mu_mirror *m, int from) {
-    const mu_group *g = m->group;
+    const mu_shared *g = m->shared;
     copy_mirror(g, from, m->view.value, m->view.slot);
     atomic_store(version_of(g, m->learner), atomic_load(version_of(g, from)));
 }
 
 static mu_status heal(mu_mirror *m, mu_err *err) {
-    mu_group *g = m->group;
+    mu_shared *g = m->shared;
     _Atomic int64_t *version = version_of(g, m->learner);
-    mu_patience p = mu_patience_new();
+    mu_stall_timer p = mu_stall_timer_new();
     while (is_torn(atomic_load(version))) {
         uint32_t seen = mu_bell_read(&g->learner[m->learner].turn);
         int32_t none = 0;
@@ -200,7 +200,7 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
             break;
         }
         if (g->pulse) atomic_fetch_add(g->pulse, 1);
-        if (mu_patience_is_over(&p, 5 * g->plan->hang_timeout))
+        if (mu_stall_timer_is_over(&p, 5 * g->setup->hang_timeout))
             return MU_FAIL(err, MU_EBACKEND, "learner %d found nobody to copy the weights from", m->learner);
         (void)mu_bell_wait(&g->learner[m->learner].turn, seen, 0, NAP_NS);
     }
@@ -209,20 +209,20 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
 
 // What the predecessor pushed may still be read by others. The log knows which update came from which slot.
 static bool find_slots(mu_mirror *m) {
-    mu_group *g = m->group;
-    const mu_core *core = mu_group_begin(g);
+    mu_shared *g = m->shared;
+    const mu_core *core = mu_shared_begin(g);
     if (!core) return false;
     int64_t v = core->version - mu_mirror_log_length(g->head->n_learners);
     for (v = v > g->head->own_from ? v : g->head->own_from; ++v <= core->version;)
         if (entry(g, v)->learner == m->learner) m->slot_version[entry(g, v)->slot] = v;
-    mu_group_cancel(g);
+    mu_shared_cancel(g);
     return true;
 }
 
-mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err) {
-    *m = (mu_mirror){.group = g, .learner = learner, .view = *g->params};
-    m->view.value = mu_group_own_weights(g, learner);
-    for (int k = 0; k < g->head->n_history; k++) m->view.slot[k] = mu_group_own_history(g, learner, k);
+mu_status mu_mirror_init(mu_mirror *m, mu_shared *g, int learner, mu_err *err) {
+    *m = (mu_mirror){.shared = g, .learner = learner, .view = *g->params};
+    m->view.value = mu_shared_own_weights(g, learner);
+    for (int k = 0; k < g->head->n_history; k++) m->view.slot[k] = mu_shared_own_history(g, learner, k);
     m->at = mu_alloc_array((size_t)g->params->n, sizeof *m->at, "mirror");
     if (!m->at) return MU_FAIL_NOMEM(err, "the mirror");
     MU_TRY(heal(m, err));
@@ -234,7 +234,7 @@ mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err) {
 
 // ---- slots ----
 
-static bool all_passed(const mu_group *g, int64_t version) {
+static bool all_passed(const mu_shared *g, int64_t version) {
     for (int i = 0; i < g->head->n_learners; i++) {
         int64_t at = atomic_load_explicit(version_of(g, i), memory_order_acquire);
         if (atomic_load(&g->learner[i].mirror_ended)) continue;
@@ -246,28 +246,28 @@ static bool all_passed(const mu_group *g, int64_t version) {
 // Nothing is written between two steps while a snapshot is taken: either this sees the pause, or whoever
 // pauses sees this and waits.
 static bool start_writing(mu_mirror *m) {
-    atomic_store(&m->group->learner[m->learner].mirror_busy, 1);
-    if (!atomic_load(&m->group->head->pause)) return true;
-    atomic_store(&m->group->learner[m->learner].mirror_busy, 0);
+    atomic_store(&m->shared->learner[m->learner].mirror_busy, 1);
+    if (!atomic_load(&m->shared->head->pause)) return true;
+    atomic_store(&m->shared->learner[m->learner].mirror_busy, 0);
     return false;
 }
-static void stop_writing(mu_mirror *m) { atomic_store(&m->group->learner[m->learner].mirror_busy, 0); }
+static void stop_writing(mu_mirror *m) { atomic_store(&m->shared->learner[m->learner].mirror_busy, 0); }
 
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient) {
     int64_t version = m->slot_version[next_gradient % MU_MIRROR_SLOTS];
-    bool free_slot = all_passed(m->group, version);
-    if (free_slot && atomic_load_explicit(&m->group->head->mirror_wanted, memory_order_relaxed) <= 0)
+    bool free_slot = all_passed(m->shared, version);
+    if (free_slot && atomic_load_explicit(&m->shared->head->mirror_wanted, memory_order_relaxed) <= 0)
         return true;
     if (!start_writing(m)) return false;
     aim_at_newest(m); // others may wait for this mirror just as well
     mu_mirror_follow_all(m);
     give_copy(m); // not older than what is torn: slots behind that may be in use again
     stop_writing(m);
-    return all_passed(m->group, version);
+    return all_passed(m->shared, version);
 }
 
 void mu_mirror_publish(mu_mirror *m, const mu_core *core, const mu_mirror_update *u) {
-    *entry(m->group, core->version) = *u;
+    *entry(m->shared, core->version) = *u;
     m->slot_version[u->slot] = core->version;
 }
 
@@ -277,12 +277,12 @@ void mu_mirror_end(mu_mirror *m) {
         mu_mirror_follow_all(m);
         stop_writing(m);
     }
-    atomic_store(&m->group->learner[m->learner].mirror_ended, 1);
+    atomic_store(&m->shared->learner[m->learner].mirror_ended, 1);
 }
 
 // ---- the parent's ----
 
-void mu_mirror_lost(mu_group *g, int learner) {
+void mu_mirror_lost(mu_shared *g, int learner) {
     int64_t version = atomic_load(version_of(g, learner));
     int32_t wanted = atomic_load(&g->head->mirror_wanted);
     atomic_store(&g->learner[learner].mirror_busy, 0);
@@ -294,7 +294,7 @@ void mu_mirror_lost(mu_group *g, int learner) {
         (void)atomic_compare_exchange_strong(&g->head->mirror_wanted, &wanted, 0);
 }
 
-void mu_mirror_gather(mu_group *g, float *value, float *const *slot) {
+void mu_mirror_gather(mu_shared *g, float *value, float *const *slot) {
     int best = 0;
     int64_t at = INT64_MIN;
     for (int i = 0; i < g->head->n_learners; i++) {

@@ -11,7 +11,7 @@
 #ifndef MU_PS_MIRROR_H
 #define MU_PS_MIRROR_H
 
-#include "ps/group.h"
+#include "ps/shared.h"
 
 enum { MU_MIRROR_SLOTS = 8 };           // queue slots of a learner, and the most gradients of an update
 
@@ -24,7 +24,7 @@ typedef struct mu_mirror_update {       // one entry of the log, at version modu
 } mu_mirror_update;
 
 typedef struct mu_mirror {              // one learner's
-    mu_group *group;
+    mu_shared *shared;
     int       learner;
     mu_params view;                     // the parameter set with value and slot[] of this mirror
     int64_t  *at;                       // (params) version each parameter has reached; owned
@@ -36,8 +36,8 @@ typedef struct mu_mirror {              // one learner's
 int mu_mirror_log_length(int learners);
 
 // Waits for a copy of the weights if the predecessor left a torn mirror; bounded by the hang time-out.
-MU_MUST_CHECK mu_status mu_mirror_init(mu_mirror *m, mu_group *g, int learner, mu_err *err);
-int64_t mu_mirror_updates(const mu_group_head *h, int64_t version);     // whole ones when the clock says so
+MU_MUST_CHECK mu_status mu_mirror_init(mu_mirror *m, mu_shared *g, int learner, mu_err *err);
+int64_t mu_mirror_updates(const mu_shared_head *h, int64_t version);     // whole ones when the clock says so
 // Between two steps: gives a copy to a learner that waits for one. False: the next slot is still read by
 // others.
 bool mu_mirror_may_begin(mu_mirror *m, int64_t next_gradient);
@@ -52,7 +52,7 @@ void mu_mirror_end(mu_mirror *m);               // nobody needs to wait for this
 
 // By the parent. After a learner's death; and, while nobody is between two steps, the newest weights and
 // history.
-void mu_mirror_lost(mu_group *g, int learner);
-void mu_mirror_gather(mu_group *g, float *value, float *const *slot);
+void mu_mirror_lost(mu_shared *g, int learner);
+void mu_mirror_gather(mu_shared *g, float *value, float *const *slot);
 
 #endif

@@ -53,7 +53,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
 extern const mu_field mu_cluster_fields[];
 
 // What a run will do, decided once from the job, the machine and the data; printed at start.
-typedef struct mu_cluster_plan {
+typedef struct mu_setup {
     int      learners;                  // lambda
     const mu_protocol_class *protocol;
     int64_t  rows;                      // mu
@@ -70,22 +70,22 @@ typedef struct mu_cluster_plan {
     double   hang_timeout;
     int64_t  max_losses;
     int32_t  splits, bound, every;      // by the protocol, see mu_core_config
-} mu_cluster_plan;
+} mu_setup;
 
-typedef struct mu_cluster_task {        // what a plan is made for
+typedef struct mu_setup_task {        // what a setup is made for
     int64_t batch;                      // train.batch
     int64_t n_records;                  // of the training data; 0 = not known yet: warm_versions is not final
     int64_t steps;                      // the training ends after these or after `epochs`; 0 = not by them
     double  epochs;
     int     cores;
-} mu_cluster_task;
+} mu_setup_task;
 
 // Problems go to the diags; NULL when there were any. node may be NULL: one learner.
 mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
-mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               const mu_cluster_task *task, mu_cluster_plan *out, mu_err *err);
+mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               const mu_setup_task *task, mu_setup *out, mu_err *err);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
-void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size);
+void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size);
 
 #endif

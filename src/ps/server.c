@@ -20,13 +20,13 @@
 
 #include <string.h>
 
-#define READERS_S 0.2           // longest wait for readers of the weights while the group's lock is held
+#define READERS_S 0.2           // longest wait for readers of the weights while the lock of the core is held
 
-mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
+mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                          mu_pace (*pace_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.group = g, .executor = executor, .pace_at = pace_at, .ctx = ctx, .shared = *g->params};
-    s->shared.value = g->weights;
-    for (int k = 0; k < g->head->n_history; k++) s->shared.slot[k] = g->history[k];
+    *s = (mu_server){.shared = g, .executor = executor, .pace_at = pace_at, .ctx = ctx, .params = *g->params};
+    s->params.value = g->weights;
+    for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
     const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
     s->grads = mu_alloc_array(most, sizeof *s->grads, "server");
     s->weights = mu_alloc_array(most, sizeof *s->weights, "server");
@@ -45,8 +45,8 @@ void mu_server_fini(mu_server *s) {
 // ---- forming ----
 
 static void fill_record(mu_server *s, const mu_core *c) {
-    mu_group *g = s->group;
-    mu_group_update *u = g->update;
+    mu_shared *g = s->shared;
+    mu_shared_update *u = g->update;
     const mu_core_part *part = mu_core_parts(c);
     u->n_parts = c->n_parts;
     u->skip = 0;
@@ -56,7 +56,7 @@ static void fill_record(mu_server *s, const mu_core *c) {
     for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
         int at = j;
         for (; at > 0 && u->part[at - 1].id.learner > part[j].id.learner; at--) u->part[at] = u->part[at - 1];
-        const mu_slot_head *h = mu_group_slot_head(g, part[j].id.learner, part[j].slot);
+        const mu_slot_head *h = mu_shared_slot_head(g, part[j].id.learner, part[j].slot);
         u->part[at] = part[j];
         u->part[at].weight *= h->scale;
         u->skip |= h->bad;
@@ -74,42 +74,42 @@ static void fill_record(mu_server *s, const mu_core *c) {
 // Those whose gradients were taken may begin the next; and where an update takes several, also those whose
 // gradients now wait for others to come instead of for the server. Asked under the lock: behind it the record
 // may already be that of the next update. -1 = everybody.
-static int who_may_begin(const mu_group_update *u) { return u->n_parts == 1 ? u->part[0].id.learner : -1; }
+static int who_may_begin(const mu_shared_update *u) { return u->n_parts == 1 ? u->part[0].id.learner : -1; }
 
-static void ring_learners(mu_group *g, int only) {
+static void ring_learners(mu_shared *g, int only) {
     for (int i = 0; i < g->head->n_learners; i++)
         if (only < 0 || i == only) mu_bell_ring(&g->learner[i].turn);
 }
 
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
-// in the time that others may be kept from the group's lock. The flag of a writer that died is taken over.
-static bool keep_readers_out(mu_group *g) {
-    double s = g->plan->hang_timeout / 4;
-    return !g->plan->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));
+// in the time that others may be kept from the lock of the core. The flag of a writer that died is taken over.
+static bool keep_readers_out(mu_shared *g) {
+    double s = g->setup->hang_timeout / 4;
+    return !g->setup->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));
 }
 
 // True: an update is open now.
 static bool form(mu_server *s) {
-    mu_group *g = s->group;
+    mu_shared *g = s->shared;
     if (!atomic_load_explicit(&g->head->waiting, memory_order_relaxed)) return false;
-    mu_core *c = mu_group_begin(g);
+    mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool was = c->applying;
     if (was ? atomic_load(&g->update->open) : atomic_load(&g->head->pause) || !mu_core_form(c)) {
-        mu_group_cancel(g); // somebody was faster, or there is nothing to do
+        mu_shared_cancel(g); // somebody was faster, or there is nothing to do
         return was;
     }
     if (!keep_readers_out(g)) { // tried again in the next turn
-        mu_group_cancel(g);
+        mu_shared_cancel(g);
         return false;
     }
     if (!was) fill_record(s, c);
     mu_failpoint("server/formed");
-    mu_group_switch(g);
+    mu_shared_switch(g);
     mu_failpoint("server/not-opened");
     const int only = who_may_begin(g->update);
     atomic_store_explicit(&g->update->open, 1, memory_order_release);
-    mu_group_give(g);
+    mu_shared_give(g);
     mu_failpoint("server/opened");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
@@ -126,23 +126,23 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
 
 // Where results are a function of the job or of its record, also after deaths. Other updates spare the copy:
 // a slice that a dead executor left may be applied twice, and is counted.
-static bool keeps_undo(const mu_group *g, int64_t number) {
-    return mu_group_is_in_step(g, number) || g->journal;
+static bool keeps_undo(const mu_shared *g, int64_t number) {
+    return mu_shared_is_in_step(g, number) || g->journal;
 }
 
 static void apply_one(mu_server *s, int i, int64_t number) {
-    mu_group *g = s->group;
-    const mu_group_update *u = g->update;
+    mu_shared *g = s->shared;
+    const mu_shared_update *u = g->update;
     const mu_slice_range *r = &g->slices.range[i];
     mu_param *p = g->params->list[r->param];
     for (int j = 0; j < u->n_parts; j++) {
-        const char *slot = mu_group_slot(g, u->part[j].id.learner, u->part[j].slot);
+        const char *slot = mu_shared_slot(g, u->part[j].id.learner, u->part[j].slot);
         s->grads[j] = mu_message_get(&g->message, slot, r->param, p);
         s->weights[j] = u->part[j].weight;
     }
     mu_apply a = {
         .updater = g->updater,
-        .params = &s->shared,
+        .params = &s->params,
         .n = u->n_parts,
         .grad = grad_at,
         .ctx = s->grads,
@@ -155,8 +155,8 @@ static void apply_one(mu_server *s, int i, int64_t number) {
 
 // Claims and applies slice i for update `number`. False: it is not free for it.
 static bool try_slice(mu_server *s, int i, int64_t number) {
-    mu_group *g = s->group;
-    mu_group_slice *sl = &g->slice[i];
+    mu_shared *g = s->shared;
+    mu_shared_slice *sl = &g->slice[i];
     int64_t free_claim = number * 4096;
     if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
     if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1))
@@ -169,7 +169,7 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
     return true;
 }
 
-static bool all_done(const mu_group *g, int64_t number) {
+static bool all_done(const mu_shared *g, int64_t number) {
     for (int i = 0; i < g->head->n_slices; i++)
         if (atomic_load_explicit(&g->slice[i].version, memory_order_acquire) < number) return false;
     return true;
@@ -177,8 +177,8 @@ static bool all_done(const mu_group *g, int64_t number) {
 
 // ---- committing ----
 
-void mu_server_note_staleness(mu_group *g, int learner, int64_t sigma) {
-    mu_group_learner *l = &g->learner[learner];
+void mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma) {
+    mu_shared_learner *l = &g->learner[learner];
     int64_t bin = sigma < MU_STALENESS_BINS ? sigma : MU_STALENESS_BINS - 1;
     atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&l->stale_sum, sigma, memory_order_relaxed);
@@ -187,9 +187,9 @@ void mu_server_note_staleness(mu_group *g, int learner, int64_t sigma) {
 }
 
 // The update in progress into the journal. False: no room now; the parent is told.
-static bool write_journal(mu_group *g) {
+static bool write_journal(mu_shared *g) {
     mu_journal *j = g->journal;
-    const mu_group_update *u = g->update;
+    const mu_shared_update *u = g->update;
     int64_t number = atomic_load(&u->number);
     int n = u->n_parts > 0 ? u->n_parts : 1;
     if (!j || mu_journal_has(j, number)) return true;
@@ -201,7 +201,7 @@ static bool write_journal(mu_group *g) {
         *e = (mu_journal_entry){.update = {number, u->rate, u->n_parts, u->skip}};
         if (!u->n_parts) break;
         const mu_core_part *p = &u->part[i];
-        const mu_slot_head *h = mu_group_slot_head(g, p->id.learner, p->slot);
+        const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
         e->part = (mu_journal_part){p->id, h->global_rows, h->loss, p->weight, h->scale, h->bad};
     }
     mu_journal_publish(j, n);
@@ -211,41 +211,41 @@ static bool write_journal(mu_group *g) {
 
 // False: it cannot be finished now.
 static bool finish(mu_server *s, int64_t number) {
-    mu_group *g = s->group;
-    mu_core *c = mu_group_begin(g);
+    mu_shared *g = s->shared;
+    mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool mine = c->applying && c->version + 1 == number;
     const bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
     if (mine && !write_journal(g)) {
-        mu_group_cancel(g);
+        mu_shared_cancel(g);
         return false;
     }
     if (mine) {
-        const bool counts = g->plan->protocol->synchronous || !mu_group_is_warming(g, number);
+        const bool counts = g->setup->protocol->synchronous || !mu_shared_is_warming(g, number);
         for (int j = 0; j < c->n_parts && counts; j++) {
             const mu_core_part *p = &mu_core_parts(c)[j];
             mu_server_note_staleness(g, p->id.learner, mu_core_staleness(c, p));
         }
         if (g->update->skip) atomic_fetch_add(&g->head->skipped_updates, 1);
         mu_core_applied(c);
-        mu_group_switch(g);
+        mu_shared_switch(g);
     }
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {
-        if (g->plan->locks) mu_rwlock_write_end(g->rw); // first: an open record is closed by somebody
+        if (g->setup->locks) mu_rwlock_write_end(g->rw); // first: an open record is closed by somebody
         atomic_store(&g->update->open, 0);
         mu_failpoint("server/closed");
     }
-    mu_group_give(g);
+    mu_shared_give(g);
     mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    if (several && g->plan->protocol->own_turn) ring_learners(g, -1);
+    if (several && g->setup->protocol->own_turn) ring_learners(g, -1);
     return true;
 }
 
 mu_turn mu_server_turn(mu_server *s) {
-    mu_group *g = s->group;
-    mu_group_update *u = g->update;
+    mu_shared *g = s->shared;
+    mu_shared_update *u = g->update;
     if (!atomic_load_explicit(&u->open, memory_order_acquire) && !form(s)) return MU_TURN_IDLE;
     int64_t number = atomic_load(&u->number), began = mu_clock_ns();
     // The one that was open may have ended, and the number may be that of the next, which is being filled. It
@@ -269,7 +269,7 @@ mu_turn mu_server_turn(mu_server *s) {
 
 // ---- repair and snapshot: the parent's ----
 
-void mu_server_repair(mu_group *g, int executor) {
+void mu_server_repair(mu_shared *g, int executor) {
     (void)mu_undo_restore(&g->executor[executor].undo, g->params);
     for (int i = 0; i < g->head->n_slices; i++) {
         int64_t claim = atomic_load(&g->slice[i].claim), number = claim / 4096;
@@ -277,32 +277,32 @@ void mu_server_repair(mu_group *g, int executor) {
         if (!keeps_undo(g, number)) atomic_fetch_add(&g->head->torn_updates, 1);
         atomic_store(&g->slice[i].claim, number * 4096);
     }
-    mu_group_ring_all(g);
+    mu_shared_ring_all(g);
 }
 
 // Nothing changes the weights while this holds: no update is in progress, and of learners that write
 // themselves none is between permission and end.
-static bool is_quiet(const mu_group *g, const mu_core *c) {
+static bool is_quiet(const mu_shared *g, const mu_core *c) {
     if (c->applying || atomic_load(&g->update->open)) return false;
-    if (!g->plan->protocol->applies_itself) return true;
+    if (!g->setup->protocol->applies_itself) return true;
     for (int i = 0; i < c->config.learners; i++)
         if (mu_core_learner_at(c, i)->computing || atomic_load(&g->learner[i].mirror_busy)) return false;
     return true;
 }
 
-void mu_server_pause(mu_group *g, bool on) {
+void mu_server_pause(mu_shared *g, bool on) {
     atomic_store(&g->head->pause, on);
-    if (!on) mu_group_ring_all(g);
+    if (!on) mu_shared_ring_all(g);
 }
 
-bool mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples) {
-    mu_core *c = mu_group_begin(g);
+bool mu_server_snapshot(mu_shared *g, int64_t *version, int64_t *samples) {
+    mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool quiet = is_quiet(g, c);
     *version = c->version;
-    *samples = mu_group_cursor(c);
-    mu_group_cancel(g);
+    *samples = mu_shared_cursor(c);
+    mu_shared_cancel(g);
     if (!quiet) return false;
-    mu_group_copy_out(g, g->snapshot, g->snapshot_history);
+    mu_shared_copy_out(g, g->snapshot, g->snapshot_history);
     return true;
 }

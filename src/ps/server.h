@@ -8,33 +8,33 @@
 #ifndef MU_PS_SERVER_H
 #define MU_PS_SERVER_H
 
-#include "ps/group.h"
+#include "ps/shared.h"
 
 typedef enum mu_turn { MU_TURN_IDLE, MU_TURN_WORKED } mu_turn;
 
 // pace_at: of an update that begins after `samples` (schedules; asked once per update).
 typedef struct mu_server {
-    mu_group *group;
+    mu_shared *shared;
     int       executor;                 // row of the executor table
     mu_pace (*pace_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
     int64_t   spin_ns;                  // of its idle waits
-    mu_params shared;                   // a view: the group's blocks, also where the learner has a copy
+    mu_params params;                   // a view: the group's blocks, also where the learner has a copy
     mu_grad  *grads;                    // (learners) of the slice in hand; owned
     float    *weights;                  // (learners)
 } mu_server;
 
-MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_group *g, int executor,
+MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                                        mu_pace (*pace_at)(void *, int64_t, int64_t), void *ctx, mu_err *err);
 void    mu_server_fini(mu_server *s);
 mu_turn mu_server_turn(mu_server *s);
 // After an executor's process was reaped: puts its half-written piece back and frees its slice for others.
-void    mu_server_repair(mu_group *g, int executor);
-void    mu_server_note_staleness(mu_group *g, int learner, int64_t sigma);
+void    mu_server_repair(mu_shared *g, int executor);
+void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
 // Between pause(true) and pause(false) no update begins and no learner that writes by itself begins a step.
-void    mu_server_pause(mu_group *g, bool on);
+void    mu_server_pause(mu_shared *g, bool on);
 // Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
 // while paused. samples: where a run resumed from it goes on reading.
-bool    mu_server_snapshot(mu_group *g, int64_t *version, int64_t *samples);
+bool    mu_server_snapshot(mu_shared *g, int64_t *version, int64_t *samples);
 
 #endif

@@ -46,7 +46,7 @@ static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_
 
 static mu_status judge(mu_training *r, mu_err *err) {
     mu_phase phase;
-    mu_session_phase *p = mu_session_judge(r->s, &phase);
+    mu_session_phase *p = mu_session_eval_phase(r->s, &phase);
     if (!p) return MU_OK;
     mu_scores sc;
     double t0 = mu_clock_s();
@@ -125,7 +125,7 @@ static mu_status between(mu_training *r, mu_err *err) {
 // A group comes back with everything done but what the last step made due.
 static mu_status loop_of_group(mu_training *r, mu_err *err) {
     mu_status st;
-    while ((st = mu_cluster_run(r, err)) == MU_EDIVERGED && can_roll_back(r)) MU_TRY(roll_back(r, err));
+    while ((st = mu_learners_run(r, err)) == MU_EDIVERGED && can_roll_back(r)) MU_TRY(roll_back(r, err));
     if (st != MU_OK) return st;
     return mu_training_interrupted(r) ? MU_OK : between(r, err);
 }
@@ -146,7 +146,7 @@ static mu_status loop_of_replay(mu_training *r, mu_err *err) {
 
 static mu_status loop(mu_training *r, mu_err *err) {
     if (r->o->replay) return loop_of_replay(r, err);
-    if (mu_cluster_wanted(r->s) || r->o->record) return loop_of_group(r, err);
+    if (mu_learners_wanted(r->s) || r->o->record) return loop_of_group(r, err);
     MU_TRY(mu_source_start(r->s->train.source, err));
     const mu_test_opts *t = &r->s->job->test;
     bool owed = r->o->resume && mu_training_crossed(r, t->every) && r->ps.judged_step != r->w.step;
@@ -219,7 +219,7 @@ static mu_status write_job(const mu_training *r, mu_err *err) {
 static mu_status check_log(const mu_training *r, mu_err *err) {
     if (r->o->record && r->o->replay)
         return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
-    if (r->o->record) return mu_cluster_prepare_record(r->s, r->o, err);
+    if (r->o->record) return mu_learners_prepare_record(r->s, r->o, err);
     if (!r->o->replay || !r->o->resume) return MU_OK;
     MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does");
     mu_err_hint(err, "Leave `--resume` out.");
@@ -290,7 +290,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
 static mu_status final_scores(mu_training *r, mu_err *err) {
     if (mu_training_interrupted(r)) return MU_OK;
     mu_phase judged = MU_TEST;
-    mu_session_phase *p = mu_session_judge(r->s, &judged);
+    mu_session_phase *p = mu_session_eval_phase(r->s, &judged);
     bool fresh = r->ps.judged_step == r->w.step && (r->out->tested || r->out->validated) &&
                  judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
     if (!p || fresh) return MU_OK;

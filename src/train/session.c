@@ -23,7 +23,7 @@ static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
 
 // Rows of the phase's batches. In training those of one learner: the largest share of a step.
 static int64_t batch_of(const mu_session *s, mu_phase p) {
-    if (p == MU_TRAIN && s->plan.rows) return s->plan.rows;
+    if (p == MU_TRAIN && s->setup.rows) return s->setup.rows;
     return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
 }
 
@@ -95,7 +95,7 @@ static void bind_algorithm(mu_session *s) {
 }
 
 static const mu_contrast *contrast_of(mu_session *s) {
-    s->contrast.chains = s->plan.rows ? s->plan.global_batch : s->job->train.batch;
+    s->contrast.chains = s->setup.rows ? s->setup.global_batch : s->job->train.batch;
     return s->contrast.k ? &s->contrast : NULL;
 }
 
@@ -111,8 +111,8 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
 // Learners that wait for each other share one batch, of which every row needs a stream of its own. A warm
 // start that nobody asked for is left out where they have none.
 static void check_streams(mu_session *s, const mu_net *net) {
-    mu_cluster_plan *plan = &s->plan;
-    if (!plan->rows || !plan->protocol || !(plan->protocol->synchronous || plan->warm_versions)) return;
+    mu_setup *setup = &s->setup;
+    if (!setup->rows || !setup->protocol || !(setup->protocol->synchronous || setup->warm_versions)) return;
     for (int i = 0; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
         for (int k = 0; k < l->n_param; k++) {
@@ -120,9 +120,9 @@ static void check_streams(mu_session *s, const mu_net *net) {
             mu_err own;
             mu_err_clear(&own);
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
-                                                  plan->global_batch, &own) == MU_OK)
+                                                  setup->global_batch, &own) == MU_OK)
                 continue;
-            if (plan->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) plan->warm_versions = 0;
+            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) setup->warm_versions = 0;
             else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams
         }
@@ -318,8 +318,8 @@ static void check_initial(mu_session *s) {
 static void check_learners(mu_session *s) {
     const mu_train_opts *t = &s->job->train;
     mu_diags *d = &s->job->diags;
-    const bool alone = s->plan.learners < 2;
-    if (t->accumulate > 1 && (!alone || s->plan.server == MU_SERVER_PROCESS)) {
+    const bool alone = s->setup.learners < 2;
+    if (t->accumulate > 1 && (!alone || s->setup.server == MU_SERVER_PROCESS)) {
         const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
                                   "`accumulate` is for one learner without a server process");
@@ -328,7 +328,7 @@ static void check_learners(mu_session *s) {
     }
     if (alone) return;
     const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
-    if (s->updater && s->updater->clip_norm > 0 && clip && s->plan.protocol->synchronous)
+    if (s->updater && s->updater->clip_norm > 0 && clip && s->setup.protocol->synchronous)
         mu_diags_add(d, MU_DIAG_WARNING, clip->pos,
                      "`clip_norm` limits the gradient of each learner, not their mean");
 }
@@ -339,14 +339,14 @@ static mu_status plan_cluster(mu_session *s, mu_err *err) {
     mu_err own;
     mu_err_clear(&own);
     const mu_train_opts *t = &s->job->train;
-    const mu_cluster_task task = {
+    const mu_setup_task task = {
         .batch = t->batch,
         .n_records = s->train.source ? mu_source_n_records(s->train.source) : 0,
         .steps = t->steps,
         .epochs = t->epochs,
         .cores = mu_cores_count(),
     };
-    mu_status st = mu_cluster_plan_make(&s->binder, s->job->cluster, s->cluster, &task, &s->plan, &own);
+    mu_status st = mu_setup_make(&s->binder, s->job->cluster, s->cluster, &task, &s->setup, &own);
     if (st == MU_OK || st == MU_EJOB) return MU_OK;
     if (err && err->status == MU_OK) *err = own;
     return st;
@@ -417,7 +417,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
-    if (s->plan.rows && s->train.source) MU_TRY(plan_cluster(s, err));
+    if (s->setup.rows && s->train.source) MU_TRY(plan_cluster(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(buildable & (unsigned)phases[i])) continue;
@@ -456,7 +456,7 @@ void mu_session_close(mu_session *s) {
     mu_free(s);
 }
 
-mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase) {
+mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase) {
     if (s->validation.net) { *phase = MU_VALIDATION; return &s->validation; }
     if (s->test.net) { *phase = MU_TEST; return &s->test; }
     return NULL;

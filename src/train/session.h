@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h - a job made ready: updater, algorithm, cluster plan, and for each wanted phase its data and net.
+// session.h - a job made ready: updater, algorithm, cluster setup, and for each wanted phase its data and net.
 //
 // mu_session_open does everything short of training, in the order of the flow, and is also the whole
 // of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
@@ -21,7 +21,7 @@ typedef struct mu_session {
     void                *algo_state;
     mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
-    mu_cluster_plan      plan;          // training net and source have plan.rows rows; 0 without training
+    mu_setup      setup;          // training net and source have setup.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
     mu_session_phase     train, validation, test, predict;
 } mu_session;
@@ -42,7 +42,7 @@ mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **ou
 void      mu_session_close(mu_session *s);
 
 // The phase that judges progress while training: validation if the job has it, else test, else NULL.
-mu_session_phase *mu_session_judge(mu_session *s, mu_phase *phase);
+mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of
 // what is open already (test, validation, train), else of `data.test`. Every layer's output stays readable

@@ -167,7 +167,7 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     out->param_count = (size_t)mu_params_n_trained(s->params);
     out->floor_bytes_s = time_bytes(touched(s->params));
     double floor = out->floor_flops_s > out->floor_bytes_s ? out->floor_flops_s : out->floor_bytes_s;
-    out->samples_per_s = (double)(s->plan.rows * s->job->train.accumulate) / out->step_s;
+    out->samples_per_s = (double)(s->setup.rows * s->job->train.accumulate) / out->step_s;
     out->share_of_floor = floor / out->step_s;
     out->activation_bytes = w.net->activation_bytes;
     out->unplanned_bytes = w.net->unplanned_bytes;

@@ -52,8 +52,8 @@ typedef struct mu_run_opts {
     mu_run_watch watch;
 } mu_run_opts;
 
-typedef struct mu_group_result {        // of a training by several learners
-    int         learners, most_staleness;       // most: bins of staleness_hist in use
+typedef struct mu_learners_result {        // of a training by several learners
+    int         count, most_staleness;        // most: bins of staleness_hist in use
     const char *protocol;
     int64_t     rows, global_batch, versions;   // mu, mu * lambda, updates
     double      rate_effective;                 // of the last update, per gradient
@@ -63,7 +63,7 @@ typedef struct mu_group_result {        // of a training by several learners
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples, torn_updates;
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
-} mu_group_result;
+} mu_learners_result;
 
 typedef struct mu_run_result {
     int64_t     steps;
@@ -76,7 +76,7 @@ typedef struct mu_run_result {
     int64_t     skipped, rollbacks, bad_records;
     double      rate, compute_s, wait_s;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
-    mu_group_result group;              // learners 0: one learner without a group
+    mu_learners_result learners;        // count 0: one learner alone
     const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop", "replay"
 } mu_run_result;
 

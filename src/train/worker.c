@@ -94,7 +94,7 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
 }
 
 int64_t mu_worker_samples_per_step(const mu_worker *w) {
-    return w->session->plan.global_batch * w->session->job->train.accumulate;
+    return w->session->setup.global_batch * w->session->job->train.accumulate;
 }
 
 double mu_worker_epoch(const mu_worker *w) {
@@ -160,7 +160,7 @@ mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
     if (w->wild) return not_finite(w, w->wild, err);
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
-        if (p->grad.form == MU_GRAD_NONE || (w->looked && mu_gradient_is_early(p))) continue;
+        if (p->grad.form == MU_GRAD_NONE || (w->looked && mu_grad_done_in_layer(p))) continue;
         // norms of factors cost far more than a look at them
         double own = clips(w) ? mu_grad_sum_squares(p, &p->grad)
                      : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
@@ -226,7 +226,7 @@ static void keep_stats(mu_worker *w, bool back) {
 }
 
 static mu_status try_step(mu_worker *w, mu_err *err) {
-    w->rate = w->rate_scale * w->session->plan.rate_factor *
+    w->rate = w->rate_scale * w->session->setup.rate_factor *
               mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
     w->early = mu_updater_is_early(w->updater, w->step, mu_worker_epoch(w));
     int64_t n = w->session->job->train.accumulate;

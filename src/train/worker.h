@@ -41,7 +41,7 @@ typedef struct mu_worker {
 } mu_worker;
 
 // Complete when the backward of its layer is; shared parameters and statistics only when all of backward is.
-static inline bool mu_gradient_is_early(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
+static inline bool mu_grad_done_in_layer(const mu_param *p) { return p->n_users == 1 && !p->is_stat; }
 
 void mu_worker_init(mu_worker *w, mu_session *s);
 // One update (train.accumulate batches). MU_EDIVERGED with the layer or parameter named when loss or

@@ -44,9 +44,9 @@ typedef struct times { int64_t n, cap; double *s; } times;
 typedef struct rule_state { int64_t next_ns, fired; bool done; } rule_state;
 
 struct mu_chaos {
-    mu_chaos_plan   plan;
+    mu_chaos_script   script;
     rule_state      rule[MU_CHAOS_RULES];
-    mu_group       *g;
+    mu_shared       *g;
     mu_chaos_watch  watch;
     mu_rng_key      key;
     uint64_t        draws;
@@ -65,7 +65,7 @@ struct mu_chaos {
 
 // ---- processes ----------------------------------------------------------------------------------
 
-static _Atomic int32_t *pid_slot(const mu_group *g, int who) {
+static _Atomic int32_t *pid_slot(const mu_shared *g, int who) {
     return who == SERVER ? &g->head->server_pid : who == JUDGE ? &g->head->judge_pid : &g->learner[who].pid;
 }
 
@@ -86,7 +86,7 @@ static pid_t parent_of(pid_t pid) {
     return state == 'Z' || state == 'X' ? 0 : (pid_t)parent;
 }
 
-typedef struct victim { const mu_group *g; int who; } victim;
+typedef struct victim { const mu_shared *g; int who; } victim;
 
 static bool is_ours(void *ctx, pid_t pid) {
     const victim *v = ctx;
@@ -269,7 +269,7 @@ static bool fire(mu_chaos *c, const mu_chaos_rule *r, int64_t now_ns) {
 
 // A shot that had to wait does not make the next ones hurry.
 static void advance(mu_chaos *c, int i, int64_t now_ns) {
-    const mu_chaos_rule *r = &c->plan.rule[i];
+    const mu_chaos_rule *r = &c->script.rule[i];
     rule_state *s = &c->rule[i];
     s->fired++;
     s->done = !(r->every_s > 0) || (r->times && s->fired >= r->times);
@@ -280,8 +280,8 @@ static void advance(mu_chaos *c, int i, int64_t now_ns) {
 
 static void fire_due(mu_chaos *c, int64_t now_ns) {
     int state = atomic_load(&c->g->head->state);
-    for (int i = 0; i < c->plan.n; i++) {
-        const mu_chaos_rule *r = &c->plan.rule[i];
+    for (int i = 0; i < c->script.n; i++) {
+        const mu_chaos_rule *r = &c->script.rule[i];
         rule_state *s = &c->rule[i];
         if (state >= MU_RUN_ENDING) s->done = true; // learners leave by themselves from now on
         if (r->until_s >= 0 && s->next_ns > c->start_ns + (int64_t)(1e9 * r->until_s)) s->done = true;
@@ -292,13 +292,13 @@ static void fire_due(mu_chaos *c, int64_t now_ns) {
 
 // ---- the object ---------------------------------------------------------------------------------
 
-static mu_status check(const mu_chaos_plan *plan, const mu_group *g, mu_err *err) {
-    for (int i = 0; i < plan->n; i++) {
-        const mu_chaos_rule *r = &plan->rule[i];
+static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err *err) {
+    for (int i = 0; i < script->n; i++) {
+        const mu_chaos_rule *r = &script->rule[i];
         if (r->target == MU_CHAOS_LEARNER && r->learner >= g->head->n_learners)
             return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", g->head->n_learners - 1,
                            r->learner);
-        if (r->target != MU_CHAOS_SERVER || g->head->plan.server == MU_SERVER_PROCESS) continue;
+        if (r->target != MU_CHAOS_SERVER || g->head->setup.server == MU_SERVER_PROCESS) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
         mu_err_hint(err, "Train with `--set cluster.server=process` to have one.");
         return MU_EUSAGE;
@@ -306,12 +306,12 @@ static mu_status check(const mu_chaos_plan *plan, const mu_group *g, mu_err *err
     return MU_OK;
 }
 
-mu_status mu_chaos_create(const mu_chaos_plan *plan, uint64_t seed, mu_group *g, int64_t now_ns,
+mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g, int64_t now_ns,
                           const mu_chaos_watch *watch, mu_chaos **out, mu_err *err) {
-    MU_TRY(check(plan, g, err));
+    MU_TRY(check(script, g, err));
     mu_chaos *c = mu_alloc(sizeof *c, TAG);
     if (!c) return MU_FAIL_NOMEM(err, TAG);
-    *c = (mu_chaos){.plan = *plan, .g = g, .key = mu_rng_key_make(seed, "chaos"), .start_ns = now_ns,
+    *c = (mu_chaos){.script = *script, .g = g, .key = mu_rng_key_make(seed, "chaos"), .start_ns = now_ns,
                     .last_shot_ns = now_ns, .n_learners = g->head->n_learners};
     if (watch) c->watch = *watch;
     c->learner = mu_alloc_array((size_t)c->n_learners, sizeof *c->learner, TAG);
@@ -320,8 +320,8 @@ mu_status mu_chaos_create(const mu_chaos_plan *plan, uint64_t seed, mu_group *g,
         return MU_FAIL_NOMEM(err, TAG);
     }
     for (int i = 0; i < c->n_learners; i++) c->learner[i].last = atomic_load(&g->learner[i].incarnation);
-    for (int i = 0; i < plan->n; i++) {
-        const mu_chaos_rule *r = &plan->rule[i];
+    for (int i = 0; i < script->n; i++) {
+        const mu_chaos_rule *r = &script->rule[i];
         int64_t wait = r->at_s >= 0 ? (int64_t)(1e9 * r->at_s) : r->every_s > 0 ? gap_ns(c, r) : 0;
         c->rule[i].next_ns = now_ns + wait;
     }
@@ -345,14 +345,14 @@ int64_t mu_chaos_tick(mu_chaos *c, int64_t now_ns) {
     let_go_due(c, now_ns);
     fire_due(c, now_ns);
     int64_t next = now_ns + (n_pending(c) ? POLL_NS : IDLE_NS);
-    for (int i = 0; i < c->plan.n; i++)
+    for (int i = 0; i < c->script.n; i++)
         if (!c->rule[i].done) next = sooner(next, c->rule[i].next_ns);
     for (int i = 0; i < c->n_releases; i++) next = sooner(next, c->list[i].due_ns);
     return next > now_ns ? next : now_ns + POLL_NS; // a shot that is due waits for somebody to hit
 }
 
 bool mu_chaos_done(const mu_chaos *c, int64_t now_ns) {
-    for (int i = 0; i < c->plan.n; i++)
+    for (int i = 0; i < c->script.n; i++)
         if (!c->rule[i].done) return false;
     for (int i = 0; i < c->n_releases; i++)
         if (c->list[i].due_ns != INT64_MAX) return false;

@@ -11,8 +11,8 @@
 #ifndef MU_WATCH_CHAOS_H
 #define MU_WATCH_CHAOS_H
 
-#include "ps/group.h"
-#include "watch/chaos_plan.h"
+#include "ps/shared.h"
+#include "watch/chaos_script.h"
 
 typedef struct mu_chaos_shot {
     int64_t     number;         // from 1
@@ -42,8 +42,8 @@ typedef struct mu_chaos_report {
 
 typedef struct mu_chaos mu_chaos;
 
-// The plan is copied. MU_EUSAGE when it names what this run has not: a learner number, a server process.
-MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_plan *plan, uint64_t seed, mu_group *g, int64_t now_ns,
+// The script is copied. MU_EUSAGE when it names what this run has not: a learner number, a server process.
+MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g, int64_t now_ns,
                                         const mu_chaos_watch *watch, mu_chaos **out, mu_err *err);
 // Releases everybody that is still stopped or slowed.
 void mu_chaos_destroy(mu_chaos *c);

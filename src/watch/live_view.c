@@ -14,7 +14,7 @@
 
 #define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
-mu_status mu_live_view_init(mu_live_view *v, const mu_group *g, mu_err *err) {
+mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err) {
     *v = (mu_live_view){.n_learners = g->head->n_learners};
     v->core_bytes = mu_core_size(v->n_learners);
     v->learner = mu_alloc_array((size_t)v->n_learners, sizeof *v->learner, TAG);
@@ -33,7 +33,7 @@ void mu_live_view_fini(mu_live_view *v) {
 // The good core is never written, only left behind by a switch and then overwritten by the change after
 // next. So a copy that is equal to what lies there after it, with no switch seen, is of one moment: the
 // counters in a core only grow, two different states never compare equal.
-static bool copy_core(mu_live_view *v, const mu_group *g) {
+static bool copy_core(mu_live_view *v, const mu_shared *g) {
     if (v->core_bytes > g->head->core_bytes) return false;
     for (int i = 0; i < QUIET_TRIES; i++) {
         int at = atomic_load_explicit(&g->head->core_at, memory_order_acquire);
@@ -49,7 +49,7 @@ static bool copy_core(mu_live_view *v, const mu_group *g) {
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-static void look_learner(mu_live_learner *o, const mu_group_learner *l, int64_t now_ns, double elapsed_s) {
+static void look_learner(mu_live_learner *o, const mu_shared_learner *l, int64_t now_ns, double elapsed_s) {
     int64_t pulse = LOAD(l->pulse_ns);
     *o = (mu_live_learner){
         .pid = LOAD(l->pid),
@@ -78,7 +78,7 @@ static void look_learner(mu_live_learner *o, const mu_group_learner *l, int64_t 
     o->wait_share = ratio(o->wait_s, all);
 }
 
-static void add_learner(mu_live_view *v, const mu_live_learner *l, const mu_group_learner *row, int *n_loss,
+static void add_learner(mu_live_view *v, const mu_live_learner *l, const mu_shared_learner *row, int *n_loss,
                         int64_t *stale_sum) {
     v->compute_s += l->compute_s;
     v->wait_s += l->wait_s;
@@ -90,7 +90,7 @@ static void add_learner(mu_live_view *v, const mu_live_learner *l, const mu_grou
     if (isfinite(l->loss)) v->loss += l->loss, ++*n_loss;
 }
 
-static void look_learners(mu_live_view *v, const mu_group *g) {
+static void look_learners(mu_live_view *v, const mu_shared *g) {
     int n_loss = 0;
     int64_t stale_sum = 0;
     v->compute_s = v->wait_s = v->loss = 0;
@@ -111,8 +111,8 @@ static void copy_text(char *out, const char *from, size_t size) {
     out[size - 1] = '\0';
 }
 
-void mu_live_look(mu_live_view *v, const mu_group *g) {
-    const mu_group_head *h = g->head;
+void mu_live_look(mu_live_view *v, const mu_shared *g) {
+    const mu_shared_head *h = g->head;
     v->now_ns = mu_clock_ns();
     copy_text(v->run_id, h->run_id, sizeof v->run_id);
     copy_text(v->job_name, h->job_name, sizeof v->job_name);

@@ -9,7 +9,7 @@
 #ifndef MU_WATCH_LIVE_VIEW_H
 #define MU_WATCH_LIVE_VIEW_H
 
-#include "ps/group.h"
+#include "ps/shared.h"
 
 #include <jansson.h>
 
@@ -59,9 +59,9 @@ typedef struct mu_live_view {
 } mu_live_view;
 
 // Room for looks at this group. The view keeps no pointer into it.
-MU_MUST_CHECK mu_status mu_live_view_init(mu_live_view *v, const mu_group *g, mu_err *err);
+MU_MUST_CHECK mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err);
 void mu_live_view_fini(mu_live_view *v);        // a zeroed one is fine
-void mu_live_look(mu_live_view *v, const mu_group *g);
+void mu_live_look(mu_live_view *v, const mu_shared *g);
 // Rates and shares between two looks at the same run. Shares of a learner without a gradient stay means.
 void mu_live_rates(mu_live_view *now, const mu_live_view *before);
 

@@ -9,7 +9,7 @@
 source "$(dirname "$0")/../storm/help.sh"
 small_job > "$dir/job.yaml"
 
-group="group/inside-lock group/switched client/granted client/pushed learner/forward learner/backward"
+group="shared/inside-lock shared/switched client/granted client/pushed learner/forward learner/backward"
 server="server/formed server/not-opened server/opened server/claimed server/piece-saved server/piece-written
         server/slice-done server/all-done server/closed server/committed"
 judge="judge/evaluate judge/evaluated judge/save judge/saved"
@@ -20,7 +20,7 @@ loss_line() { # POINT SERVER: what the parent says about the dead
     case $1,$2 in
         judge/*) echo '^the statistics process' ;;
         server/*,process) echo '^the server' ;;
-        group/*,process) echo '^the server\|^learner [0-2] (pid' ;;
+        shared/*,process) echo '^the server\|^learner [0-2] (pid' ;;
         *) echo '^learner [0-2] (pid' ;;
     esac
 }
@@ -32,7 +32,7 @@ pass_of() { # PROTOCOL POINT WARM: which time it is passed; with a warm start ab
         *,judge/*) echo 1 ;;
         never,server/piece-*) echo 77 ;;
         never,*) echo $((7 + some)) ;;
-        *,group/*) echo $((100 + 10 * some)) ;;
+        *,shared/*) echo $((100 + 10 * some)) ;;
         *,learner/*) echo $((130 + 6 * some)) ;;
         *,client/*) echo $((20 + 2 * some)) ;;
         *,server/piece-*) echo $((500 + 15 * some)) ;;

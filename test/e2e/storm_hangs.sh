@@ -40,9 +40,9 @@ hang client/pushed=hang@50 beside 1
 hang server/piece-written=hang@500 beside 1
 hang server/piece-written=stop@500 process 1
 hang server/opened=hang@20 process 1
-hang group/switched=stop@100 beside 1
-for pass in 100 101 102 103; do hang group/inside-lock=hang@$pass beside 1; done
-hang group/inside-lock=stop@90 process 1
+hang shared/switched=stop@100 beside 1
+for pass in 100 101 102 103; do hang shared/inside-lock=hang@$pass beside 1; done
+hang shared/inside-lock=stop@90 process 1
 # The statistics process has ten times as long: a slow disk is no hang.
 limit=10
 hang judge/evaluate=stop beside 0
@@ -52,7 +52,7 @@ death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopp
     local name=$1 away=$2 culprit
     shift 2
     : > "$dir/err" # the run before had the same failpoint
-    export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
+    export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300 "$@"
     unset MUSTER_FAILPOINTS
     wait_for 20 grep -q 'failpoint group' "$dir/err"
@@ -75,7 +75,7 @@ check "a death, all stopped" 2
 # The parent is away for longer than a hung learner's due: the others wait for the lock until it is back.
 parent_away() { # NAME SECONDS
     : > "$dir/err"
-    export MUSTER_FAILPOINTS="group/inside-lock=hang@100"
+    export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300
     unset MUSTER_FAILPOINTS
     wait_for 20 grep -q 'failpoint group' "$dir/err"

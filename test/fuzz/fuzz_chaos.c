@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_chaos.c - libFuzzer target: any text as a schedule. It is refused with a message, or every rule is
 // within its limits and reads back from its own text as the same rule.
-#include "watch/chaos_plan.h"
+#include "watch/chaos_script.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool same(const mu_chaos_rule *a, const mu_chaos_rule *b) {
 
 static void check(const mu_chaos_rule *r) {
     char text[200];
-    mu_chaos_plan again = {0};
+    mu_chaos_script again = {0};
     if (r->learner < 0 || r->times < 0 || r->by_s < 0 || r->by_s > 2000) abort();
     mu_chaos_rule_text(r, text, sizeof text);
     if (mu_chaos_parse(text, &again, NULL) != MU_OK || again.n != 1 || !same(r, &again.rule[0])) abort();
@@ -27,13 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size >= sizeof text) return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    mu_chaos_plan plan = {0};
+    mu_chaos_script script = {0};
     mu_err err = {0};
-    if (mu_chaos_parse(text, &plan, &err) != MU_OK) {
-        if (!err.msg[0] || plan.n) abort();
+    if (mu_chaos_parse(text, &script, &err) != MU_OK) {
+        if (!err.msg[0] || script.n) abort();
         return 0;
     }
-    if (plan.n < 1 || plan.n > MU_CHAOS_RULES) abort();
-    for (int i = 0; i < plan.n; i++) check(&plan.rule[i]);
+    if (script.n < 1 || script.n > MU_CHAOS_RULES) abort();
+    for (int i = 0; i < script.n; i++) check(&script.rule[i]);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "run_help.h"
 
 #include "base/clock.h"
-#include "ps/group.h"
+#include "ps/shared.h"
 #include "store/live.h"
 #include "store/rundir.h"
 
@@ -18,12 +18,12 @@
 #define FAKE_ID "fake-000001"
 
 typedef struct fake_run {
-    mu_group g;                 // as the run's own processes have it
+    mu_shared g;                 // as the run's own processes have it
     pid_t    parent;
     char     dir[64];
 } fake_run;
 
-static inline void fake_learner(mu_group_learner *l) {
+static inline void fake_learner(mu_shared_learner *l) {
     atomic_fetch_add(&l->incarnation, 1);
     atomic_store(&l->first_pulse_ns, mu_clock_ns());
     for (;;) {
@@ -38,7 +38,7 @@ static inline void fake_learner(mu_group_learner *l) {
     }
 }
 
-static inline void fake_server(mu_group_head *h) {
+static inline void fake_server(mu_shared_head *h) {
     for (;;) {
         atomic_fetch_add(&h->version, 1);
         atomic_fetch_add(&h->samples, 8);
@@ -47,7 +47,7 @@ static inline void fake_server(mu_group_head *h) {
 }
 
 static inline void fake_start(fake_run *f, int who) { // -1: the server
-    mu_group_head *h = f->g.head;
+    mu_shared_head *h = f->g.head;
     pid_t parent = getpid(), pid = fork();
     if (pid < 0) _exit(1);
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,7 +58,7 @@ static inline void fake_start(fake_run *f, int who) { // -1: the server
 }
 
 static inline void fake_replace(fake_run *f, pid_t pid) {
-    mu_group_head *h = f->g.head;
+    mu_shared_head *h = f->g.head;
     for (int i = 0; i < h->n_learners; i++) {
         if (atomic_load(&f->g.learner[i].pid) != pid) continue;
         atomic_fetch_add(&f->g.learner[i].losses, 1);
@@ -70,7 +70,7 @@ static inline void fake_replace(fake_run *f, pid_t pid) {
 
 // The stand-in's parent process: never returns.
 static inline void fake_parent(fake_run *f) {
-    mu_group_head *h = f->g.head;
+    mu_shared_head *h = f->g.head;
     mu_rundir d;
     mu_err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -90,17 +90,17 @@ static inline void fake_parent(fake_run *f) {
 }
 
 static inline void fake_lay_out(fake_run *f, int learners) {
-    uint64_t core = (mu_core_size(learners) + 63) / 64 * 64, at = (sizeof(mu_group_head) + 63) / 64 * 64;
-    uint64_t table = at + 2 * core, end = table + (uint64_t)learners * sizeof(mu_group_learner);
+    uint64_t core = (mu_core_size(learners) + 63) / 64 * 64, at = (sizeof(mu_shared_head) + 63) / 64 * 64;
+    uint64_t table = at + 2 * core, end = table + (uint64_t)learners * sizeof(mu_shared_learner);
     end = (end + 4095) / 4096 * 4096;
     assert_ok(mu_region_create(FAKE_ID, end, &f->g.region, err));
-    f->g.head = (mu_group_head *)(void *)f->g.region.base;
-    f->g.learner = (mu_group_learner *)(void *)(f->g.region.base + table);
-    *f->g.head = (mu_group_head){
-        .magic = "MUSTER1", .head_bytes = sizeof(mu_group_head), .total_bytes = end, .n_learners = learners,
+    f->g.head = (mu_shared_head *)(void *)f->g.region.base;
+    f->g.learner = (mu_shared_learner *)(void *)(f->g.region.base + table);
+    *f->g.head = (mu_shared_head){
+        .magic = "MUSTER1", .head_bytes = sizeof(mu_shared_head), .total_bytes = end, .n_learners = learners,
         .at_core = at, .core_bytes = core, .at_learners = table, .run_id = FAKE_ID, .job_name = "fake",
         .protocol = "softsync", .rows = 4, .global_batch = 4 * learners, .n_records = 1000, .end_steps = 5000,
-        .start_ns = mu_clock_ns(), .plan = {.server = MU_SERVER_PROCESS, .hang_timeout = 5}};
+        .start_ns = mu_clock_ns(), .setup = {.server = MU_SERVER_PROCESS, .hang_timeout = 5}};
     snprintf(f->g.head->run_dir, sizeof f->g.head->run_dir, "%s", f->dir);
     mu_core_config c = {.learners = learners, .splits = 1, .lease_batches = 1, .global_batch = 4 * learners,
                         .rows = 4, .end_sample = INT64_MAX, .end_version = INT64_MAX};

@@ -121,9 +121,9 @@ static void same_as_one(const char *name, const char *text, int steps) {
         print_message("%s, %d learners: largest relative difference %.2g after %d steps\n", name, lambda, d,
                       steps);
         if (!(d <= 1e-5)) fail_msg("%s with %d learners is off by %g", name, lambda, d);
-        assert_int_equal(t.r.group.staleness_max, 0);
-        assert_int_equal(t.r.group.produced, (int64_t)steps * lambda);
-        assert_int_equal(t.r.group.applied, (int64_t)steps * lambda);
+        assert_int_equal(t.r.learners.staleness_max, 0);
+        assert_int_equal(t.r.learners.produced, (int64_t)steps * lambda);
+        assert_int_equal(t.r.learners.applied, (int64_t)steps * lambda);
         end(&t);
     }
     end(&one);
@@ -186,7 +186,7 @@ static void every_protocol_ends(void **state) {
                   (const char *const[]){"cluster.learners=4", p, "cluster.warm_start=never", "train.steps=50",
                                         servers[k]},
                   itself ? 4 : 5);
-            const mu_group_result *g = &t.r.group;
+            const mu_learners_result *g = &t.r.learners;
             print_message("%s %s: %lld gradients, staleness %.2f at most %lld, loss %.3f\n", name, servers[k],
                           (long long)g->produced, g->staleness_mean, (long long)g->staleness_max,
                           t.r.train_loss);
@@ -220,12 +220,12 @@ static void warm_start_is_hardsync(void **state) {
               (const char *const[]){"cluster.learners=3", p, "train.steps=30", "train.batch=63",
                                     "cluster.warm_start=30 steps"}, 5);
         if (distance(&sync, &t) != 0) fail_msg("%s: off by %g", asynchronous[i], distance(&sync, &t));
-        assert_int_equal(t.r.group.applied, 90);
-        assert_int_equal(t.r.group.staleness_hist[0], 0);
-        assert_true(t.r.group.staleness_mean == 0);
+        assert_int_equal(t.r.learners.applied, 90);
+        assert_int_equal(t.r.learners.staleness_hist[0], 0);
+        assert_true(t.r.learners.staleness_mean == 0);
         end(&t);
     }
-    assert_int_equal(sync.r.group.staleness_hist[0], 90);
+    assert_int_equal(sync.r.learners.staleness_hist[0], 90);
     end(&sync);
     expect_no_children();
 }
@@ -239,7 +239,7 @@ static void warm_start_switches(void **state) {
         train(&t, TRAIN DATA("[200]") NORMED SGD,
               (const char *const[]){"cluster.learners=3", p, "train.steps=40", "train.batch=63",
                                     "cluster.warm_start=10 steps", "test.at_start=true"}, 6);
-        const mu_group_result *g = &t.r.group;
+        const mu_learners_result *g = &t.r.learners;
         print_message("%s after 10 steps of hardsync: %lld versions, staleness %.2f\n", asynchronous[i],
                       (long long)g->versions, g->staleness_mean);
         assert_int_equal(g->applied, 120);

@@ -104,11 +104,11 @@ static void same_run(const training *a, const training *b) {
     assert_int_equal(a->r.steps, b->r.steps);
     assert_true(a->r.epochs == b->r.epochs);
     assert_true(a->r.test.loss == b->r.test.loss);
-    assert_int_equal(a->r.group.versions, b->r.group.versions);
-    assert_int_equal(a->r.group.applied, b->r.group.applied);
-    assert_int_equal(a->r.group.staleness_max, b->r.group.staleness_max);
-    assert_memory_equal(a->r.group.staleness_hist, b->r.group.staleness_hist,
-                        sizeof a->r.group.staleness_hist);
+    assert_int_equal(a->r.learners.versions, b->r.learners.versions);
+    assert_int_equal(a->r.learners.applied, b->r.learners.applied);
+    assert_int_equal(a->r.learners.staleness_max, b->r.learners.staleness_max);
+    assert_memory_equal(a->r.learners.staleness_hist, b->r.learners.staleness_hist,
+                        sizeof a->r.learners.staleness_hist);
 }
 
 static int n_repeated; // runs that came out the same
@@ -125,8 +125,8 @@ static void repeat(const char *name, const char *text, const char *const *sets, 
     same_run(&a, &b);
     n_repeated++;
     print_message("%s: %lld updates again, staleness %.2f at most %lld, %lld lost\n", name,
-                  (long long)b.r.group.versions, b.r.group.staleness_mean, (long long)b.r.group.staleness_max,
-                  (long long)(a.r.group.learners_lost + a.r.group.server_lost));
+                  (long long)b.r.learners.versions, b.r.learners.staleness_mean, (long long)b.r.learners.staleness_max,
+                  (long long)(a.r.learners.learners_lost + a.r.learners.server_lost));
     end(&a);
     end(&b);
     int status;
@@ -275,7 +275,7 @@ static void torn_logs_count_to_the_last_record(void **state) {
     run(&t, MLP(ADAM), (const char *const[]){"cluster.learners=2", "cluster.protocol=async"}, 2, NULL,
         log_path);
     expect_ok(&t, "torn");
-    assert_in_range(t.r.group.versions, 5, 15);
+    assert_in_range(t.r.learners.versions, 5, 15);
     end(&t);
     mu_free(b.data);
 }

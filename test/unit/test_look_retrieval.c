@@ -132,7 +132,7 @@ static void test_rows_are_grouped_by_content(void **ctx) {
     const int32_t rows[6][2] = {{1, 2}, {3, 4}, {1, 2}, {2, 1}, {3, 4}, {0, 0}};
     int32_t group[6];
     mu_err err = {0};
-    assert_int_equal(mu_group_rows(rows, 6, sizeof rows[0], group, &err), MU_OK);
+    assert_int_equal(mu_shared_rows(rows, 6, sizeof rows[0], group, &err), MU_OK);
     assert_memory_equal(group, ((const int32_t[]){0, 1, 0, 2, 1, 3}), sizeof group);
 }
 

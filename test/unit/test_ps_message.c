@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_ps_message.c - what is put into a slot comes out again in every form; a head that lies gives nothing
-// or a view inside its part; the plan takes the cheapest form.
+// or a view inside its part; the layout takes the cheapest form.
 #include "unit/updater_help.h"
 
 #include "device/device.h"
@@ -12,7 +12,7 @@ typedef struct world {
     mu_params ps;
     mu_param p[N_PARAMS], *list[N_PARAMS];
     float *value[N_PARAMS], *grad[N_PARAMS];
-    mu_message_plan plan;
+    mu_message_layout layout;
     char *slot;
 } world;
 
@@ -44,14 +44,14 @@ static void world_init(world *w) {
 }
 static void world_plan(world *w, int64_t rows) {
     mu_err err = {0};
-    if (mu_message_plan_make(&w->ps, rows, &w->plan, &err) != MU_OK) fail_msg("%s", err.msg);
-    w->slot = aligned_alloc(64, w->plan.bytes);
+    if (mu_message_layout_make(&w->ps, rows, &w->layout, &err) != MU_OK) fail_msg("%s", err.msg);
+    w->slot = aligned_alloc(64, w->layout.bytes);
     assert_non_null(w->slot);
-    memset(w->slot, 0xa5, w->plan.bytes);
+    memset(w->slot, 0xa5, w->layout.bytes);
 }
 static void world_fini(world *w) {
     for (int i = 0; i < N_PARAMS; i++) free(w->value[i]), free(w->grad[i]);
-    mu_message_plan_fini(&w->plan);
+    mu_message_layout_fini(&w->layout);
     free(w->slot);
 }
 
@@ -66,20 +66,20 @@ static void test_plan(void **unused) {
     world w;
     world_init(&w);
     world_plan(&w, 8);
-    assert_int_equal(w.plan.n, N_PARAMS);
+    assert_int_equal(w.layout.n, N_PARAMS);
     size_t end = 0;
     for (int i = 0; i < N_PARAMS; i++) {
-        assert_int_equal(w.plan.part[i].offset, end);
-        assert_int_equal(w.plan.part[i].offset % 64, 0);
-        assert_int_equal(w.plan.part[i].bytes % 64, 0);
-        end += w.plan.part[i].bytes;
+        assert_int_equal(w.layout.part[i].offset, end);
+        assert_int_equal(w.layout.part[i].offset % 64, 0);
+        assert_int_equal(w.layout.part[i].bytes % 64, 0);
+        end += w.layout.part[i].bytes;
         assert_int_equal(w.p[i].allow_factors, i == 0 || i == 2 || i == 5);
     }
-    assert_int_equal(w.plan.bytes, end);
-    assert_int_equal(w.plan.part[0].form, MU_GRAD_FACTORS);
-    assert_true(w.plan.part[0].bytes < 40 * 300 * 4 / 2 + 256);
-    assert_int_equal(w.plan.part[5].form, MU_GRAD_PICKED);
-    assert_true(w.plan.part[5].bytes < 90 * 80 * 4 / 2 + 256);
+    assert_int_equal(w.layout.bytes, end);
+    assert_int_equal(w.layout.part[0].form, MU_GRAD_FACTORS);
+    assert_true(w.layout.part[0].bytes < 40 * 300 * 4 / 2 + 256);
+    assert_int_equal(w.layout.part[5].form, MU_GRAD_PICKED);
+    assert_true(w.layout.part[5].bytes < 90 * 80 * 4 / 2 + 256);
     world_fini(&w);
 
     world_init(&w); // layers share the matrices: dense
@@ -114,18 +114,18 @@ static void test_there_and_back(void **unused) {
         w.p[5].grad.form = MU_GRAD_PICKED;
         w.p[5].grad.batch = n, w.p[5].grad.n_x = n * 3, w.p[5].grad.x = words, w.p[5].grad.dy = best;
         w.p[5].grad.at = at;
-        for (int i = 0; i < N_PARAMS; i++) mu_message_put(&w.plan, w.slot, i, &w.p[i]);
-        mu_grad g = mu_message_get(&w.plan, w.slot, 0, &w.p[0]);
+        for (int i = 0; i < N_PARAMS; i++) mu_message_put(&w.layout, w.slot, i, &w.p[i]);
+        mu_grad g = mu_message_get(&w.layout, w.slot, 0, &w.p[0]);
         assert_int_equal(g.form, MU_GRAD_FACTORS);
         assert_int_equal(g.batch, n);
         assert_same(g.x, x, (size_t)n * 300 * 4, "x");
         assert_same(g.dy, dy, (size_t)n * 40 * 4, "dy");
-        g = mu_message_get(&w.plan, w.slot, 2, &w.p[2]);
+        g = mu_message_get(&w.layout, w.slot, 2, &w.p[2]);
         assert_int_equal(g.form, MU_GRAD_ROWS);
         assert_int_equal(g.n_rows, n * 2);
         assert_same(g.row, id, (size_t)n * 2 * 4, "ids");
         assert_same(g.row_value, v, (size_t)n * 2 * 6 * 4, "rows");
-        g = mu_message_get(&w.plan, w.slot, 5, &w.p[5]);
+        g = mu_message_get(&w.layout, w.slot, 5, &w.p[5]);
         assert_int_equal(g.form, MU_GRAD_PICKED);
         assert_int_equal(g.batch, n);
         assert_int_equal(g.n_x, n * 3);
@@ -134,22 +134,22 @@ static void test_there_and_back(void **unused) {
         assert_same(g.at, at, (size_t)n * 90 * 4, "picks");
     }
     for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {
-        mu_grad g = mu_message_get(&w.plan, w.slot, i, &w.p[i]);
+        mu_grad g = mu_message_get(&w.layout, w.slot, i, &w.p[i]);
         assert_int_equal(g.form, MU_GRAD_DENSE);
         assert_same(g.dense, w.p[i].is_stat ? w.value[i] : w.grad[i], w.p[i].count * 4, "dense");
     }
     for (int i = 0; i < N_PARAMS; i++) { // nothing of an earlier step shines through
         if (w.p[i].is_stat) continue;
         w.p[i].grad.form = MU_GRAD_NONE;
-        mu_message_put(&w.plan, w.slot, i, &w.p[i]);
-        assert_int_equal(mu_message_get(&w.plan, w.slot, i, &w.p[i]).form, MU_GRAD_NONE);
+        mu_message_put(&w.layout, w.slot, i, &w.p[i]);
+        assert_int_equal(mu_message_get(&w.layout, w.slot, i, &w.p[i]).form, MU_GRAD_NONE);
     }
     world_fini(&w);
 }
 
 // Every byte a view may lead to lies in the part.
 static void assert_inside(const world *w, int i, const mu_grad *g) {
-    const mu_message_part *part = &w->plan.part[i];
+    const mu_message_part *part = &w->layout.part[i];
     const char *lo = w->slot + part->offset + 1, *hi = w->slot + part->offset + part->bytes;
     const size_t rows = (size_t)w->p[i].shape.d[0], cols = w->p[i].count / rows;
     assert_true(g->batch >= 0 && g->batch <= part->max_batch && g->n_x >= 0 && g->n_x <= part->max_x);
@@ -181,11 +181,11 @@ static void test_lying_heads(void **unused) {
     for (int i = 0; i < N_PARAMS; i++)
         for (size_t f = 0; f < MU_COUNT(forms); f++)
             for (size_t k = 0; k < MU_COUNT(sizes) * MU_COUNT(sizes); k++) {
-                char *head = w.slot + w.plan.part[i].offset;
+                char *head = w.slot + w.layout.part[i].offset;
                 memcpy(head, &forms[f], 4);
                 memcpy(head + 8, &sizes[k % MU_COUNT(sizes)], 8);
                 memcpy(head + 16, &sizes[k / MU_COUNT(sizes)], 8);
-                mu_grad g = mu_message_get(&w.plan, w.slot, i, &w.p[i]);
+                mu_grad g = mu_message_get(&w.layout, w.slot, i, &w.p[i]);
                 if (g.form != MU_GRAD_NONE) assert_int_equal((uint32_t)g.form, forms[f]);
                 assert_inside(&w, i, &g);
             }
@@ -198,9 +198,9 @@ static void test_out_of_memory(void **unused) {
     world_init(&w);
     mu_err err = {0};
     mu_alloc_fail_at(1);
-    assert_int_equal(mu_message_plan_make(&w.ps, 8, &w.plan, &err), MU_ENOMEM);
+    assert_int_equal(mu_message_layout_make(&w.ps, 8, &w.layout, &err), MU_ENOMEM);
     mu_alloc_fail_at(0);
-    assert_null(w.plan.part);
+    assert_null(w.layout.part);
     world_fini(&w);
 }
 

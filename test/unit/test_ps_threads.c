@@ -35,10 +35,10 @@ typedef struct sight {
 
 typedef struct world {
     const variant *v;
-    mu_cluster_plan plan;
-    params shared;
+    mu_setup setup;
+    params blocks;
     bound updater;
-    mu_group group;
+    mu_shared shared;
     struct body *body;
     taken order[MAX_UPDATES];
     int n_order;
@@ -52,7 +52,7 @@ typedef struct world {
 typedef struct body { // one learner
     world *w;
     int learner;
-    mu_group group;
+    mu_shared shared;
     params own;
     mu_server server;
     mu_client client;
@@ -65,11 +65,11 @@ typedef struct body { // one learner
     char why[200];
 } body;
 
-static int group_of(const world *w) { return w->v->learners / w->plan.splits; }
+static int group_of(const world *w) { return w->v->learners / w->setup.splits; }
 
 // Of a gradient, divided by the mean staleness: n, but more where learners keep their weights for longer.
 static float mean_weight(const world *w) {
-    return 1.0f / (float)group_of(w) / (float)w->plan.splits / (0.5f * (float)(1 + w->plan.every));
+    return 1.0f / (float)group_of(w) / (float)w->setup.splits / (0.5f * (float)(1 + w->setup.every));
 }
 
 // ---- learners ----
@@ -111,8 +111,8 @@ static void look_at_weights(body *b) {
     if (b->copy) *s = (sight){c->copy_version, hash_of(&b->own, b->copy)};
     else if (c->mirror && !c->queued)
         *s = (sight){c->mirror->target, hash_of(&b->own, c->mirror->view.value)};
-    else if (w->plan.protocol->synchronous || (c->queued && w->plan.protocol->mirrors))
-        *s = (sight){c->grant.version, hash_of(&b->own, b->group.weights)};
+    else if (w->setup.protocol->synchronous || (c->queued && w->setup.protocol->mirrors))
+        *s = (sight){c->grant.version, hash_of(&b->own, b->shared.weights)};
 }
 
 // True: it was lost in the middle.
@@ -120,7 +120,7 @@ static bool one_gradient(body *b) {
     mu_client *c = &b->client;
     const int64_t step = c->grant.step;
     const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
-    atomic_store(&b->group.learner[b->learner].doing, MU_DOING_COMPUTE);
+    atomic_store(&b->shared.learner[b->learner].doing, MU_DOING_COMPUTE);
     for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_collect(c, i);
     if (!dies && c->mirror && !c->queued) mu_mirror_follow_all(c->mirror);
     if (!dies) look_at_weights(b);
@@ -135,10 +135,10 @@ static bool one_gradient(body *b) {
 }
 
 static mu_status use_own_blocks(body *b, mu_err *err) {
-    mu_group_fill_own(&b->group, b->learner);
+    mu_shared_fill_own(&b->shared, b->learner);
     b->uses_own = true;
-    if (!b->w->plan.protocol->mirrors) return MU_OK;
-    MU_TRY(mu_mirror_init(&b->mirror, &b->group, b->learner, err));
+    if (!b->w->setup.protocol->mirrors) return MU_OK;
+    MU_TRY(mu_mirror_init(&b->mirror, &b->shared, b->learner, err));
     b->client.mirror = &b->mirror;
     b->client.pace_at = mirror_pace;
     b->client.pace_ctx = b;
@@ -147,11 +147,11 @@ static mu_status use_own_blocks(body *b, mu_err *err) {
 
 static mu_status body_start(body *b, mu_err *err) {
     world *w = b->w;
-    mu_group *g = &b->group;
-    const bool beside = !w->v->threads && !mu_group_uses_own(g);
+    mu_shared *g = &b->shared;
+    const bool beside = !w->v->threads && !mu_shared_uses_own(g);
     if (beside) MU_TRY(mu_server_init(&b->server, g, b->learner, server_pace, NULL, err));
     MU_TRY(mu_client_init(&b->client, g, b->learner, beside ? &b->server : NULL, b->copy, err));
-    if (mu_group_uses_own(g)) MU_TRY(use_own_blocks(b, err));
+    if (mu_shared_uses_own(g)) MU_TRY(use_own_blocks(b, err));
     if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
     return MU_OK;
 }
@@ -185,20 +185,20 @@ static void *live(void *ctx) {
     mu_server_fini(&b->server);
     mu_free(b->mirror.at);
     atomic_store(&b->gone, lost ? 1 : 2);
-    mu_bell_ring(&b->group.head->parent);
+    mu_bell_ring(&b->shared.head->parent);
     return NULL;
 }
 
 static void body_launch(body *b) {
     world *w = b->w;
-    b->group = w->group;
-    b->group.pulse = &w->group.learner[b->learner].pulse;
+    b->shared = w->shared;
+    b->shared.pulse = &w->shared.learner[b->learner].pulse;
     b->server = (mu_server){0};
     b->mirror = (mu_mirror){0};
     b->uses_own = false;
     atomic_store(&b->stop, 0);
     atomic_store(&b->gone, 0);
-    atomic_store(&w->group.learner[b->learner].pid, 1);
+    atomic_store(&w->shared.learner[b->learner].pid, 1);
     assert_int_equal(pthread_create(&b->thread, NULL, live, b), 0);
 }
 
@@ -206,17 +206,17 @@ static void body_launch(body *b) {
 
 typedef struct servant {
     world *w;
-    mu_group group;
+    mu_shared shared;
     mu_server server;
     pthread_t thread;
 } servant;
 
 static void *serve(void *ctx) {
     servant *s = ctx;
-    mu_group_head *h = s->group.head;
+    mu_shared_head *h = s->shared.head;
     while (atomic_load(&h->state) != MU_RUN_ENDED) {
         uint32_t seen = mu_bell_read(&h->work);
-        atomic_fetch_add(s->group.pulse, 1);
+        atomic_fetch_add(s->shared.pulse, 1);
         if (mu_server_turn(&s->server) == MU_TURN_IDLE) (void)mu_bell_wait(&h->work, seen, 0, 20000000);
     }
     return NULL;
@@ -227,9 +227,9 @@ static servant *servants_start(world *w) {
     assert_non_null(s);
     for (int i = 0; i < w->v->threads; i++) {
         mu_err err = {0};
-        s[i].group = w->group;
-        s[i].group.pulse = &w->group.executor[i].pulse;
-        if (mu_server_init(&s[i].server, &s[i].group, i, server_pace, NULL, &err) != MU_OK)
+        s[i].shared = w->shared;
+        s[i].shared.pulse = &w->shared.executor[i].pulse;
+        if (mu_server_init(&s[i].server, &s[i].shared, i, server_pace, NULL, &err) != MU_OK)
             fail_msg("%s", err.msg);
         assert_int_equal(pthread_create(&s[i].thread, NULL, serve, &s[i]), 0);
     }
@@ -237,8 +237,8 @@ static servant *servants_start(world *w) {
 }
 
 static void servants_end(world *w, servant *s) {
-    atomic_store(&w->group.head->state, MU_RUN_ENDED);
-    mu_group_ring_all(&w->group);
+    atomic_store(&w->shared.head->state, MU_RUN_ENDED);
+    mu_shared_ring_all(&w->shared);
     for (int i = 0; i < w->v->threads; i++) {
         pthread_join(s[i].thread, NULL);
         mu_server_fini(&s[i].server);
@@ -249,7 +249,7 @@ static void servants_end(world *w, servant *s) {
 // ---- the parent ----
 
 static void take_journal(world *w) {
-    mu_journal *j = w->group.journal;
+    mu_journal *j = w->shared.journal;
     for (const mu_journal_entry *e; j && (e = mu_journal_peek(j)); mu_journal_take(j)) {
         assert_true(w->n_order < MAX_UPDATES);
         w->order[w->n_order++] = (taken){.learner = e->part.id.learner,
@@ -261,18 +261,18 @@ static void take_journal(world *w) {
 
 // As the watchdog does it.
 static void replace(body *b) {
-    mu_group *g = &b->w->group;
+    mu_shared *g = &b->w->shared;
     pthread_join(b->thread, NULL);
     atomic_store(&g->learner[b->learner].pid, 0);
     if (!b->w->v->threads) mu_server_repair(g, b->learner);
     mu_rwlock_clear(g->rw, b->learner);
-    if (b->w->plan.protocol->mirrors) mu_mirror_lost(g, b->learner);
+    if (b->w->setup.protocol->mirrors) mu_mirror_lost(g, b->learner);
     mu_core *c;
-    while (!(c = mu_group_begin(g))) {}
+    while (!(c = mu_shared_begin(g))) {}
     mu_core_lost(c, b->learner);
     const int64_t step = mu_core_step(mu_core_learner_at(c, b->learner));
-    mu_group_commit(g);
-    mu_group_ring_all(g);
+    mu_shared_commit(g);
+    mu_shared_ring_all(g);
     const int64_t lives = b->w->v->steps / (b->w->v->deaths + 1);
     b->die_at = (step / lives + 1) * lives + first_death(b->w->v, b->learner) % lives;
     body_launch(b);
@@ -284,23 +284,23 @@ static bool look_at_learners(world *w) {
         const int gone = atomic_load(&w->body[i].gone);
         if (gone == 1) replace(&w->body[i]);
         ended += gone == 2;
-        if (w->body[i].gone == 2) atomic_store(&w->group.learner[i].pid, 0);
+        if (w->body[i].gone == 2) atomic_store(&w->shared.learner[i].pid, 0);
     }
     return ended == w->v->learners;
 }
 
 static void keep_snapshot(world *w, int64_t version) {
     if (w->n_snapshots == SNAPSHOTS) return;
-    const block_set from = {w->group.snapshot, {0}};
-    block_set at = blocks_make(&w->shared), all = from;
-    for (int k = 0; k < w->shared.ps.n_slots; k++) all.slot[k] = w->group.snapshot_history[k];
-    blocks_copy(&w->shared, &all, &at);
+    const block_set from = {w->shared.snapshot, {0}};
+    block_set at = blocks_make(&w->blocks), all = from;
+    for (int k = 0; k < w->blocks.ps.n_slots; k++) all.slot[k] = w->shared.snapshot_history[k];
+    blocks_copy(&w->blocks, &all, &at);
     w->snapshot_version[w->n_snapshots] = version;
     w->snapshot[w->n_snapshots++] = at;
 }
 
 static void watch(world *w) {
-    mu_group *g = &w->group;
+    mu_shared *g = &w->shared;
     int64_t until = mu_clock_ns() + 60000000000, next = 0, version, samples;
     bool paused = false;
     for (bool over = false; !over;) {
@@ -327,8 +327,8 @@ static void watch(world *w) {
 static void drain(world *w) {
     mu_err err = {0};
     mu_server s;
-    if (mu_group_uses_own(&w->group)) return;
-    if (mu_server_init(&s, &w->group, 0, server_pace, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_shared_uses_own(&w->shared)) return;
+    if (mu_server_init(&s, &w->shared, 0, server_pace, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
     do take_journal(w);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);
@@ -338,7 +338,7 @@ static void drain(world *w) {
 // ---- the oracle ----
 
 static bool is_mirrored(const world *w, const taken *t) {
-    return w->plan.protocol->mirrors && t->made > w->group.head->own_from;
+    return w->setup.protocol->mirrors && t->made > w->shared.head->own_from;
 }
 
 static void oracle_update(const world *w, params *made, const taken *t, int n, const block_set *at) {
@@ -352,10 +352,10 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
             grad[kept] = &made[j].p[i].grad;
             weight[kept++] = t[j].weight;
         }
-        const mu_param *p = &w->shared.p[i];
+        const mu_param *p = &w->blocks.p[i];
         float *slots[MU_MAX_SLOTS] = {0};
-        for (int k = 0; k < w->shared.ps.n_slots; k++) slots[k] = at->slot[k] + p->offset;
-        const int64_t own_from = w->group.head->own_from, before = t[n - 1].made - 1; // mirrors count updates
+        for (int k = 0; k < w->blocks.ps.n_slots; k++) slots[k] = at->slot[k] + p->offset;
+        const int64_t own_from = w->shared.head->own_from, before = t[n - 1].made - 1; // mirrors count updates
         const int64_t step = is_mirrored(w, &t[0]) ? own_from + (before - own_from) / group_of(w) : before;
         for (size_t e = 0; kept && p->is_stat && e < p->count; e++) {
             float sum = 0;
@@ -370,9 +370,9 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
 
 static void assert_same(const world *w, const block_set *got, const block_set *want, const char *what,
                         int64_t version) {
-    for (int b = 0; b <= w->shared.ps.n_slots; b++)
+    for (int b = 0; b <= w->blocks.ps.n_slots; b++)
         for (int i = 0; i < N_PARAMS; i++)
-            for (size_t e = w->shared.p[i].offset; e < w->shared.p[i].offset + w->shared.p[i].count; e++) {
+            for (size_t e = w->blocks.p[i].offset; e < w->blocks.p[i].offset + w->blocks.p[i].count; e++) {
                 const float x = b ? got->slot[b - 1][e] : got->value[e],
                             y = b ? want->slot[b - 1][e] : want->value[e];
                 if (memcmp(&x, &y, sizeof x))
@@ -405,8 +405,8 @@ static void check_partial(const world *w, params *made, int from, int n, const b
         bool wanted = false;
         for (int s = 0; s < w->n_snapshots; s++) wanted |= w->snapshot_version[s] == version;
         if (!wanted) continue;
-        block_set some = blocks_make(&w->shared);
-        blocks_copy(&w->shared, at, &some);
+        block_set some = blocks_make(&w->blocks);
+        blocks_copy(&w->blocks, at, &some);
         oracle_update(w, made, &w->order[from], k, &some);
         check_snapshots(w, &some, version);
         blocks_free(&some);
@@ -414,7 +414,7 @@ static void check_partial(const world *w, params *made, int from, int n, const b
 }
 
 static void check_order(const world *w, const taken *t, int n, uint64_t *hash) {
-    const bool sync = w->plan.protocol->synchronous;
+    const bool sync = w->setup.protocol->synchronous;
     if (sync) assert_int_equal(n, w->v->learners);
     for (int j = 0; j < n; j++) {
         if (sync && (t[j].learner != j || t[j].version != t[j].made - 1))
@@ -431,10 +431,10 @@ static void check_order(const world *w, const taken *t, int n, uint64_t *hash) {
 static void check_against_oracle(world *w) {
     static params made[LEARNERS * 4];
     uint64_t *hash = calloc(MAX_UPDATES + 1, sizeof *hash);
-    block_set at = w->start, end = blocks_make(&w->shared);
+    block_set at = w->start, end = blocks_make(&w->blocks);
     assert_non_null(hash);
-    for (int j = 0; j < LEARNERS * 4; j++) params_init(&made[j], w->shared.ps.n_slots);
-    hash[0] = hash_of(&w->shared, at.value);
+    for (int j = 0; j < LEARNERS * 4; j++) params_init(&made[j], w->blocks.ps.n_slots);
+    hash[0] = hash_of(&w->blocks, at.value);
     check_snapshots(w, &at, FIRST_VERSION);
     int64_t version = FIRST_VERSION;
     for (int i = 0, n; i < w->n_order; i += n) {
@@ -446,12 +446,12 @@ static void check_against_oracle(world *w) {
         for (int j = 0; j < n; j++) skip |= w->order[i + j].bad;
         if (!skip || is_mirrored(w, &w->order[i])) oracle_update(w, made, &w->order[i], n, &at);
         version = w->order[i + n - 1].made;
-        hash[version - FIRST_VERSION] = hash_of(&w->shared, at.value);
+        hash[version - FIRST_VERSION] = hash_of(&w->blocks, at.value);
         check_snapshots(w, &at, version);
     }
-    mu_group_copy_out(&w->group, end.value, end.slot);
+    mu_shared_copy_out(&w->shared, end.value, end.slot);
     assert_same(w, &end, &at, "the end", version);
-    assert_int_equal(atomic_load(&w->group.head->version), version);
+    assert_int_equal(atomic_load(&w->shared.head->version), version);
     for (int j = 0; j < LEARNERS * 4; j++) params_fini(&made[j]);
     blocks_free(&end);
     free(hash);
@@ -468,30 +468,30 @@ static void check_far_behind(const world *w) {
     const taken *last[LEARNERS] = {0};
     for (const taken *t = w->order; t < w->order + w->n_order; last[t->learner] = t, t++) {
         const taken *before = last[t->learner];
-        if (!w->plan.protocol->mirrors || w->v->warm || !before || before->version < t->version) continue;
+        if (!w->setup.protocol->mirrors || w->v->warm || !before || before->version < t->version) continue;
         const int64_t version = FIRST_VERSION + (before - w->order) + 1;
         assert_true(version - t->version < w->v->learners * MU_MIRROR_SLOTS / 2);
     }
 }
 
 static void check_books(world *w, int64_t samples) {
-    mu_core *c = mu_group_begin(&w->group);
+    mu_core *c = mu_shared_begin(&w->shared);
     char why[200];
     assert_non_null(c);
     if (!mu_core_check(c, why, sizeof why)) fail_msg("%s: %s", w->v->name, why);
     const mu_ledger l = mu_core_ledger(c);
     const int64_t lost = w->v->deaths ? l.lost : 0;
     if (l.produced != l.applied + lost || l.in_flight || l.rejected || mu_core_samples(c) != samples ||
-        mu_group_cursor(c) != samples)
+        mu_shared_cursor(c) != samples)
         fail_msg("%s: produced %lld, applied %lld, lost %lld, rejected %lld, in flight %lld; samples %lld, "
                  "cursor %lld, expected %lld",
                  w->v->name, (long long)l.produced, (long long)l.applied, (long long)l.lost,
                  (long long)l.rejected, (long long)l.in_flight, (long long)mu_core_samples(c),
-                 (long long)mu_group_cursor(c), (long long)samples);
+                 (long long)mu_shared_cursor(c), (long long)samples);
     if (w->v->deaths && !l.lost) fail_msg("%s: nobody was lost", w->v->name);
-    if (!w->plan.protocol->applies_itself || w->plan.protocol->mirrors)
+    if (!w->setup.protocol->applies_itself || w->setup.protocol->mirrors)
         assert_int_equal(w->n_order, l.applied);
-    mu_group_cancel(&w->group);
+    mu_shared_cancel(&w->shared);
 }
 
 // ---- one variant ----
@@ -500,13 +500,13 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
     mu_err err = {0};
     *w = (world){.v = v};
     (void)bound_get(&w->updater, "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}");
-    params_init(&w->shared, w->updater.u->class->n_slots);
-    w->start = blocks_make(&w->shared);
-    fill(w->start.value, w->shared.ps.count, 3, 0.5f);
-    block_set mine = blocks_make(&w->shared);
-    blocks_copy(&w->shared, &w->start, &mine);
-    mu_params_rebase(&w->shared.ps, mine.value, mine.slot);
-    w->plan = (mu_cluster_plan){.learners = v->learners,
+    params_init(&w->blocks, w->updater.u->class->n_slots);
+    w->start = blocks_make(&w->blocks);
+    fill(w->start.value, w->blocks.ps.count, 3, 0.5f);
+    block_set mine = blocks_make(&w->blocks);
+    blocks_copy(&w->blocks, &w->start, &mine);
+    mu_params_rebase(&w->blocks.ps, mine.value, mine.slot);
+    w->setup = (mu_setup){.learners = v->learners,
                                 .protocol = mu_protocol_at(mu_protocol_index(v->protocol)), .rows = 2,
                                 .global_batch = 2 * v->learners, .reference_batch = 2 * v->learners,
                                 .server = v->threads ? MU_SERVER_PROCESS : MU_SERVER_BESIDE,
@@ -519,20 +519,20 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
                              .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
                              .bound = v->bound, .every = v->every, .rate_rule = MU_RATE_MEAN,
                              .lease_batches = 2, .max_leases = 2, .rows = 2,
-                             .global_batch = w->plan.global_batch, .first_version = FIRST_VERSION,
+                             .global_batch = w->setup.global_batch, .first_version = FIRST_VERSION,
                              .first_sample = 100,
-                             .end_sample = 100 + w->plan.global_batch * v->steps, .end_version = INT64_MAX,
+                             .end_sample = 100 + w->setup.global_batch * v->steps, .end_version = INT64_MAX,
                              .warm_versions = v->warm};
-    mu_group_opts o = {.run_id = "threads",
-                       .job_name = "threads", .plan = &w->plan, .core = core, .params = &w->shared.ps,
+    mu_shared_opts o = {.run_id = "threads",
+                       .job_name = "threads", .setup = &w->setup, .core = core, .params = &w->blocks.ps,
                        .updater = w->updater.u, .n_records = 1000,
-                       .record = !w->plan.protocol->applies_itself};
-    if (mu_group_create(&o, &w->group, &err) != MU_OK) fail_msg("%s", err.msg);
+                       .record = !w->setup.protocol->applies_itself};
+    if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
 }
 
 // Mirrors warmed up by hardsync: what that does is known before.
 static void foresee_warm_start(world *w) {
-    for (int64_t v = 0; w->plan.protocol->mirrors && v < w->v->warm; v++) {
+    for (int64_t v = 0; w->setup.protocol->mirrors && v < w->v->warm; v++) {
         bool bad = false;
         for (int l = 0; l < w->v->learners; l++) bad |= is_bad(l, v);
         for (int l = 0; l < w->v->learners; l++)
@@ -544,13 +544,13 @@ static void foresee_warm_start(world *w) {
 }
 
 static void world_close(world *w) {
-    block_set mine = {.value = w->group.own_value};
-    for (int k = 0; k < w->shared.ps.n_slots; k++) mine.slot[k] = w->group.own_slot[k];
-    mu_group_release(&w->group);
+    block_set mine = {.value = w->shared.own_value};
+    for (int k = 0; k < w->blocks.ps.n_slots; k++) mine.slot[k] = w->shared.own_slot[k];
+    mu_shared_release(&w->shared);
     blocks_free(&mine);
     blocks_free(&w->start);
     for (int s = 0; s < w->n_snapshots; s++) blocks_free(&w->snapshot[s]);
-    params_fini(&w->shared);
+    params_fini(&w->blocks);
     bound_fini(&w->updater);
 }
 
@@ -565,8 +565,8 @@ static void run(const variant *v) {
     for (int i = 0; i < v->learners; i++) {
         body *b = &w.body[i];
         *b = (body){.w = &w, .learner = i, .die_at = v->deaths ? first_death(v, i) : -1};
-        params_init(&b->own, w.shared.ps.n_slots);
-        b->copy = v->weights == MU_WEIGHTS_COPY ? floats(w.shared.ps.count) : NULL;
+        params_init(&b->own, w.blocks.ps.n_slots);
+        b->copy = v->weights == MU_WEIGHTS_COPY ? floats(w.blocks.ps.count) : NULL;
         body_launch(b);
     }
     watch(&w);
@@ -578,8 +578,8 @@ static void run(const variant *v) {
     check_alone(&w);
     check_far_behind(&w);
     // Mirrors that were all torn at once go on with what they have, and say so.
-    const long long torn = (long long)atomic_load(&w.group.head->torn_updates);
-    if (!torn && (!w.plan.protocol->applies_itself || w.plan.protocol->mirrors)) check_against_oracle(&w);
+    const long long torn = (long long)atomic_load(&w.shared.head->torn_updates);
+    if (!torn && (!w.setup.protocol->applies_itself || w.setup.protocol->mirrors)) check_against_oracle(&w);
     for (int i = 0; i < v->learners; i++) {
         free(w.body[i].copy);
         params_fini(&w.body[i].own);

@@ -144,7 +144,7 @@ typedef struct looker {
 static void look_at(void *ctx, mu_layer *layer) {
     looker *k = ctx;
     for (int i = 0; i < layer->n_param; i++) {
-        if (!mu_gradient_is_early(layer->param[i])) continue;
+        if (!mu_grad_done_in_layer(layer->param[i])) continue;
         float *x = (float *)(uintptr_t)k->p->grad.x, was = x ? *x : 0;
         const bool spoil = k->spoil && layer->param[i] == k->p;
         if (spoil) *x = INFINITY;

@@ -106,7 +106,7 @@ static void every_protocol_ends(void **state) {
         training t;
         train(&t, jobs[i % 2], &quiet, (const char *const[]){"cluster.learners=2", p}, 2);
         print_message("%s%s: loss %.3f\n", protocols[i / 2], i % 2 ? ", unrolled" : "", t.r.train_loss);
-        assert_int_equal(t.r.group.produced, t.r.group.applied + t.r.group.rejected + t.r.group.lost);
+        assert_int_equal(t.r.learners.produced, t.r.learners.applied + t.r.learners.rejected + t.r.learners.lost);
         assert_true(t.r.train_loss < 2.45);
         end(&t);
     }
@@ -165,7 +165,7 @@ static int64_t warm_steps(const char *text, const char *const *sets, size_t n) {
     mu_err err = {0};
     assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), sets, n, &job, &err), MU_OK);
     assert_int_equal(mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN}, &s, &err), MU_OK);
-    int64_t steps = s->plan.warm_versions;
+    int64_t steps = s->setup.warm_versions;
     mu_session_close(s);
     mu_job_destroy(job);
     return steps;

@@ -39,11 +39,11 @@ static void on_recovered(void *ctx, const char *what, int learner, double s) {
 }
 
 static mu_chaos *begin(const char *text, uint64_t seed, seen *n) {
-    mu_chaos_plan plan = {0};
+    mu_chaos_script script = {0};
     mu_chaos *c = NULL;
     mu_chaos_watch w = {n, on_shot, on_recovered};
-    assert_ok(mu_chaos_parse(text, &plan, err));
-    assert_ok(mu_chaos_create(&plan, seed, &fake.g, mu_clock_ns(), &w, &c, err));
+    assert_ok(mu_chaos_parse(text, &script, err));
+    assert_ok(mu_chaos_create(&script, seed, &fake.g, mu_clock_ns(), &w, &c, err));
     return c;
 }
 
@@ -184,19 +184,19 @@ static void test_ending_run_is_left_alone(void **state) {
 
 static void test_refuses_what_is_not_there(void **state) {
     (void)state;
-    mu_chaos_plan plan = {0};
+    mu_chaos_script script = {0};
     mu_chaos *c = NULL;
-    assert_ok(mu_chaos_parse("kill learner 4", &plan, err));
-    assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "learners 0 to 3, not 4");
-    plan.n = 0;
-    assert_ok(mu_chaos_parse("kill server", &plan, err));
-    fake.g.head->plan.server = MU_SERVER_BESIDE;
-    assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "no server process");
-    plan.n = 0;
-    assert_ok(mu_chaos_parse("kill learner 0", &plan, err));
+    assert_ok(mu_chaos_parse("kill learner 4", &script, err));
+    assert_fails(mu_chaos_create(&script, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "learners 0 to 3, not 4");
+    script.n = 0;
+    assert_ok(mu_chaos_parse("kill server", &script, err));
+    fake.g.head->setup.server = MU_SERVER_BESIDE;
+    assert_fails(mu_chaos_create(&script, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "no server process");
+    script.n = 0;
+    assert_ok(mu_chaos_parse("kill learner 0", &script, err));
     for (int i = 1; i <= 2; i++) {
         mu_alloc_fail_at(i);
-        assert_fails(mu_chaos_create(&plan, 1, &fake.g, 0, NULL, &c, err), MU_ENOMEM, "out of memory");
+        assert_fails(mu_chaos_create(&script, 1, &fake.g, 0, NULL, &c, err), MU_ENOMEM, "out of memory");
     }
     mu_alloc_fail_at(0);
     assert_null(c);
@@ -205,12 +205,12 @@ static void test_refuses_what_is_not_there(void **state) {
 // The same seed draws the same gaps: with a clock of our own nothing else decides.
 static void test_seed_repeats(void **state) {
     (void)state;
-    mu_chaos_plan plan = {0};
-    assert_ok(mu_chaos_parse("kill judge every ~1ms", &plan, err)); // nobody there: due, and waiting
+    mu_chaos_script script = {0};
+    assert_ok(mu_chaos_parse("kill judge every ~1ms", &script, err)); // nobody there: due, and waiting
     int64_t due[3];
     for (int i = 0; i < 3; i++) {
         mu_chaos *c = NULL;
-        assert_ok(mu_chaos_create(&plan, i < 2 ? 5 : 6, &fake.g, 1000, NULL, &c, err));
+        assert_ok(mu_chaos_create(&script, i < 2 ? 5 : 6, &fake.g, 1000, NULL, &c, err));
         due[i] = mu_chaos_tick(c, 1000);
         mu_chaos_destroy(c);
     }

@@ -13,7 +13,7 @@ static void still(fake_run *f, int learners) {
     fake_lay_out(f, learners);
 }
 
-static void set_learner(mu_group_learner *l, int pid) {
+static void set_learner(mu_shared_learner *l, int pid) {
     atomic_store(&l->pid, pid);
     atomic_store(&l->incarnation, 2);
     atomic_store(&l->doing, MU_DOING_WAIT);
@@ -99,7 +99,7 @@ static mu_core *core_at(fake_run *f, int i) {
 
 enum { MANY = 64 };             // so that a copy takes as long as a change
 
-// What group.c does at every change. Each good core has begun = accepted = applied = n for every learner.
+// What shared.c does at every change. Each good core has begun = accepted = applied = n for every learner.
 static void switch_on(fake_run *f) {
     for (int64_t n = 1;; n++) {
         int good = atomic_load(&f->g.head->core_at);

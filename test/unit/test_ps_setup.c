@@ -43,28 +43,28 @@ static void rig_init(rig *r, const char *section) {
 static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
 
 // The plan of a section that must be good.
-static mu_cluster_plan plan_for(const char *section, const mu_cluster_task *task) {
+static mu_setup plan_for(const char *section, const mu_setup_task *task) {
     rig r;
     mu_err err = {0};
-    mu_cluster_plan p = {0};
+    mu_setup p = {0};
     rig_init(&r, section);
     if (!r.opts) fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : "refused without a problem");
-    if (mu_cluster_plan_make(&r.binder, r.node, r.opts, task, &p, &err) != MU_OK)
+    if (mu_setup_make(&r.binder, r.node, r.opts, task, &p, &err) != MU_OK)
         fail_msg("`%s`: %s", section, r.diags.n ? r.diags.list[0].msg : err.msg);
     if (r.diags.n) fail_msg("`%s`: %s", section, r.diags.list[0].msg);
     rig_fini(&r);
     return p;
 }
 
-static mu_cluster_plan plan_of(const char *section, int64_t batch, int64_t n_records, int cores) {
-    return plan_for(section, &(mu_cluster_task){.batch = batch, .n_records = n_records, .cores = cores});
+static mu_setup plan_of(const char *section, int64_t batch, int64_t n_records, int cores) {
+    return plan_for(section, &(mu_setup_task){.batch = batch, .n_records = n_records, .cores = cores});
 }
 
 static void test_no_section_is_one_plain_learner(void **unused) {
     (void)unused;
     static const char *const texts[] = {NULL, "{}", "~", "{learners: 1}", "{learners: ~}"};
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
-        mu_cluster_plan p = plan_of(texts[i], 64, 1000, 8);
+        mu_setup p = plan_of(texts[i], 64, 1000, 8);
         assert_int_equal(p.learners, 1);
         assert_string_equal(p.protocol->name, "hardsync");
         assert_int_equal(p.rows, 64);
@@ -109,7 +109,7 @@ static void test_sharing_the_batch(void **unused) {
         {"{learners: 4, batch: 64, protocol: softsync}", 64, 4, 64, 256, 1},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
-        mu_cluster_plan p = plan_of(rows[i].section, rows[i].batch, 1000, 2);
+        mu_setup p = plan_of(rows[i].section, rows[i].batch, 1000, 2);
         if (p.learners != rows[i].learners || p.rows != rows[i].rows || p.global_batch != rows[i].global ||
             fabs(p.rate_factor - rows[i].factor) > 1e-12 || p.reference_batch != rows[i].batch)
             fail_msg("%s of %lld: %d learners, mu %lld, in all %lld, factor %g; want %lld, %lld, %lld, %g",
@@ -143,7 +143,7 @@ static void test_place_of_the_server(void **unused) {
         {"{learners: 2, protocol: hogwild}", 16, MU_SERVER_BESIDE, 0},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
-        mu_cluster_plan p = plan_of(rows[i].section, 64, 0, rows[i].cores);
+        mu_setup p = plan_of(rows[i].section, 64, 0, rows[i].cores);
         if (p.server != rows[i].server || p.server_threads != rows[i].threads)
             fail_msg("%s on %d cores: server %d with %d threads, want %d with %d", rows[i].section,
                      rows[i].cores, (int)p.server, p.server_threads, (int)rows[i].server, rows[i].threads);
@@ -172,7 +172,7 @@ static void test_rate_and_staleness(void **unused) {
         {"{learners: 4, protocol: {type: mirror, every: 4}}", 2.5, MU_RATE_MEAN, 1, 4},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
-        mu_cluster_plan p = plan_of(rows[i].section, 64, 0, 2);
+        mu_setup p = plan_of(rows[i].section, 64, 0, 2);
         if (p.expected_staleness != rows[i].staleness || p.rate_rule != rows[i].rule ||
             p.splits != rows[i].splits || p.every != rows[i].every)
             fail_msg("%s: staleness %g, rule %d, splits %d, every %d; want %g, %d, %d, %d", rows[i].section,
@@ -232,7 +232,7 @@ static void test_warm_start_by_default(void **unused) {
         {"hardsync", 50, 0, 0},
     };
     for (size_t i = 0; i < 2 * MU_COUNT(rows); i++) {
-        const mu_cluster_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+        const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2,
                                       .steps = rows[i / 2].steps, .epochs = rows[i / 2].epochs};
         char section[120];
         snprintf(section, sizeof section, "{learners: 4, protocol: %s%s}", rows[i / 2].protocol,
@@ -242,7 +242,7 @@ static void test_warm_start_by_default(void **unused) {
             fail_msg("%s, %lld steps, %g epochs: %lld warm versions, want %lld", section,
                      (long long)task.steps, task.epochs, (long long)got, (long long)rows[i / 2].versions);
     }
-    const mu_cluster_task alone = {.batch = 64, .n_records = 1000, .cores = 2, .steps = 100};
+    const mu_setup_task alone = {.batch = 64, .n_records = 1000, .cores = 2, .steps = 100};
     assert_int_equal(plan_for("{learners: 1, protocol: async}", &alone).warm_versions, 0);
 }
 
@@ -273,13 +273,13 @@ static void test_refused(void **unused) {
         {"{batch: -1}", 18, "out of range"},
         {"4", 10, "must be a block"},
     };
-    const mu_cluster_task task = {.batch = 64, .n_records = 1000, .cores = 2};
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2};
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         rig r;
         mu_err err = {0};
-        mu_cluster_plan p = {.learners = -7};
+        mu_setup p = {.learners = -7};
         rig_init(&r, rows[i].section);
-        if (r.opts && mu_cluster_plan_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_EJOB)
+        if (r.opts && mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_EJOB)
             fail_msg("%s was accepted", rows[i].section);
         const mu_diag *g = r.diags.list;
         if (r.diags.n != 1 || g->pos.line != 1 || g->pos.col != rows[i].col || !strstr(g->msg, rows[i].says))
@@ -292,8 +292,8 @@ static void test_refused(void **unused) {
 
 static void assert_text(const char *section, int64_t batch, const char *want) {
     char text[400];
-    mu_cluster_plan p = plan_of(section, batch, 1000, 2);
-    mu_cluster_plan_text(&p, 0.01, text, sizeof text);
+    mu_setup p = plan_of(section, batch, 1000, 2);
+    mu_setup_text(&p, 0.01, text, sizeof text);
     assert_string_equal(text, want);
 }
 
@@ -313,8 +313,8 @@ static void test_text(void **unused) {
                 "30 learners, async, mu 4 x lambda 30 = 120, the job's batch is 128\n"
                 "expected staleness 30, rate 0.01, not divided by the staleness, server beside the learners");
     char small[8];
-    mu_cluster_plan p = plan_of(NULL, 64, 0, 1);
-    mu_cluster_plan_text(&p, 0.01, small, sizeof small);
+    mu_setup p = plan_of(NULL, 64, 0, 1);
+    mu_setup_text(&p, 0.01, small, sizeof small);
     assert_string_equal(small, "1 learn"); // cut, never beyond its end
 }
 

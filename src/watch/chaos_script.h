@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_plan.h - the little language of `muster chaos --do`: who is hit, how, and when.
+// chaos_script.h - the little language of `muster chaos --do`: who is hit, how, and when.
 //
 //     schedule = rule { ";" rule }
 //     rule     = "kill" target { clause }                   SIGKILL
@@ -15,8 +15,8 @@
 //     time     = 20ms, 1.5s, 2m, ...
 //
 //     kill learner random every ~1s times 1000; stop learner 2 for 15s at 5s; slow learner 1 by 20ms for 10s
-#ifndef MU_WATCH_CHAOS_PLAN_H
-#define MU_WATCH_CHAOS_PLAN_H
+#ifndef MU_WATCH_CHAOS_SCRIPT_H
+#define MU_WATCH_CHAOS_SCRIPT_H
 
 #include "base/err.h"
 
@@ -42,10 +42,10 @@ typedef struct mu_chaos_rule {
     int64_t         times;      // 0 = no end
 } mu_chaos_rule;
 
-typedef struct mu_chaos_plan { int n; mu_chaos_rule rule[MU_CHAOS_RULES]; } mu_chaos_plan;
+typedef struct mu_chaos_script { int n; mu_chaos_rule rule[MU_CHAOS_RULES]; } mu_chaos_script;
 
-// Adds the rules of `text` to the plan, or none. MU_EUSAGE names the column and what was meant.
-MU_MUST_CHECK mu_status mu_chaos_parse(const char *text, mu_chaos_plan *plan, mu_err *err);
+// Adds the rules of `text` to the script, or none. MU_EUSAGE names the column and what was meant.
+MU_MUST_CHECK mu_status mu_chaos_parse(const char *text, mu_chaos_script *script, mu_err *err);
 // The rule in the words of the language; parsing it gives the same rule. At most 200 bytes.
 void mu_chaos_rule_text(const mu_chaos_rule *r, char *out, size_t size);
 const char *mu_chaos_act_name(mu_chaos_act act);        // "kill", ...

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// group.c - see group.h.
-#include "ps/group.h"
+// shared.c - see shared.h.
+#include "ps/shared.h"
 
 #include "ps/mirror.h"
 
@@ -27,24 +27,24 @@ static uint64_t place(uint64_t *at, uint64_t bytes, uint64_t align) {
     return here;
 }
 
-static void lay_out(mu_group_head *h) {
+static void lay_out(mu_shared_head *h) {
     uint64_t at = sizeof *h, block = h->count * sizeof(float) + PAGE;
     h->at_lock = place(&at, sizeof(mu_lock), 64);
     h->core_bytes = (mu_core_size(h->n_learners) + 63) / 64 * 64;
     h->at_core = place(&at, 2 * h->core_bytes, 64);
     h->at_rw = place(&at, mu_rwlock_size(h->n_learners), 64);
-    h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_group_learner), 64);
+    h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_shared_learner), 64);
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
     const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
-    h->at_update = place(&at, sizeof(mu_group_update) + most_parts * sizeof(mu_core_part), 64);
-    h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_group_slice), 64);
+    h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_core_part), 64);
+    h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_shared_slice), 64);
     h->at_extra = place(&at, h->extra_bytes, 64);
     h->at_journal = place(&at, h->journal_room ? mu_journal_size(h->journal_room) : 0, 64);
     h->at_weights = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
         h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
     h->own_stride = (block + PAGE - 1) / PAGE * PAGE;
-    h->own_blocks = h->plan.protocol->applies_itself ? h->n_history + h->plan.protocol->mirrors : 0;
+    h->own_blocks = h->setup.protocol->applies_itself ? h->n_history + h->setup.protocol->mirrors : 0;
     h->at_own = place(&at, (uint64_t)h->n_learners * (uint64_t)h->own_blocks * h->own_stride, PAGE);
     h->at_log = place(&at, (uint64_t)mu_mirror_log_length(h->n_learners) * sizeof(mu_mirror_update), 64);
     h->at_snapshot = place(&at, block, PAGE);
@@ -55,16 +55,16 @@ static void lay_out(mu_group_head *h) {
     h->total_bytes = place(&at, 0, PAGE);
 }
 
-static void point(mu_group *g) {
+static void point(mu_shared *g) {
     char *base = g->region.base;
-    mu_group_head *h = (mu_group_head *)(void *)base;
+    mu_shared_head *h = (mu_shared_head *)(void *)base;
     g->head = h;
     g->lock = (mu_lock *)(void *)(base + h->at_lock);
     g->rw = (mu_rwlock *)(void *)(base + h->at_rw);
-    g->learner = (mu_group_learner *)(void *)(base + h->at_learners);
+    g->learner = (mu_shared_learner *)(void *)(base + h->at_learners);
     g->executor = (mu_executor *)(void *)(base + h->at_executors);
-    g->update = (mu_group_update *)(void *)(base + h->at_update);
-    g->slice = (mu_group_slice *)(void *)(base + h->at_slices);
+    g->update = (mu_shared_update *)(void *)(base + h->at_update);
+    g->slice = (mu_shared_slice *)(void *)(base + h->at_slices);
     g->extra = base + h->at_extra;
     g->journal = h->journal_room ? (mu_journal *)(void *)(base + h->at_journal) : NULL;
     g->weights = (float *)(void *)(base + h->at_weights);
@@ -77,43 +77,43 @@ static void point(mu_group *g) {
     g->log = (mu_mirror_update *)(void *)(base + h->at_log);
 }
 
-static float *own_block(const mu_group *g, int learner, int i, int shift) {
-    const mu_group_head *h = g->head;
+static float *own_block(const mu_shared *g, int learner, int i, int shift) {
+    const mu_shared_head *h = g->head;
     uint64_t at = h->at_own + (uint64_t)(learner * h->own_blocks + i) * h->own_stride;
     return (float *)(void *)(g->region.base + at + shift_lines[shift] * MU_CACHE_LINE);
 }
 
-float *mu_group_own_history(const mu_group *g, int learner, int k) { return own_block(g, learner, k, 1 + k); }
+float *mu_shared_own_history(const mu_shared *g, int learner, int k) { return own_block(g, learner, k, 1 + k); }
 
-float *mu_group_own_weights(const mu_group *g, int learner) {
+float *mu_shared_own_weights(const mu_shared *g, int learner) {
     return own_block(g, learner, g->head->n_history, 0);
 }
 
-bool mu_group_uses_own(const mu_group *g) {
-    return g->plan->protocol->applies_itself && atomic_load(&g->head->version) >= g->head->own_from;
+bool mu_shared_uses_own(const mu_shared *g) {
+    return g->setup->protocol->applies_itself && atomic_load(&g->head->version) >= g->head->own_from;
 }
 
-void mu_group_fill_own(mu_group *g, int learner) {
+void mu_shared_fill_own(mu_shared *g, int learner) {
     const size_t bytes = g->head->count * sizeof(float);
     if (atomic_load(&g->learner[learner].own_filled)) return;
     for (int k = 0; k < g->head->n_history; k++)
-        memcpy(mu_group_own_history(g, learner, k), g->history[k], bytes);
-    if (g->plan->protocol->mirrors) memcpy(mu_group_own_weights(g, learner), g->weights, bytes);
+        memcpy(mu_shared_own_history(g, learner, k), g->history[k], bytes);
+    if (g->setup->protocol->mirrors) memcpy(mu_shared_own_weights(g, learner), g->weights, bytes);
     atomic_store(&g->learner[learner].own_filled, 1);
 }
 
 // Learners that use their own blocks already.
-static int n_filled(const mu_group *g) {
+static int n_filled(const mu_shared *g) {
     int n = 0;
     for (int l = 0; l < g->head->n_learners; l++) n += atomic_load(&g->learner[l].own_filled);
     return n;
 }
 
-void mu_group_copy_out(mu_group *g, float *value, float *const *slot) {
-    const mu_group_head *h = g->head;
+void mu_shared_copy_out(mu_shared *g, float *value, float *const *slot) {
+    const mu_shared_head *h = g->head;
     const size_t bytes = h->count * sizeof(float);
     const int n = n_filled(g);
-    if (n && g->plan->protocol->mirrors) {
+    if (n && g->setup->protocol->mirrors) {
         mu_mirror_gather(g, value, slot);
         return;
     }
@@ -125,22 +125,22 @@ void mu_group_copy_out(mu_group *g, float *value, float *const *slot) {
         }
         memset(slot[k], 0, bytes);
         for (int l = 0; l < h->n_learners; l++) {
-            const float *own = mu_group_own_history(g, l, k), share = 1.0f / (float)n;
+            const float *own = mu_shared_own_history(g, l, k), share = 1.0f / (float)n;
             for (size_t i = 0; atomic_load(&g->learner[l].own_filled) && i < h->count; i++)
                 slot[k][i] += share * own[i];
         }
     }
 }
 
-static mu_core *core_at(const mu_group *g, int i) {
+static mu_core *core_at(const mu_shared *g, int i) {
     return (mu_core *)(void *)(g->region.base + g->head->at_core + (uint64_t)i * g->head->core_bytes);
 }
 
 // ---- life ----
 
-static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *o) {
-    const mu_cluster_plan *p = o->plan;
-    *h = (mu_group_head){
+static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opts *o) {
+    const mu_setup *p = o->setup;
+    *h = (mu_shared_head){
         .head_bytes = sizeof *h,
         .n_learners = p->learners,
         .n_executors = p->server == MU_SERVER_PROCESS ? p->server_threads : p->learners,
@@ -160,7 +160,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
         .rate_factor = p->rate_factor,
         .own_from = o->core->first_version + o->core->warm_versions,
         .start_ns = mu_clock_ns(),
-        .plan = *p,
+        .setup = *p,
     };
     memcpy(h->magic, MAGIC, sizeof MAGIC);
     snprintf(h->run_id, sizeof h->run_id, "%s", o->run_id);
@@ -170,7 +170,7 @@ static void fill_head(mu_group_head *h, const mu_group *g, const mu_group_opts *
     lay_out(h);
 }
 
-static mu_status number_slices(mu_group *g, mu_err *err) {
+static mu_status number_slices(mu_shared *g, mu_err *err) {
     g->first_slice = mu_alloc_array((size_t)g->params->n + 1, sizeof *g->first_slice, "group");
     if (!g->first_slice) return MU_FAIL_NOMEM(err, "the list of slices");
     for (int i = 0; i < g->slices.n; i++) g->first_slice[g->slices.range[i].param + 1] = i + 1;
@@ -179,7 +179,7 @@ static mu_status number_slices(mu_group *g, mu_err *err) {
     return MU_OK;
 }
 
-static void move_in(mu_group *g) {
+static void move_in(mu_shared *g) {
     mu_params *ps = g->params;
     size_t bytes = ps->count * sizeof(float);
     g->own_value = ps->value;
@@ -191,10 +191,10 @@ static void move_in(mu_group *g) {
     mu_params_rebase(ps, g->weights, g->history);
 }
 
-static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
-    mu_group_head head;
+static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
+    mu_shared_head head;
     MU_TRY(mu_slices_make(o->params, &g->slices, err));
-    MU_TRY(mu_message_plan_make(o->params, o->plan->rows, &g->message, err));
+    MU_TRY(mu_message_layout_make(o->params, o->setup->rows, &g->message, err));
     MU_TRY(number_slices(g, err));
     fill_head(&head, g, o);
     if (head.n_executors > MU_MAX_EXECUTORS)
@@ -215,12 +215,12 @@ static mu_status open_region(mu_group *g, const mu_group_opts *o, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err) {
-    mu_group g = {.params = o->params, .updater = o->updater, .plan = o->plan, .region.fd = -1};
+mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err) {
+    mu_shared g = {.params = o->params, .updater = o->updater, .setup = o->setup, .region.fd = -1};
     g.self = (int32_t)getpid();
     mu_status st = open_region(&g, o, err);
     if (st != MU_OK) {
-        mu_group_close(&g);
+        mu_shared_close(&g);
         return st;
     }
     move_in(&g);
@@ -229,13 +229,13 @@ mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err) {
 }
 
 static bool is_ours(const mu_region *r) {
-    const mu_group_head *h = (const mu_group_head *)(const void *)r->base;
+    const mu_shared_head *h = (const mu_shared_head *)(const void *)r->base;
     return r->size >= sizeof *h && !memcmp(h->magic, MAGIC, sizeof MAGIC) && h->head_bytes == sizeof *h &&
            h->total_bytes == r->size;
 }
 
-mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err) {
-    mu_group g = {.self = (int32_t)getpid()};
+mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
+    mu_shared g = {.self = (int32_t)getpid()};
     MU_TRY(mu_region_attach(pid, fd, true, &g.region, err));
     if (!is_ours(&g.region)) {
         mu_region_close(&g.region);
@@ -248,22 +248,22 @@ mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err) {
     return MU_OK;
 }
 
-void mu_group_close(mu_group *g) {
-    mu_message_plan_fini(&g->message);
+void mu_shared_close(mu_shared *g) {
+    mu_message_layout_fini(&g->message);
     mu_slices_fini(&g->slices);
     mu_free(g->first_slice);
     if (g->region.base) mu_region_close(&g->region);
-    *g = (mu_group){.region.fd = -1};
+    *g = (mu_shared){.region.fd = -1};
 }
 
-void mu_group_release(mu_group *g) {
+void mu_shared_release(mu_shared *g) {
     mu_params *ps = g->params;
-    mu_group_copy_out(g, g->own_value, g->own_slot);
+    mu_shared_copy_out(g, g->own_value, g->own_slot);
     mu_params_rebase(ps, g->own_value, g->own_slot);
-    mu_group_close(g);
+    mu_shared_close(g);
 }
 
-void mu_group_ring_all(mu_group *g) {
+void mu_shared_ring_all(mu_shared *g) {
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
     for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
@@ -272,18 +272,18 @@ void mu_group_ring_all(mu_group *g) {
 // ---- the core, crash-safe ----
 
 // What is read without the lock. After a death inside commit the next one to take the lock does it again.
-static void publish(mu_group *g, const mu_core *c) {
+static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->samples, mu_core_samples(c), memory_order_relaxed);
     atomic_store_explicit(&g->head->waiting, c->fifo_n + (c->applying ? c->n_parts + !c->n_parts : 0),
                           memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
 }
 
-mu_core *mu_group_begin(mu_group *g) {
+mu_core *mu_shared_begin(mu_shared *g) {
     // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
     mu_lock_result got = MU_LOCK_TIMEOUT;
     // Tries are counted, not time: a process that was stopped has not waited.
-    int64_t tries = g->pulse ? (int64_t)(10e9 * g->head->plan.hang_timeout / TRY_NS) : 0;
+    int64_t tries = g->pulse ? (int64_t)(10e9 * g->head->setup.hang_timeout / TRY_NS) : 0;
     while ((got = mu_lock_take(g->lock, TRY_NS)) == MU_LOCK_TIMEOUT && tries-- > 0)
         if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     if (got == MU_LOCK_TIMEOUT) return NULL;
@@ -296,38 +296,38 @@ mu_core *mu_group_begin(mu_group *g) {
         publish(g, from);
     }
     memcpy(spare, from, g->head->core_bytes);
-    mu_failpoint("group/inside-lock");
+    mu_failpoint("shared/inside-lock");
     return spare;
 }
 
-void mu_group_switch(mu_group *g) {
+void mu_shared_switch(mu_shared *g) {
     int spare = 1 - atomic_load(&g->head->core_at);
     atomic_store(&g->head->core_at, spare);
-    mu_failpoint("group/switched");
+    mu_failpoint("shared/switched");
     publish(g, core_at(g, spare));
 }
 
-void mu_group_give(mu_group *g) {
+void mu_shared_give(mu_shared *g) {
     atomic_store_explicit(&g->head->holder, 0, memory_order_relaxed);
     mu_lock_give(g->lock);
 }
 
-void mu_group_commit(mu_group *g) {
-    mu_group_switch(g);
-    mu_group_give(g);
+void mu_shared_commit(mu_shared *g) {
+    mu_shared_switch(g);
+    mu_shared_give(g);
 }
 
-void mu_group_cancel(mu_group *g) { mu_group_give(g); }
+void mu_shared_cancel(mu_shared *g) { mu_shared_give(g); }
 
-bool mu_group_copy_core(mu_group *g, mu_core *out) {
-    mu_core *c = mu_group_begin(g);
+bool mu_shared_copy_core(mu_shared *g, mu_core *out) {
+    mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     memcpy(out, c, mu_core_size(g->head->n_learners));
-    mu_group_cancel(g);
+    mu_shared_cancel(g);
     return true;
 }
 
-int64_t mu_group_cursor(const mu_core *c) {
+int64_t mu_shared_cursor(const mu_core *c) {
     if (mu_protocol_at(c->protocol)->synchronous) return mu_core_samples(c);
     int64_t at = c->next_sample;
     for (int i = 0; i < c->fifo_n; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// group.h - the shared memory of a run: one region, this picture.
+// shared.h - the shared memory of a run: one region, this picture.
 //
 //   +------------------+ 0
-//   | mu_group_head    |  sizes, offsets, the state of the run, bells, the clock as one atomic word
+//   | mu_shared_head    |  sizes, offsets, the state of the run, bells, the clock as one atomic word
 //   +------------------+
 //   | lock, core x 2   |  the protocol core twice: changes are made in the spare one and switched over, so
 //   |                  |  whoever dies inside leaves the last good state
@@ -30,8 +30,8 @@
 //
 // Who writes what: a learner its own row and its slots; the holder of the lock the core; an executor the
 // slices it has claimed; the parent the head. Nothing else is written by two sides.
-#ifndef MU_PS_GROUP_H
-#define MU_PS_GROUP_H
+#ifndef MU_PS_SHARED_H
+#define MU_PS_SHARED_H
 
 #include "comm/lock.h"
 #include "comm/region.h"
@@ -47,7 +47,7 @@ enum { MU_STALENESS_BINS = 128 };       // the last bin holds everything beyond
 
 typedef enum mu_run_state { MU_RUN_STARTING, MU_RUN_TRAINING, MU_RUN_ENDING, MU_RUN_ENDED } mu_run_state;
 
-typedef struct mu_group_learner {       // one row of the table; written by its learner except pid and lost
+typedef struct mu_shared_learner {       // one row of the table; written by its learner except pid and lost
     _Alignas(64) _Atomic int32_t pid;   // 0 = none; by the parent
     _Atomic uint32_t incarnation;
     _Atomic uint64_t pulse;             // counts layers passed: the sign of life
@@ -71,7 +71,7 @@ typedef struct mu_group_learner {       // one row of the table; written by its 
     _Atomic int32_t  slow_us;           // `chaos`: sleep this long in each step
     _Atomic int32_t  failed;            // mu_status it ended with; error below is valid
     mu_err           error;
-} mu_group_learner;
+} mu_shared_learner;
 
 typedef enum mu_doing {
     MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING_COMPUTE, MU_DOING_APPLY
@@ -85,7 +85,7 @@ typedef struct mu_executor {            // who applies: learner i beside, or ser
 
 enum { MU_MAX_EXECUTORS = 4095 };
 
-typedef struct mu_group_update {        // the update in progress; filled under the lock before it opens
+typedef struct mu_shared_update {        // the update in progress; filled under the lock before it opens
     _Alignas(64) _Atomic int64_t number;        // version it makes; 0 = none yet
     _Atomic int32_t  open;              // executors may claim
     _Atomic int32_t  next;              // slice to look at next: a hint
@@ -94,14 +94,14 @@ typedef struct mu_group_update {        // the update in progress; filled under 
     double           rate;
     int64_t          rule_step;         // a mu_moment
     mu_core_part     part[];            // (mu_core_most_parts)
-} mu_group_update;
+} mu_shared_update;
 
-typedef struct mu_group_slice {
+typedef struct mu_shared_slice {
     // number * 4096 + executor + 1 once claimed for an update, number * 4096 while free for it
     _Alignas(64) _Atomic int64_t claim;
     _Atomic int64_t  version;           // of the weights in this slice
     _Atomic size_t   done;              // floats finished
-} mu_group_slice;
+} mu_shared_slice;
 
 typedef struct mu_slot_head {           // before each message
     _Alignas(64) int32_t bad;           // loss or gradient not finite: the update is skipped
@@ -110,7 +110,7 @@ typedef struct mu_slot_head {           // before each message
     int64_t  global_rows;
 } mu_slot_head;
 
-typedef struct mu_group_head {
+typedef struct mu_shared_head {
     char     magic[8];                  // "MUSTER1"
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_executors, n_params, n_slots_per_learner, n_history, n_slices;
@@ -131,7 +131,7 @@ typedef struct mu_group_head {
     double   rate_factor;
     int64_t  own_from;                  // version the warm start ends with; learners use own blocks from here
     int64_t  start_ns;
-    mu_cluster_plan plan;               // the pointer in it is only valid in the run's own processes
+    mu_setup setup;               // the pointer in it is only valid in the run's own processes
 
     _Atomic int32_t  state;             // mu_run_state
     _Atomic int32_t  stop_asked;        // `muster stop`: not 0 = save and end
@@ -154,26 +154,26 @@ typedef struct mu_group_head {
     mu_bell  work;                      // a gradient was pushed: servers look
     mu_bell  turn;                      // the clock ticked or a slice is done: learners that wait look
     mu_bell  parent;                    // something for the watchdog
-} mu_group_head;
+} mu_shared_head;
 
-typedef struct mu_group {               // a process's view; pointers into its mapping
+typedef struct mu_shared {               // a process's view; pointers into its mapping
     mu_region         region;
-    mu_group_head    *head;
+    mu_shared_head    *head;
     mu_lock          *lock;
     mu_rwlock        *rw;
-    mu_group_learner *learner;
+    mu_shared_learner *learner;
     mu_executor      *executor;
-    mu_group_update  *update;
-    mu_group_slice   *slice;
+    mu_shared_update  *update;
+    mu_shared_slice   *slice;
     float            *weights, *history[MU_MAX_SLOTS];
     float            *snapshot, *snapshot_history[MU_MAX_SLOTS];
     char             *slots;
     // in the run's own processes only
     const mu_updater     *updater;
     mu_params            *params;       // value and slot[] point into the region
-    mu_message_plan       message;
+    mu_message_layout       message;
     mu_slice_list         slices;
-    const mu_cluster_plan *plan;
+    const mu_setup *setup;
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first[i], first[i + 1])
     void                 *extra;
     struct mu_mirror_update *log;       // (mu_mirror_log_length) of protocols that mirror
@@ -183,72 +183,72 @@ typedef struct mu_group {               // a process's view; pointers into its m
     _Atomic uint64_t     *pulse;
     int32_t               self;         // pid of this process, for `holder`
     float                *own_value, *own_slot[MU_MAX_SLOTS];   // where the parameters lived before
-} mu_group;
+} mu_shared;
 
-typedef struct mu_group_opts {
+typedef struct mu_shared_opts {
     const char *run_id, *job_name, *run_dir;
-    const mu_cluster_plan *plan;
+    const mu_setup *setup;
     const mu_core_config  *core;
     mu_params        *params;           // moved into the region by create
     const mu_updater *updater;
     int64_t           n_records, end_steps;
     double            end_epochs;
     size_t            extra_bytes;
-    bool              record;           // keep a journal; the plan copies weights under locks
-} mu_group_opts;
+    bool              record;           // keep a journal; the setup copies weights under locks
+} mu_shared_opts;
 
 // Creates the region, moves the parameter set's values and history into it (params point there from now
 // on) and initialises the core. On failure the parameters are untouched.
-MU_MUST_CHECK mu_status mu_group_create(const mu_group_opts *o, mu_group *out, mu_err *err);
+MU_MUST_CHECK mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err);
 // Attaches to a running job's region, for `status`, `top`, `stop` and `chaos`: only the region's own parts.
-MU_MUST_CHECK mu_status mu_group_attach(pid_t pid, int fd, mu_group *out, mu_err *err);
-void mu_group_close(mu_group *g);       // moves nothing back: see mu_group_release
+MU_MUST_CHECK mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err);
+void mu_shared_close(mu_shared *g);       // moves nothing back: see mu_shared_release
 // Copies weights and history back into memory of the parameter set's own, then closes.
-void mu_group_release(mu_group *g);
+void mu_shared_release(mu_shared *g);
 
-static inline mu_slot_head *mu_group_slot_head(const mu_group *g, int learner, int slot) {
+static inline mu_slot_head *mu_shared_slot_head(const mu_shared *g, int learner, int slot) {
     const size_t i = (size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot;
     return (mu_slot_head *)(void *)(g->slots + i * g->head->slot_bytes);
 }
-static inline char *mu_group_slot(const mu_group *g, int learner, int slot) {
-    return (char *)(mu_group_slot_head(g, learner, slot) + 1);
+static inline char *mu_shared_slot(const mu_shared *g, int learner, int slot) {
+    return (char *)(mu_shared_slot_head(g, learner, slot) + 1);
 }
 
 // Is this version made by hardsync, as part of a warm start, or the first one there is?
-static inline bool mu_group_is_warming(const mu_group *g, int64_t version) {
+static inline bool mu_shared_is_warming(const mu_shared *g, int64_t version) {
     return version <= g->head->own_from;
 }
 // Is it made in step, by hardsync or in a warm start? Then it is a function of the job, also after deaths.
-static inline bool mu_group_is_in_step(const mu_group *g, int64_t version) {
-    return g->plan->protocol->synchronous || mu_group_is_warming(g, version);
+static inline bool mu_shared_is_in_step(const mu_shared *g, int64_t version) {
+    return g->setup->protocol->synchronous || mu_shared_is_warming(g, version);
 }
 
 // Do learners use their own blocks by now? Not while a warm start by hardsync changes the shared ones.
-bool   mu_group_uses_own(const mu_group *g);
+bool   mu_shared_uses_own(const mu_shared *g);
 // Fills a learner's own blocks from the shared ones, once: nobody writes those any more.
-void   mu_group_fill_own(mu_group *g, int learner);
+void   mu_shared_fill_own(mu_shared *g, int learner);
 // Learner's own weights; only of protocols that mirror.
-float *mu_group_own_weights(const mu_group *g, int learner);
+float *mu_shared_own_weights(const mu_shared *g, int learner);
 // Learner's own history k; only where learners write the weights themselves.
-float *mu_group_own_history(const mu_group *g, int learner, int k);
+float *mu_shared_own_history(const mu_shared *g, int learner, int k);
 // Copies weights and history as a checkpoint has them: the shared ones; by hogwild the mean of the learners'
 // own histories; by mirrors the newest.
-void   mu_group_copy_out(mu_group *g, float *value, float *const *slot);
+void   mu_shared_copy_out(mu_shared *g, float *value, float *const *slot);
 
 // Everybody looks again: after a death, a stop, the end of a pause.
-void mu_group_ring_all(mu_group *g);
+void mu_shared_ring_all(mu_shared *g);
 
 // ---- the core, crash-safe ----
 // Takes the lock and hands out the spare core holding a copy of the good one; commit switches them, cancel
 // does not. NULL after timeout: somebody holds the lock too long (the watchdog will kill a hung holder).
-mu_core       *mu_group_begin(mu_group *g);
-void           mu_group_commit(mu_group *g);            // switch, then give
-void           mu_group_switch(mu_group *g);            // the lock stays taken, for what must follow at once
-void           mu_group_give(mu_group *g);
-void           mu_group_cancel(mu_group *g);
+mu_core       *mu_shared_begin(mu_shared *g);
+void           mu_shared_commit(mu_shared *g);            // switch, then give
+void           mu_shared_switch(mu_shared *g);            // the lock stays taken, for what must follow at once
+void           mu_shared_give(mu_shared *g);
+void           mu_shared_cancel(mu_shared *g);
 // A copy of the good core: out has mu_core_size bytes. False: no quiet moment was found.
-bool           mu_group_copy_core(mu_group *g, mu_core *out);
+bool           mu_shared_copy_core(mu_shared *g, mu_core *out);
 // Where a run resumed from the present weights would go on reading: below it every sample was applied.
-int64_t        mu_group_cursor(const mu_core *c);
+int64_t        mu_shared_cursor(const mu_core *c);
 
 #endif

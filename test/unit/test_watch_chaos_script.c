@@ -2,14 +2,14 @@
 // The language of `muster chaos`: what it means, and what it says about mistakes.
 #include "run_help.h"
 
-#include "watch/chaos_plan.h"
+#include "watch/chaos_script.h"
 
 static mu_chaos_rule one(const char *text) {
-    mu_chaos_plan plan = {0};
+    mu_chaos_script script = {0};
     mu_err err = {0};
-    if (mu_chaos_parse(text, &plan, &err) != MU_OK) fail_msg("`%s`: %s", text, err.msg);
-    assert_int_equal(plan.n, 1);
-    return plan.rule[0];
+    if (mu_chaos_parse(text, &script, &err) != MU_OK) fail_msg("`%s`: %s", text, err.msg);
+    assert_int_equal(script.n, 1);
+    return script.rule[0];
 }
 
 static void test_meaning(void **state) {
@@ -37,16 +37,16 @@ static void test_meaning(void **state) {
 
 static void test_lists_add_up(void **state) {
     (void)state;
-    mu_chaos_plan plan = {0};
-    assert_ok(mu_chaos_parse("kill server; kill judge ;; stop learner 0", &plan, err));
-    assert_ok(mu_chaos_parse("kill all-learners", &plan, err));
-    assert_int_equal(plan.n, 4);
-    assert_int_equal(plan.rule[3].target, MU_CHAOS_ALL_LEARNERS);
+    mu_chaos_script script = {0};
+    assert_ok(mu_chaos_parse("kill server; kill judge ;; stop learner 0", &script, err));
+    assert_ok(mu_chaos_parse("kill all-learners", &script, err));
+    assert_int_equal(script.n, 4);
+    assert_int_equal(script.rule[3].target, MU_CHAOS_ALL_LEARNERS);
     // A wrong list adds nothing, not even its good half.
-    assert_fails(mu_chaos_parse("kill server; kill sever", &plan, err), MU_EUSAGE, "column 19");
-    assert_int_equal(plan.n, 4);
-    for (int i = 4; i < MU_CHAOS_RULES; i++) assert_ok(mu_chaos_parse("kill server", &plan, err));
-    assert_fails(mu_chaos_parse("kill server", &plan, err), MU_EUSAGE, "more than 32 rules");
+    assert_fails(mu_chaos_parse("kill server; kill sever", &script, err), MU_EUSAGE, "column 19");
+    assert_int_equal(script.n, 4);
+    for (int i = 4; i < MU_CHAOS_RULES; i++) assert_ok(mu_chaos_parse("kill server", &script, err));
+    assert_fails(mu_chaos_parse("kill server", &script, err), MU_EUSAGE, "more than 32 rules");
 }
 
 static void test_mistakes(void **state) {
@@ -76,13 +76,13 @@ static void test_mistakes(void **state) {
         {"kill learner 1; stop learner x", "column 30: `learner` needs a number", ""},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
-        mu_chaos_plan plan = {0};
+        mu_chaos_script script = {0};
         mu_err err = {0};
-        mu_status s = mu_chaos_parse(rows[i].text, &plan, &err);
+        mu_status s = mu_chaos_parse(rows[i].text, &script, &err);
         if (s != MU_EUSAGE || !strstr(err.msg, rows[i].msg) || !strstr(err.hint, rows[i].hint))
             fail_msg("`%s`: got %s `%s` hint `%s`, expected `%s` hint `%s`", rows[i].text, mu_status_name(s),
                      err.msg, err.hint, rows[i].msg, rows[i].hint);
-        assert_int_equal(plan.n, 0);
+        assert_int_equal(script.n, 0);
     }
 }
 

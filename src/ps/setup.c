@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster.c - the section `cluster:`, and what a run makes of it on this machine.
 //
-// Binding looks at the section alone: words, ranges, keys that contradict each other. The plan then adds
+// Binding looks at the section alone: words, ranges, keys that contradict each other. The setup then adds
 // the batch, the data and the cores, and is the only place where these decisions are made: launcher,
 // learners, server and the text at start all read the same numbers.
 //
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Also in the range of `learners`. Slices are claimed with 12 bits of executor number (group.h).
+// Also in the range of `learners`. Slices are claimed with 12 bits of executor number (shared.h).
 enum { MAX_LEARNERS = 1024 };
 #define MOST_STEPS 0x1p53       // of a warm start: no run has more
 
@@ -104,7 +104,7 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
     return b->diags->n_errors == n_errors && o->protocol.plugin ? o : NULL;
 }
 
-// ---- the plan ----
+// ---- the setup ----
 
 // auto never asks for more learners than there are samples to share.
 static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cores) {
@@ -114,7 +114,7 @@ static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cor
     return n < 1 ? 1 : (int)n;
 }
 
-static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_cluster_plan *p) {
+static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
     const int64_t batch = p->reference_batch, n = p->learners;
     p->rate_factor = 1;
     if (o->batch) {
@@ -145,7 +145,7 @@ static int64_t splits_asked(const mu_class_ref *protocol) {
 }
 
 static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               mu_cluster_plan *p) {
+                               mu_setup *p) {
     mu_core_config config = {.learners = p->learners, .splits = 1, .every = 1};
     if (p->protocol->configure) p->protocol->configure(o->protocol.state, &config);
     p->splits = config.splits;
@@ -165,7 +165,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
 
 // A server process pays when it has a core to itself; otherwise learners apply while they would wait. One
 // learner alone needs neither.
-static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_cluster_plan *p) {
+static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_setup *p) {
     bool spare = (p->learners > 1 && cores > p->learners) || is_given(node, "server_threads");
     p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
                 : spare                     ? MU_SERVER_PROCESS
@@ -177,7 +177,7 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
 
 // Early weights move fast, and with momentum a gradient that is one update old is enough to make many a net
 // diverge (docs/protocols.md, "The rate"). An epoch by hardsync heals that and costs little.
-static double warm_by_itself(const mu_cluster_plan *p, const mu_cluster_task *task, double epoch) {
+static double warm_by_itself(const mu_setup *p, const mu_setup_task *task, double epoch) {
     if (p->protocol->starts_at_once) return 0;
     double end = INFINITY; // whichever comes first
     if (task->steps > 0) end = (double)task->steps;
@@ -185,8 +185,8 @@ static double warm_by_itself(const mu_cluster_plan *p, const mu_cluster_task *ta
     return fmin(epoch, 0.2 * end);
 }
 
-static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p,
-                             const mu_cluster_task *task) {
+static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p,
+                             const mu_setup_task *task) {
     const mu_interval *w = &o->warm_start;
     const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
     if (p->protocol->synchronous || p->learners == 1) return 0;
@@ -197,10 +197,10 @@ static int64_t warm_versions(const mu_cluster_opts *o, const mu_cluster_plan *p,
     return (int64_t)fmin(ceil(steps), MOST_STEPS);
 }
 
-mu_status mu_cluster_plan_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               const mu_cluster_task *task, mu_cluster_plan *out, mu_err *err) {
+mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               const mu_setup_task *task, mu_setup *out, mu_err *err) {
     const size_t n_errors = b->diags->n_errors;
-    mu_cluster_plan p = {
+    mu_setup p = {
         .learners = count_learners(o, task->batch, task->cores),
         .protocol = protocol_of(o),
         .reference_batch = task->batch,
@@ -235,7 +235,7 @@ static void add(text *t, const char *fmt, ...) {
     t->n += n > 0 ? (size_t)n : 0;
 }
 
-static void add_batch(text *t, const mu_cluster_plan *p) {
+static void add_batch(text *t, const mu_setup *p) {
     const int64_t n = p->learners, least = p->global_batch / n;
     add(t, "mu %lld", (long long)least);
     if (p->rows > least) add(t, " to %lld", (long long)p->rows);
@@ -246,7 +246,7 @@ static void add_batch(text *t, const mu_cluster_plan *p) {
     else add(t, "the job's batch");
 }
 
-static void add_rate(text *t, const mu_cluster_plan *p, double base) {
+static void add_rate(text *t, const mu_setup *p, double base) {
     const double n = p->expected_staleness > 1 ? p->expected_staleness : 1, rate = base * p->rate_factor;
     add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
     if (p->rate_factor != 1)
@@ -259,7 +259,7 @@ static void add_rate(text *t, const mu_cluster_plan *p, double base) {
         add(t, ", not divided by the staleness");
 }
 
-void mu_cluster_plan_text(const mu_cluster_plan *p, double base_rate, char *out, size_t size) {
+void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
     text t = {out, size, 0};
     if (size) out[0] = '\0';
     add(&t, "%d learner%s, %s, ", p->learners, p->learners == 1 ? "" : "s", p->protocol->name);

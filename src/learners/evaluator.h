@@ -3,21 +3,21 @@
 //
 // The parent takes a snapshot (a pause of one copy), asks, and looks for the answer now and then. The
 // snapshot belongs to the judge until the answer is there. One request at a time.
-#ifndef MU_LEARNERS_JUDGE_H
-#define MU_LEARNERS_JUDGE_H
+#ifndef MU_LEARNERS_EVALUATOR_H
+#define MU_LEARNERS_EVALUATOR_H
 
-#include "ps/group.h"
+#include "ps/shared.h"
 #include "train/evaluate.h"
 #include "train/state.h"
 
-enum { MU_JUDGE_EVALUATE = 1, MU_JUDGE_SAVE = 2 };
-typedef enum mu_judge_state { MU_JUDGE_IDLE, MU_JUDGE_ASKED, MU_JUDGE_DONE } mu_judge_state;
+enum { MU_EVALUATOR_EVALUATE = 1, MU_EVALUATOR_SAVE = 2 };
+typedef enum mu_judge_state { MU_EVALUATOR_IDLE, MU_EVALUATOR_ASKED, MU_EVALUATOR_DONE } mu_judge_state;
 
-typedef struct mu_judge_box {           // in the region, at group->extra
+typedef struct mu_evaluator_box {           // in the region, at group->extra
     mu_bell          bell;              // rung by the parent after ASKED
     _Atomic int32_t  state;             // mu_judge_state
     _Atomic uint64_t pulse;             // batches evaluated: the sign of life
-    int32_t          task;              // one of MU_JUDGE_*
+    int32_t          task;              // one of MU_EVALUATOR_*
     bool             best;              // save as the best
     int64_t          step, samples, extra_updates;      // of the snapshot
     double           rate_scale;
@@ -29,15 +29,15 @@ typedef struct mu_judge_box {           // in the region, at group->extra
     int32_t          phase;
     mu_scores        scores;            // names point into the program, the same in parent and child
     char             saved[MU_CKPT_NAME];
-} mu_judge_box;
+} mu_evaluator_box;
 
 typedef struct mu_judge_role {
     mu_session      *session;
-    mu_group        *group;
+    mu_shared        *shared;
     const mu_worker *at;
     const char      *ckpt_dir;          // "" = nothing is saved
 } mu_judge_role;
 
-int mu_judge_main(void *role);          // mu_child_main
+int mu_evaluator_main(void *role);          // mu_child_main
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_plan.c - see chaos_plan.h. Words are cut at blanks; every complaint points at the word it is about.
-#include "watch/chaos_plan.h"
+// chaos_script.c - see chaos_script.h. Words are cut at blanks; every complaint points at the word it is about.
+#include "watch/chaos_script.h"
 
 #include "base/plugin.h"
 #include "job/bind.h"
@@ -150,21 +150,21 @@ static mu_status rule(parser *p, mu_chaos_rule *r) {
     return MU_OK;
 }
 
-mu_status mu_chaos_parse(const char *text, mu_chaos_plan *plan, mu_err *err) {
+mu_status mu_chaos_parse(const char *text, mu_chaos_script *script, mu_err *err) {
     parser p = {.text = text, .at = text, .err = err};
-    int n = plan->n;
+    int n = script->n;
     for (bool more = true; more;) {
         next(&p);
-        if (p.word[0] || n == plan->n) { // a `;` at the end, or two, are no harm
+        if (p.word[0] || n == script->n) { // a `;` at the end, or two, are no harm
             mu_chaos_rule r;
             if (n == MU_CHAOS_RULES) return complain(&p, "more than %d rules", (int)MU_CHAOS_RULES);
             MU_TRY(rule(&p, &r));
-            plan->rule[n++] = r;
+            script->rule[n++] = r;
         }
         more = *p.at == ';';
         p.at += more;
     }
-    plan->n = n;
+    script->n = n;
     return MU_OK;
 }
 
