@@ -20,8 +20,8 @@
 
 //        name                      where
 #define MU_FAILPOINT_MAP(X)                                                                     \
-    X("group/inside-lock",          "the lock is held, the spare core is a copy")               \
-    X("group/switched",             "the lock is held, the cores are switched, not published")  \
+    X("shared/inside-lock",          "the lock is held, the spare core is a copy")               \
+    X("shared/switched",             "the lock is held, the cores are switched, not published")  \
     X("server/formed",              "the record is filled, the core not committed")             \
     X("server/not-opened",          "the update is committed, not yet opened; the lock is held") \
     X("server/opened",              "slices may be claimed")                                    \
@@ -38,10 +38,10 @@
     X("client/pushed",              "a gradient is in its queue, nobody was told")              \
     X("learner/forward",            "before a layer's forward")                                 \
     X("learner/backward",           "after a layer's backward")                                 \
-    X("judge/evaluate",             "before an evaluation")                                     \
-    X("judge/evaluated",            "after it, the answer not given")                           \
-    X("judge/save",                 "before a checkpoint is saved")                             \
-    X("judge/saved",                "after it, the answer not given")
+    X("evaluator/evaluate",             "before an evaluation")                                     \
+    X("evaluator/evaluated",            "after it, the answer not given")                           \
+    X("evaluator/save",                 "before a checkpoint is saved")                             \
+    X("evaluator/saved",                "after it, the answer not given")
 
 // Reads MUSTER_FAILPOINTS; in the parent, before its children. Nothing set: nothing happens. Called again it
 // keeps the counters. MU_EUSAGE names what is wrong: a point that does not exist would test nothing.

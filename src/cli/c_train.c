@@ -93,45 +93,27 @@ static json_t *staleness_json(const mu_learners_result *g) {
     return o;
 }
 
-// One learner: every gradient is computed on the weights it is applied to.
-static mu_learners_result as_learners(const mu_setup *p, const mu_run_result *r) {
-    if (r->learners.count) return r->learners;
-    return (mu_learners_result){.count = 1,
-                             .protocol = p->protocol->name,
-                             .rows = p->rows,
-                             .versions = r->steps - r->skipped,
-                             .rate_effective = r->rate,
-                             .produced = r->steps,
-                             .applied = r->steps - r->skipped,
-                             .rejected = r->skipped,
-                             .compute_s = r->compute_s,
-                             .wait_s = r->wait_s,
-                             .replace_p50_s = NAN,
-                             .replace_p99_s = NAN,
-                             .overlap = r->compute_s / (r->compute_s + r->wait_s)};
-}
-
-static void print_json(const mu_setup *p, const mu_run_result *r) {
-    const mu_learners_result g = as_learners(p, r);
+static void print_json(const mu_run_result *r) {
+    const mu_learners_result *g = &r->learners;
     const struct { const char *key; double value; } numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
         {"test_accuracy", r->tested ? r->test.accuracy : NAN}, {"test_loss", r->tested ? r->test.loss : NAN},
         {"val_accuracy", r->validated ? r->validation.accuracy : NAN},
         {"val_loss", r->validated ? r->validation.loss : NAN},
-        {"lr_effective", g.rate_effective}, {"compute_s", g.compute_s}, {"wait_s", g.wait_s},
-        {"overlap", g.overlap}, {"best", r->best}, {"apply_s", g.apply_s}, {"replace_p50_s", g.replace_p50_s},
-        {"replace_p99_s", g.replace_p99_s},
+        {"lr_effective", g->rate_effective}, {"compute_s", g->compute_s}, {"wait_s", g->wait_s},
+        {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s}, {"replace_p50_s", g->replace_p50_s},
+        {"replace_p99_s", g->replace_p99_s},
     };
     const struct { const char *key; int64_t value; } counts[] = {
-        {"steps", r->steps}, {"learners", g.count}, {"mu", g.rows}, {"lambda", g.count},
-        {"versions", g.versions}, {"learners_lost", g.learners_lost},
-        {"learners_replaced", g.learners_replaced}, {"server_lost", g.server_lost},
-        {"lock_repairs", g.lock_repairs}, {"repeated_samples", g.repeated_samples},
-        {"torn_updates", g.torn_updates}, {"best_step", r->best_step}, {"bad_records", r->bad_records},
+        {"steps", r->steps}, {"learners", g->count}, {"mu", g->rows}, {"lambda", g->count},
+        {"versions", g->versions}, {"learners_lost", g->learners_lost},
+        {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
+        {"lock_repairs", g->lock_repairs}, {"repeated_samples", g->repeated_samples},
+        {"torn_updates", g->torn_updates}, {"best_step", r->best_step}, {"bad_records", g->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
-        {"protocol", g.protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
+        {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
         {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
     };
     json_t *o = json_object();
@@ -141,16 +123,15 @@ static void print_json(const mu_setup *p, const mu_run_result *r) {
         json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
-    json_object_set_new(o, "staleness", staleness_json(&g));
+    json_object_set_new(o, "staleness", staleness_json(g));
     json_object_set_new(o, "gradients",
-                        json_pack("{s:I s:I s:I s:I}", "produced", (json_int_t)g.produced, "applied",
-                                  (json_int_t)g.applied, "rejected", (json_int_t)g.rejected, "lost",
-                                  (json_int_t)g.lost));
+                        json_pack("{s:I s:I s:I s:I}", "produced", (json_int_t)g->produced, "applied",
+                                  (json_int_t)g->applied, "rejected", (json_int_t)g->rejected, "lost",
+                                  (json_int_t)g->lost));
     mu_cli_print_json(o);
 }
 
 static void print_learners(const mu_learners_result *g) {
-    if (!g->count) return;
     mu_info("%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
             " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
             g->count, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
@@ -177,10 +158,10 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
     for (int i = 0; sc && i < sc->n && n < (int)sizeof line; i++)
         n += snprintf(line + n, sizeof line - (size_t)n, "  %s %.4f", sc->name[i], sc->value[i]);
     if (sc) mu_info("%s%s  (%" PRId64 " samples)", r->tested ? "test" : "validation", line, sc->samples);
-    if (r->skipped || r->rollbacks || r->bad_records)
+    if (r->skipped || r->rollbacks || r->learners.bad_records)
         mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
-                r->skipped, r->rollbacks, r->bad_records);
-    print_learners(&r->learners);
+                r->skipped, r->rollbacks, r->learners.bad_records);
+    if (r->learners.count > 1 || s->setup.server == MU_SERVER_PROCESS) print_learners(&r->learners);
     mu_info("saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
 }
 
@@ -233,7 +214,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
             mu_info("%s\n%s", err->msg, err->hint);
             err->msg[0] = '\0';
         }
-        if (ended && a->json) print_json(&s->setup, &r);
+        if (ended && a->json) print_json(&r);
     }
     mu_cli_close(job, s, err);
     return st;

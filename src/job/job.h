@@ -18,6 +18,7 @@ typedef enum mu_nonfinite { MU_NONFINITE_STOP, MU_NONFINITE_SKIP, MU_NONFINITE_R
 
 typedef struct mu_train_opts {          // `train:`
     mu_class_ref algorithm;             // bound by train/session.c, whose folders know the plug-ins
+    const char *gradients;              // where they come from: auto, or a source (learners/gradients.h)
     int64_t     batch;                  // global batch, mu * lambda
     int64_t     accumulate;             // gradients of this many batches are summed before an update
     double      epochs;                 // 0 = not limited by epochs

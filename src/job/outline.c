@@ -15,6 +15,8 @@ static const mu_field top_fields[] = {
 };
 static const mu_field train_fields[] = { // `algorithm` stands first: binding skips it
     MU_FIELD_CLASS(mu_train_opts, algorithm, "bp", "algorithm", "how one batch is trained"),
+    MU_FIELD(mu_train_opts, gradients, MU_STRING, "auto", NULL,
+             "where gradients come from; auto = one learner in this process, or what `cluster` asks for"),
     MU_FIELD(mu_train_opts, batch, MU_INT, "64", "[1,1M]", "records per gradient, over all learners"),
     MU_FIELD(mu_train_opts, accumulate, MU_INT, "1", "[1,1M]",
              "batches whose mean gradient makes one update"),

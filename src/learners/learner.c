@@ -28,21 +28,14 @@ typedef struct learner {
     mu_lease         lease;             // of the prefetch thread: batches left of it
     int32_t          lease_at;
     float           *copy, *stats;      // private weights; private running statistics
-    int64_t          bad_in_row;
     bool             uses_own;          // blocks of the group
 } learner;
 
 mu_pace mu_role_pace(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    const mu_worker *at = r->at;
-    const mu_setup *setup = &r->session->setup;
     (void)version;
-    int64_t step = at->step + (samples - at->samples) / setup->global_batch;
-    double epoch = (double)samples / (double)mu_source_n_records(r->session->train.source);
-    const mu_updater *u = r->session->updater;
-    return (mu_pace){.rate = at->rate_scale * setup->rate_factor *
-                             mu_updater_rate(u, step, epoch, at->end_steps, at->end_epochs),
-                     .early = mu_updater_is_early(u, step, epoch)};
+    const mu_position at = mu_position_at(r->session, r->begin, samples);
+    return mu_pace_at(r->session, &at, r->end);
 }
 
 // ---- samples: the prefetch thread ----
@@ -84,7 +77,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     pulse_after_backward(ctx, layer);
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
-        mu_worker_look(&l->w, layer->param[i]);
+        mu_worker_check_finite(&l->w, layer->param[i]);
         mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
     }
 }
@@ -188,29 +181,23 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
     const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward,
                                       .after_backward = pulse_after_backward};
     bool itself = writes_weights(l);
-    w->step = itself ? g->version : g->step; // the rule's counter where it applies itself; else for messages
+    w->at.step = itself ? g->version : g->step; // the rule's counter where it applies itself; else for messages
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,
                  .global_rows = g->global_rows,
                  .sink = itself && w->fused ? &w->sink : NULL,
                  .hooks = itself ? &pulse_only : &hooks};
-    const mu_status st = mu_worker_batch(w, &s, err);
+    const mu_status st = mu_worker_gradient(w, &s, g->first, scale, err);
     if (l->client.mirror && !l->client.queued)
         mu_mirror_follow_all(l->client.mirror); // what no layer asked for; also of a gradient that is skipped
-    if (st != MU_OK) return st;
-    if (w->batch_first != g->first)
-        return MU_FAIL(err, MU_EBACKEND, "learner %d got samples from %lld instead of %lld", l->role->index,
-                       (long long)w->batch_first, (long long)g->first);
-    MU_TRY(mu_worker_measure(w, scale, err));
-    if (itself) mu_worker_apply(w, *scale);
-    return MU_OK;
+    if (st == MU_OK && itself) mu_worker_apply(w, *scale);
+    return st;
 }
 
 // What happens to a gradient that is not finite: by the job's policy the learner ends, or the update it is
 // part of is skipped.
 static mu_status bad_gradient(learner *l, mu_err *err) {
-    const mu_train_opts *t = &l->role->session->job->train;
-    if (t->nonfinite != MU_NONFINITE_SKIP || ++l->bad_in_row > t->max_bad_steps) return MU_EDIVERGED;
+    if (!mu_worker_may_skip(&l->w)) return MU_EDIVERGED;
     mu_warn("learner %d: gradient skipped: %s", l->role->index, err->msg);
     mu_err_clear(err);
     return MU_OK;
@@ -241,7 +228,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     if (bad) hint_stale(l, err);
     if (bad) MU_TRY(bad_gradient(l, err));
     else if (st != MU_OK) return st;
-    else l->bad_in_row = 0;
+    else l->w.bad_in_row = 0;
     if (!bad) push_rest(l);
     note_step(l, began);
     atomic_store_explicit(&l->row->doing, MU_DOING_APPLY, memory_order_relaxed);
@@ -259,8 +246,6 @@ static mu_status set_up(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
     mu_shared *g = l->shared;
     mu_worker_init(&l->w, s);
-    l->w.end_steps = l->role->at->end_steps;
-    l->w.end_epochs = l->role->at->end_epochs;
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
     if (g->setup->weights == MU_WEIGHTS_COPY) {

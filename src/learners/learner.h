@@ -12,7 +12,8 @@
 typedef struct mu_role {                // what a child is to do
     mu_session      *session;
     mu_shared        *shared;
-    const mu_worker *at;                // position and length of the training: for rates
+    const mu_position *begin;           // where the run began, and how long it is to be: for rates
+    const mu_length   *end;
     int              index;             // learner, or first executor of the server
 } mu_role;
 
@@ -22,7 +23,7 @@ int mu_server_main(void *role);
 // Of an update that begins after `samples`: schedule, rate factor, rollbacks; early or not.
 mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
 
-// ---- a gradient on its way into a message, for whoever computes one ----
+// ---- a gradient on its way into a message ----
 
 static inline int mu_gradient_index(const mu_params *ps, const mu_param *p) {   // -1 = not of this set
     for (int i = 0; i < ps->n; i++)

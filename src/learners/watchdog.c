@@ -58,11 +58,11 @@ static mu_status start_all(mu_watchdog *d, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_worker *at,
+mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
                             const char *ckpt_dir, mu_err *err) {
-    mu_role role = {.session = t->s, .shared = g, .at = at};
+    mu_role role = {.session = t->s, .shared = g, .begin = begin, .end = &t->end};
     *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_learners, .server_role = role};
-    d->judge_role = (mu_judge_role){.session = t->s, .shared = g, .at = at, .ckpt_dir = ckpt_dir};
+    d->judge_role = (mu_evaluator_role){.session = t->s, .shared = g, .ckpt_dir = ckpt_dir};
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
     d->thread = mu_alloc_array((size_t)g->head->n_executors, sizeof *d->thread, "watchdog");

@@ -43,7 +43,7 @@ typedef struct mu_watchdog {
     mu_watched    *learner;
     pid_t          server, judge;
     mu_role        server_role;
-    mu_judge_role  judge_role;
+    mu_evaluator_role judge_role;
     mu_pulse_watch *thread;             // (executors) of the server
     mu_pulse_watch lock, task;          // the lock's holder; the judge's task
     int64_t        lost, replaced, server_lost;
@@ -55,7 +55,7 @@ typedef struct mu_watchdog {
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES
 } mu_watchdog;
 
-MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_worker *at,
+MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
                                           const char *ckpt_dir, mu_err *err);
 // Reaps, replaces, looks for hung and slow ones. An error ends the run: a learner's own error, or too many
 // losses in a row.

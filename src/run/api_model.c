@@ -47,12 +47,8 @@ static mu_status find_checkpoints(const muster_run *run, const char *path, char 
 
 static mu_status resume(muster_run *run, const char *path, mu_err *err) {
     char from[MU_FS_PATH];
-    mu_worker w;
-    mu_progress_state ps;
     MU_TRY(find_checkpoints(run, path, from, err));
-    mu_worker_init(&w, run->session);
-    MU_TRY(mu_state_restore(from, MU_CKPT_NEWEST, &w, &ps, err));
-    run->at = (mu_run_position){w.step, w.samples, w.rate_scale, ps};
+    MU_TRY(mu_state_restore(from, MU_CKPT_NEWEST, run->session, &run->at.at, &run->at.progress, err));
     run->continues = true;
     return MU_OK;
 }

@@ -43,24 +43,26 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
     return MU_OK;
 }
 
-static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu_progress_state *ps,
-                      const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
-    const mu_job *job = w->session->job;
-    int64_t per_epoch = mu_source_n_records(w->session->train.source);
+static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const mu_position *at,
+                      const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
+                      mu_err *err) {
+    const mu_job *job = s->job;
+    int64_t per_epoch = mu_source_n_records(s->train.source);
     const mu_ckpt_number numbers[] = {
-        {"samples", (double)w->samples},
-        {"rate_scale", w->rate_scale},
-        {"extra_updates", (double)w->extra_updates},
+        {"samples", (double)at->samples},
+        {"rate_scale", at->rate_scale},
+        {"extra_updates", (double)at->extra_updates},
         {"best", ps->best},
+        {"best_is_loss", ps->best_is_loss},
         {"best_step", (double)ps->best_step},
         {"stale", (double)ps->stale},
         {"judged_step", (double)ps->judged_step},
         {"skipped", (double)ps->skipped},
         {"rollbacks", (double)ps->rollbacks},
     };
-    mu_ckpt c = {.meta = {.step = w->step,
-                          .epoch = w->samples / per_epoch,
-                          .sample = w->samples % per_epoch,
+    mu_ckpt c = {.meta = {.step = at->step,
+                          .epoch = at->samples / per_epoch,
+                          .sample = at->samples % per_epoch,
                           .seed = job->seed,
                           .job_hash = mu_job_hash(job),
                           .job_name = job->name,
@@ -68,18 +70,19 @@ static mu_status save(mu_arena *a, const char *dir, const mu_worker *w, const mu
                           .numbers = numbers,
                           .n_numbers = MU_COUNT(numbers)}};
     mu_st_tensor *params, *slots = NULL;
-    MU_TRY(list_params(a, w->params, &params, &c.n_params, err));
-    MU_TRY(list_slots(a, w->params, w->updater->class, &slots, &c.n_slots, err));
+    MU_TRY(list_params(a, s->params, &params, &c.n_params, err));
+    MU_TRY(list_slots(a, s->params, s->updater->class, &slots, &c.n_slots, err));
     c.params = params;
     c.slots = slots;
     return mu_ckpt_save(dir, &c, o, saved, err);
 }
 
-mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps,
-                        const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err) {
+mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position *at,
+                        const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
+                        mu_err *err) {
     mu_arena a;
     mu_arena_init(&a, "checkpoint");
-    mu_status st = save(&a, dir, w, ps, o, saved, err);
+    mu_status st = save(&a, dir, s, at, ps, o, saved, err);
     mu_arena_fini(&a);
     return st;
 }
@@ -126,12 +129,12 @@ static mu_status copy_state(const mu_ckpt_loaded *c, mu_param *p, mu_err *err) {
     return MU_EMODEL;
 }
 
-static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_err *err) {
-    const mu_updater_class *u = w->updater->class;
-    for (int i = 0; i < w->params->n; i++) {
-        if (w->params->list[i]->is_state) MU_TRY(copy_state(c, w->params->list[i], err));
-        for (int k = 0; k < u->n_slots && !w->params->list[i]->is_stat; k++) {
-            mu_param *p = w->params->list[i];
+static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_err *err) {
+    const mu_updater_class *u = s->updater->class;
+    for (int i = 0; i < s->params->n; i++) {
+        if (s->params->list[i]->is_state) MU_TRY(copy_state(c, s->params->list[i], err));
+        for (int k = 0; k < u->n_slots && !s->params->list[i]->is_stat; k++) {
+            mu_param *p = s->params->list[i];
             const char *name = slot_key(a, p, u, k);
             if (!name) return MU_FAIL_NOMEM(err, "a name");
             const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, name) : NULL;
@@ -142,24 +145,28 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, 
                             c->path);
                 return MU_EMODEL;
             }
-            MU_TRY(mu_st_copy_f32(t, &p->shape, w->params->slot[k] + p->offset, err));
+            MU_TRY(mu_st_copy_f32(t, &p->shape, s->params->slot[k] + p->offset, err));
         }
     }
     return MU_OK;
 }
 
-static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_progress_state *ps,
-                         mu_err *err) {
+static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_position *at,
+                         mu_progress_state *ps, mu_err *err) {
     int n;
     const mu_ckpt_meta *m = &c->manifest->meta;
-    MU_TRY(copy_params(c->params, c->path, w->params, true, &n, err));
-    MU_TRY(copy_slots(a, c, w, err));
-    w->step = m->step;
-    w->samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0);
-    w->rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1);
-    w->extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0);
+    MU_TRY(copy_params(c->params, c->path, s->params, true, &n, err));
+    MU_TRY(copy_slots(a, c, s, err));
+    *at = (mu_position){
+        .step = m->step,
+        .samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0),
+        .extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0),
+        .rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1),
+    };
+    const double best = mu_ckpt_meta_number(m, "best", NAN);
     *ps = (mu_progress_state){
-        .best = mu_ckpt_meta_number(m, "best", NAN),
+        .best = best,
+        .best_is_loss = mu_ckpt_meta_number(m, "best_is_loss", best < 0) != 0,
         .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
         .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0),
         .judged_step = (int64_t)mu_ckpt_meta_number(m, "judged_step", -1),
@@ -167,17 +174,17 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_worker *w, mu_
         .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
         .trained_s = m->wall_s,
     };
-    mu_source_stop(w->session->train.source);
-    return mu_source_seek(w->session->train.source, w->samples, err);
+    mu_source_stop(s->train.source);
+    return mu_source_seek(s->train.source, at->samples, err);
 }
 
-mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps,
-                           mu_err *err) {
+mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_session *s, mu_position *at,
+                           mu_progress_state *ps, mu_err *err) {
     mu_ckpt_loaded *c;
     MU_TRY(mu_ckpt_load(path, which, &c, err));
     mu_arena a;
     mu_arena_init(&a, "checkpoint");
-    mu_status st = restore(&a, c, w, ps, err);
+    mu_status st = restore(&a, c, s, at, ps, err);
     mu_arena_fini(&a);
     mu_ckpt_unload(c);
     return st;

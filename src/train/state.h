@@ -4,10 +4,11 @@
 #define MU_TRAIN_STATE_H
 
 #include "store/checkpoint.h"
-#include "train/worker.h"
+#include "train/position.h"
 
 typedef struct mu_progress_state {      // what a training remembers besides arrays
-    double  best;                       // best judged value so far; NaN = none yet
+    double  best;                       // best evaluation so far, larger is better: a loss is negated; NaN = none
+    bool    best_is_loss;
     int64_t best_step;
     int64_t stale;                      // evaluations since the best
     int64_t judged_step;                // of the last evaluation; -1 = none yet
@@ -16,12 +17,13 @@ typedef struct mu_progress_state {      // what a training remembers besides arr
 } mu_progress_state;
 
 // Saves step, cursor, parameters and updater history. `saved` gets the folder name.
-mu_status mu_state_save(const char *dir, const mu_worker *w, const mu_progress_state *ps,
-                        const mu_ckpt_opts *o, char saved[MU_CKPT_NAME], mu_err *err);
+mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position *at,
+                        const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
+                        mu_err *err);
 // Restores a training exactly. The job may have changed its length or data; another net is MU_EMODEL, a
 // parameter or history array that is missing is named.
-mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_worker *w, mu_progress_state *ps,
-                           mu_err *err);
+mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_session *s, mu_position *at,
+                           mu_progress_state *ps, mu_err *err);
 
 // Parameters only. From a .safetensors file, a step folder, a checkpoints folder or a run folder.
 // `all`: every parameter must be there; otherwise what matches by name is taken and *n_taken counts.

@@ -38,7 +38,7 @@ static mu_status time_steps(mu_worker *w, double seconds, mu_timing *out, mu_err
 
 static mu_status time_layers(mu_worker *w, double seconds, mu_timing *out, mu_err *err) {
     mu_net *net = w->net;
-    mu_step s = {.phase = MU_TRAIN, .step = w->step, .rows = w->fixed->n, .global_rows = w->fixed->n,
+    mu_step s = {.phase = MU_TRAIN, .step = w->at.step, .rows = w->fixed->n, .global_rows = w->fixed->n,
                  .sink = w->fused ? &w->sink : NULL};
     int64_t rounds = 0;
     double start = mu_clock_s();

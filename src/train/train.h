@@ -30,11 +30,10 @@ typedef struct mu_run_watch {           // entries may be NULL
 } mu_run_watch;
 
 typedef struct mu_run_position {        // where a training stands, besides the arrays of the session
-    int64_t           step, samples;
-    double            rate_scale;
+    mu_position       at;
     mu_progress_state progress;
 } mu_run_position;
-#define MU_RUN_BEGINNING ((mu_run_position){.rate_scale = 1, .progress = {.best = NAN}})
+#define MU_RUN_BEGINNING ((mu_run_position){MU_POSITION_START, {.best = NAN}})
 
 typedef struct mu_run_opts {
     const char *out;                    // run folder; NULL = runs/<name>-<id>
@@ -45,14 +44,14 @@ typedef struct mu_run_opts {
     mu_run_position  *at;
     const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
     // record: writes the order of updates into this new file. replay: repeats the run of this log instead
-    // (learners/replay.h); the session must be opened with the log's learners, protocol and batch. NULL = no.
+    // (learners/g_replay.c); the session must be opened with the log's learners, protocol and batch. NULL = no.
     const char *record, *replay;
     const char *const *sets;            // edits of the job by the command line, to stand in the log
     size_t      n_sets;
     mu_run_watch watch;
 } mu_run_opts;
 
-typedef struct mu_learners_result {        // of a training by several learners
+typedef struct mu_learners_result {     // who computed the gradients, and what became of them
     int         count, most_staleness;        // most: bins of staleness_hist in use
     const char *protocol;
     int64_t     rows, global_batch, versions;   // mu, mu * lambda, updates
@@ -61,6 +60,7 @@ typedef struct mu_learners_result {        // of a training by several learners
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples, torn_updates;
+    int64_t     bad_records;                    // passed over by all learners
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_learners_result;
@@ -73,10 +73,10 @@ typedef struct mu_run_result {
     bool        tested, validated;
     double      best;                   // best judged accuracy, or loss of a net without one; NaN = none
     int64_t     best_step;
-    int64_t     skipped, rollbacks, bad_records;
-    double      rate, compute_s, wait_s;
+    int64_t     skipped, rollbacks;
+    double      rate;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];
-    mu_learners_result learners;        // count 0: one learner alone
+    mu_learners_result learners;
     const char *why; // "epochs", "steps", "deadline", "target", "patience", "signal", "stop", "replay"
 } mu_run_result;
 

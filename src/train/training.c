@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // training.c - see training.h.
+//
+// Intervals are marks in steps, epochs or seconds; a mark that was reached is due once, however many were
+// passed in one go. Reports that fail are told and cost nothing else.
 #include "train/training.h"
 
 #include "base/clock.h"
@@ -15,7 +18,7 @@
 // ---- intervals ----
 
 static double now_in(const mu_training *r, mu_interval_unit unit) {
-    return unit == MU_EVERY_STEP ? (double)r->w.step : unit == MU_EVERY_EPOCH ? mu_worker_epoch(&r->w)
+    return unit == MU_EVERY_STEP ? (double)r->at.step : unit == MU_EVERY_EPOCH ? mu_epoch_at(r->s, r->at.samples)
          : mu_clock_s() - r->start_s;
 }
 
@@ -30,9 +33,9 @@ static mu_due due_init(const mu_training *r, mu_interval every) {
 
 // Did the last step cross a mark? A resumed run asks this for an evaluation that was broken off.
 bool mu_training_crossed(const mu_training *r, mu_interval every) {
-    if ((every.unit != MU_EVERY_STEP && every.unit != MU_EVERY_EPOCH) || every.n <= 0 || !r->w.step)
+    if ((every.unit != MU_EVERY_STEP && every.unit != MU_EVERY_EPOCH) || every.n <= 0 || !r->at.step)
         return false;
-    double now = now_in(r, every.unit), per_step = every.unit == MU_EVERY_STEP ? 1 : now / (double)r->w.step;
+    double now = now_in(r, every.unit), per_step = every.unit == MU_EVERY_STEP ? 1 : now / (double)r->at.step;
     return floor(now / every.n + 1e-9) > floor((now - per_step) / every.n + 1e-9);
 }
 
@@ -61,26 +64,26 @@ void mu_training_say(const mu_training *r, const char *fmt, ...) {
 }
 
 mu_run_moment mu_training_moment(const mu_training *r) {
-    double epoch = mu_worker_epoch(&r->w), spent = mu_clock_s() - r->start_s;
-    const mu_train_opts *t = &r->s->job->train;
-    double here = (double)(r->w.samples - r->start_samples), speed = r->last_speed;
+    double epoch = mu_epoch_at(r->s, r->at.samples), spent = mu_clock_s() - r->start_s;
+    double here = (double)(r->at.samples - r->start_samples), speed = r->last_speed;
     if (speed <= 0 && spent > r->eval_s) speed = here / (spent - r->eval_s);
-    double left = r->w.end_steps > 0
-                      ? (r->w.end_steps - (double)r->w.step) * (double)mu_worker_samples_per_step(&r->w)
+    double left = r->end.steps > 0
+                      ? (r->end.steps - (double)r->at.step) * (double)mu_samples_per_step(r->s)
                       : NAN;
     double eta = speed > 0 ? left / speed : NAN;
-    if (t->deadline > 0) eta = isnan(eta) ? t->deadline - spent : fmin(eta, t->deadline - spent);
-    return (mu_run_moment){.step = r->w.step,
-                           .end_steps = (int64_t)r->w.end_steps,
+    const double deadline = r->limits.deadline;
+    if (deadline > 0) eta = isnan(eta) ? deadline - spent : fmin(eta, deadline - spent);
+    return (mu_run_moment){.step = r->at.step,
+                           .end_steps = (int64_t)r->end.steps,
                            .epoch = epoch,
-                           .end_epochs = t->epochs,
+                           .end_epochs = r->limits.epochs,
                            .loss = r->loss_n ? r->loss_sum / (double)r->loss_n : r->last_loss,
-                           .rate = r->w.rate,
+                           .rate = r->rate,
                            .samples_per_s = speed,
                            .trained_s = r->before_s + spent,
                            .eta_s = eta,
-                           .learners = 1,
-                           .of_learners = 1};
+                           .learners = r->learners,
+                           .of_learners = r->s->setup.learners};
 }
 
 // A failed report must not end a training: it is said once per failure and the run goes on.
@@ -92,19 +95,19 @@ static void report_failed(mu_training *r, mu_err *err) {
 void mu_training_log(mu_training *r) {
     double now = mu_clock_s(), spent = now - r->window_s;
     r->last_loss = r->loss_n ? r->loss_sum / (double)r->loss_n : NAN;
-    r->last_speed = spent > 0 ? (double)(r->w.samples - r->window_samples) / spent : 0;
+    r->last_speed = spent > 0 ? (double)(r->at.samples - r->window_samples) / spent : 0;
     double accuracy = r->loss_n ? r->accuracy_sum / (double)r->loss_n : NAN;
     double step_ms = r->loss_n ? 1e3 * spent / (double)r->loss_n : NAN;
     mu_metric_value line[] = {
-        {"step", (double)r->w.step},
-        {"epoch", mu_worker_epoch(&r->w)},
+        {"step", (double)r->at.step},
+        {"epoch", mu_epoch_at(r->s, r->at.samples)},
         {"wall_s", r->before_s + now - r->start_s},
         {"train_loss", r->last_loss},
-        {"lr", r->w.rate},
+        {"lr", r->rate},
         {"samples_per_s", r->last_speed},
         {"train_accuracy", accuracy},
     };
-    mu_scalar tags[] = {{MU_TAG_TRAIN_LOSS, (float)r->last_loss}, {MU_TAG_LR, (float)r->w.rate},
+    mu_scalar tags[] = {{MU_TAG_TRAIN_LOSS, (float)r->last_loss}, {MU_TAG_LR, (float)r->rate},
                         {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms},
                         {MU_TAG_TRAIN_ACCURACY, (float)accuracy}};
     size_t without = isnan(accuracy) ? 1u : 0u; // the last one, of a net without such a metric
@@ -113,12 +116,12 @@ void mu_training_log(mu_training *r) {
     if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line) - without, &err) != MU_OK)
         report_failed(r, &err);
     if (r->train_events &&
-        mu_events_write(r->train_events, r->w.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)
+        mu_events_write(r->train_events, r->at.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)
         report_failed(r, &err);
     r->loss_sum = r->accuracy_sum = 0;
     r->loss_n = 0;
     r->window_s = now;
-    r->window_samples = r->w.samples;
+    r->window_samples = r->at.samples;
 }
 
 // What layers report beside loss and accuracy: test_squared_error, test_free_energy, ...
@@ -133,14 +136,15 @@ static size_t other_scores(mu_phase phase, const mu_scores *sc, char key[][48], 
     return n;
 }
 
-void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step,
-                              double epoch) {
+double mu_training_seconds(const mu_training *r) { return r->before_s + mu_clock_s() - r->start_s; }
+
+void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at) {
     const char *loss_key = phase == MU_TEST ? "test_loss" : "val_loss",
                *acc_key = phase == MU_TEST ? "test_accuracy" : "val_accuracy";
     char key[MU_SCORES_MAX][48];
-    mu_metric_value line[5 + MU_SCORES_MAX] = {{"step", (double)step},
-                                               {"epoch", epoch},
-                                               {"wall_s", r->before_s + mu_clock_s() - r->start_s},
+    mu_metric_value line[5 + MU_SCORES_MAX] = {{"step", (double)at->step},
+                                               {"epoch", mu_epoch_at(r->s, at->samples)},
+                                               {"wall_s", mu_training_seconds(r)},
                                                {loss_key, sc->loss},
                                                {acc_key, sc->accuracy}};
     mu_scalar tags[2] = {{MU_TAG_VAL_LOSS, (float)sc->loss}, {MU_TAG_VAL_ACCURACY, (float)sc->accuracy}};
@@ -148,7 +152,7 @@ void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *s
     mu_err_clear(&err);
     size_t n = isnan(sc->accuracy) ? 1 : 2, all = 3 + n + other_scores(phase, sc, key, line + 3 + n);
     if (r->metrics && mu_metrics_write(r->metrics, line, all, &err) != MU_OK) report_failed(r, &err);
-    if (r->judge_events && mu_events_write(r->judge_events, step, tags, n, &err) != MU_OK)
+    if (r->eval_events && mu_events_write(r->eval_events, at->step, tags, n, &err) != MU_OK)
         report_failed(r, &err);
 }
 
@@ -171,39 +175,53 @@ bool mu_training_stop_asked(const mu_training *r) {
     return mu_stop_requested() || (r->o->stop && atomic_load(r->o->stop));
 }
 
-bool mu_training_judged(mu_training *r, mu_phase phase, const mu_scores *sc, int64_t step, double epoch) {
+bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at) {
+    const int64_t step = at->step;
     double value;
     bool best = improves(r, sc, &value);
     if (best) {
         r->ps.best = value;
+        r->ps.best_is_loss = isnan(sc->accuracy);
         r->ps.best_step = step;
         r->ps.stale = 0;
     } else {
         r->ps.stale++;
     }
-    mu_training_write_scores(r, phase, sc, step, epoch);
+    mu_training_write_scores(r, phase, sc, at);
     mu_debug("step %lld: %s loss %g accuracy %g%s", (long long)step, mu_phase_name(phase), sc->loss,
              sc->accuracy, best ? ", the best so far" : "");
     mu_run_moment m = mu_training_moment(r);
-    m.step = step, m.epoch = epoch; // of the weights that were judged; learners have gone on
+    m.step = step, m.epoch = mu_epoch_at(r->s, at->samples); // of these weights; learners have gone on
     if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, sc, best);
     mu_training_keep_scores(r->out, phase, sc);
     r->ps.judged_step = step;
-    const mu_train_opts *t = &r->s->job->train;
-    if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience";
-    if (t->target_accuracy > 0 && sc->accuracy >= t->target_accuracy) r->why = "target";
+    const mu_limits *l = &r->limits;
+    if (l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";
+    if (l->target_accuracy > 0 && sc->accuracy >= l->target_accuracy) r->why = "target";
     return best;
+}
+
+// ---- snapshots in this process ----
+
+static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+    (void)net, (void)batch;
+    return mu_training_stop_asked(ctx) ? MU_FAIL(err, MU_EINTERRUPTED, "stopped while evaluating") : MU_OK;
+}
+
+void mu_training_snapshot(mu_training *r, const mu_snapshot_task *task, mu_snapshot_answer *out) {
+    out->at = r->at;
+    mu_snapshot_do(r->s, r->ckpt_dir, task, end_if_asked, r, out);
 }
 
 // ---- the end ----
 
 bool mu_training_finished(mu_training *r) {
-    const mu_train_opts *t = &r->s->job->train;
+    const mu_limits *l = &r->limits;
     if (r->why) return true;
     if (mu_training_stop_asked(r)) r->why = mu_stop_requested() ? "signal" : "stop";
-    else if (t->steps > 0 && r->w.step >= t->steps) r->why = "steps";
-    else if (t->epochs > 0 && mu_worker_epoch(&r->w) + 1e-9 >= t->epochs) r->why = "epochs";
-    else if (t->deadline > 0 && mu_clock_s() - r->start_s >= t->deadline) r->why = "deadline";
+    else if (l->steps > 0 && r->at.step >= l->steps) r->why = "steps";
+    else if (l->epochs > 0 && mu_epoch_at(r->s, r->at.samples) + 1e-9 >= l->epochs) r->why = "epochs";
+    else if (l->deadline > 0 && mu_clock_s() - r->start_s >= l->deadline) r->why = "deadline";
     return r->why != NULL;
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker.c - see worker.h.
+// worker.c - one learner's step: batch, forward and backward, proof of finite gradients, update.
+//
+// Nothing here allocates or waits but mu_source_next. Whatever the way of a gradient, an update follows only
+// after its batch proved finite, except rows that a fused step has handed over before.
 #include "train/worker.h"
 
 #include "base/log.h"
@@ -58,7 +61,7 @@ static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, con
     float *slots[MU_MAX_SLOTS];
     slots_of(w->params, p, slots);
     mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate,
-                          mu_moment(w->step + w->extra_updates, w->early));
+                          mu_moment(w->at.step + w->at.extra_updates, w->early));
 }
 
 static bool takes_outer(void *ctx, const mu_param *p) {
@@ -72,18 +75,16 @@ static void apply_outer(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, co
     float *slots[MU_MAX_SLOTS];
     slots_of(w->params, p, slots);
     mu_updater_apply_outer(w->updater, p, p->value, slots, row0, n_rows, dy, x, dx, w->rate,
-                           mu_moment(w->step + w->extra_updates, w->early));
+                           mu_moment(w->at.step + w->at.extra_updates, w->early));
 }
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
     const mu_train_opts *t = &s->job->train;
     *w = (mu_worker){
-        .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .rate_scale = 1};
+        .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .at = MU_POSITION_START};
     w->sink = (mu_grad_sink){w, takes, apply_rows, takes_outer, apply_outer};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
-    double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_worker_samples_per_step(w);
-    w->end_steps = t->steps > 0 ? (double)t->steps : ceil(t->epochs * per_epoch - 1e-9);
-    w->end_epochs = t->steps > 0 ? (double)t->steps / per_epoch : t->epochs;
+    w->end = mu_length_of(s);
     for (int i = 0; i < s->params->n; i++) {
         mu_param *p = s->params->list[i];
         p->allow_factors = t->accumulate == 1 && p->n_users == 1;
@@ -91,14 +92,6 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
     mu_debug("gradients are %s", w->fused            ? "applied while backward runs"
                                  : t->accumulate > 1 ? "summed, then applied"
                                                      : "complete before they are applied");
-}
-
-int64_t mu_worker_samples_per_step(const mu_worker *w) {
-    return w->session->setup.global_batch * w->session->job->train.accumulate;
-}
-
-double mu_worker_epoch(const mu_worker *w) {
-    return (double)w->samples / (double)mu_source_n_records(w->session->train.source);
 }
 
 // ---- finding the culprit ----
@@ -142,26 +135,26 @@ static void hint_diverged(mu_err *err) {
 
 static mu_status not_finite(const mu_worker *w, const mu_param *p, mu_err *err) {
     MU_FAIL_AT(err, MU_EDIVERGED, p->pos, "the gradient of `%s` is not finite at step %lld", p->name,
-               (long long)w->step);
+               (long long)w->at.step);
     hint_diverged(err);
     return MU_EDIVERGED;
 }
 
 // Norms are taken when all is complete; the net keeps what they need (mu_net_opts.keep_factors).
-void mu_worker_look(mu_worker *w, const mu_param *p) {
+void mu_worker_check_finite(mu_worker *w, const mu_param *p) {
     if (clips(w)) return;
-    w->looked = true;
-    if (!w->wild && !mu_grad_is_finite(p, &p->grad)) w->wild = p;
+    w->checked = true;
+    if (!w->nonfinite && !mu_grad_is_finite(p, &p->grad)) w->nonfinite = p;
 }
 
 // Scale for norm clipping, and the proof that every gradient is finite.
-mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err) {
+static mu_status measure(mu_worker *w, float *scale, mu_err *err) {
     double sum = 0;
-    if (w->wild) return not_finite(w, w->wild, err);
+    if (w->nonfinite) return not_finite(w, w->nonfinite, err);
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
-        if (p->grad.form == MU_GRAD_NONE || (w->looked && mu_grad_done_in_layer(p))) continue;
-        // norms of factors cost far more than a look at them
+        if (p->grad.form == MU_GRAD_NONE || (w->checked && mu_grad_done_in_layer(p))) continue;
+        // norms of factors cost far more than this check
         double own = clips(w) ? mu_grad_sum_squares(p, &p->grad)
                      : mu_grad_is_finite(p, &p->grad) ? 0 : INFINITY;
         if (!isfinite(own)) return not_finite(w, p, err);
@@ -182,7 +175,7 @@ void mu_worker_apply(mu_worker *w, float scale) {
         float *slots[MU_MAX_SLOTS];
         slots_of(w->params, p, slots);
         mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate,
-                         mu_moment(w->step + w->extra_updates, w->early));
+                         mu_moment(w->at.step + w->at.extra_updates, w->early));
     }
 }
 
@@ -194,8 +187,8 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     s->first_sample = w->batch_first = batch->first;
     s->rows = batch->n;
     if (!s->global_rows) s->global_rows = batch->n;
-    w->loss_known = w->bad = w->looked = false;
-    w->wild = NULL;
+    w->loss_known = w->bad = w->checked = false;
+    w->nonfinite = NULL;
     mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
     if (st != MU_OK && st != MU_EDIVERGED) return st;
     if (!w->loss_known) read_metrics(w);
@@ -215,9 +208,8 @@ static mu_status pass_over(mu_worker *w, int64_t n_batches, mu_err *err) {
     return MU_EDIVERGED;
 }
 
-// Running statistics move in the forward pass. They have no gradient, so their place in the gradient
-// block keeps what they were before the step.
-static void keep_stats(mu_worker *w, bool back) {
+// Running statistics have no gradient, so their place in the gradient block keeps what they were.
+static void copy_stats(mu_worker *w, bool back) {
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
         float *to = back ? p->value : p->grad.dense, *from = back ? p->grad.dense : p->value;
@@ -225,12 +217,33 @@ static void keep_stats(mu_worker *w, bool back) {
     }
 }
 
+void mu_worker_save_stats(mu_worker *w) { copy_stats(w, false); }
+void mu_worker_restore_stats(mu_worker *w) { copy_stats(w, true); }
+
+mu_status mu_worker_gradient(mu_worker *w, mu_step *s, int64_t first, float *scale, mu_err *err) {
+    MU_TRY(mu_worker_batch(w, s, err));
+    if (w->batch_first != first)
+        return MU_FAIL(err, MU_EBACKEND, "got samples from %lld on instead of %lld",
+                       (long long)w->batch_first, (long long)first);
+    return measure(w, scale, err);
+}
+
+bool mu_worker_may_skip(mu_worker *w) {
+    const mu_train_opts *t = &w->session->job->train;
+    return t->nonfinite == MU_NONFINITE_SKIP && ++w->bad_in_row <= t->max_bad_steps;
+}
+
+void mu_worker_count_step(mu_worker *w) {
+    w->at.step++;
+    w->at.samples += mu_samples_per_step(w->session);
+}
+
 static mu_status try_step(mu_worker *w, mu_err *err) {
-    w->rate = w->rate_scale * w->session->setup.rate_factor *
-              mu_updater_rate(w->updater, w->step, mu_worker_epoch(w), w->end_steps, w->end_epochs);
-    w->early = mu_updater_is_early(w->updater, w->step, mu_worker_epoch(w));
+    const mu_pace pace = mu_pace_at(w->session, &w->at, &w->end);
+    w->rate = pace.rate;
+    w->early = pace.early;
     int64_t n = w->session->job->train.accumulate;
-    mu_step s = {.phase = MU_TRAIN, .step = w->step, .sink = w->fused ? &w->sink : NULL};
+    mu_step s = {.phase = MU_TRAIN, .step = w->at.step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;
     for (int64_t i = 0; i < n; i++, s.accumulate = true, s.global_rows = 0) {
         mu_status st = mu_worker_batch(w, &s, err);
@@ -241,17 +254,17 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
     w->loss = loss / (double)n;
     w->accuracy = accuracy / (double)n;
     float scale = 1;
-    MU_TRY(mu_worker_measure(w, &scale, err));
+    MU_TRY(measure(w, &scale, err));
     mu_worker_apply(w, scale);
-    w->step++;
-    w->samples += mu_worker_samples_per_step(w);
+    mu_worker_count_step(w);
+    w->bad_in_row = 0;
     return MU_OK;
 }
 
 mu_status mu_worker_step(mu_worker *w, mu_err *err) {
     bool skips = w->session->job->train.nonfinite == MU_NONFINITE_SKIP;
-    if (skips) keep_stats(w, false);
+    if (skips) mu_worker_save_stats(w);
     mu_status st = try_step(w, err);
-    if (skips && st == MU_EDIVERGED) keep_stats(w, true);
+    if (skips && st == MU_EDIVERGED) mu_worker_restore_stats(w);
     return st;
 }

@@ -14,7 +14,7 @@
 #ifndef MU_TRAIN_WORKER_H
 #define MU_TRAIN_WORKER_H
 
-#include "train/session.h"
+#include "train/position.h"
 
 typedef struct mu_worker {
     mu_session  *session;
@@ -23,19 +23,17 @@ typedef struct mu_worker {
     mu_updater  *updater;
     mu_grad_sink sink;
     bool         fused;
-    int64_t      step;                  // updates done
-    int64_t      samples;               // samples used since the job began
+    mu_position  at;                    // of a learner among several: step is the gradient's or the update's
+    mu_length    end;
     double       rate;                  // of the current step
     bool         early;                 // the current step is, by the updater (mu_pace)
-    double       rate_scale;            // 1, halved by each rollback
-    double       end_steps, end_epochs; // planned length, for schedules; 0 = unknown
+    int64_t      bad_in_row;            // steps whose gradient was not finite
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;
     double       loss;                  // objective of the last step
     double       accuracy;              // of its batches; NaN when the net has no such metric
-    bool         looked;                // at early gradients of this step, when they were made
-    const mu_param *wild;               // the first of them that was not finite; NULL = none
-    int64_t      extra_updates;         // updates beyond one per step; < 0: some took more than a step
+    bool         checked;               // gradients done in their layer were checked when they were made
+    const mu_param *nonfinite;          // the first of them that was not finite; NULL = none
     int64_t      batch_first;           // sample number of the last batch's first row
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
@@ -47,15 +45,22 @@ void mu_worker_init(mu_worker *w, mu_session *s);
 // One update (train.accumulate batches). MU_EDIVERGED with the layer or parameter named when loss or
 // gradient is not finite: the step is not counted; the caller decides by policy.
 mu_status mu_worker_step(mu_worker *w, mu_err *err);
-// The parts of a step, for a learner of a group. batch: the next batch through the algorithm, leaving its
-// gradients; s->global_rows 0 = the batch's own rows. look: at an early gradient that goes into a message
-// now; later what it is made of may be gone. measure: proves the gradients finite, *scale is for norm
-// clipping. apply: through the updater, except what a fused step has applied already.
+void      mu_worker_count_step(mu_worker *w);           // the position moves on by one step
+// After a step or gradient that was not finite: does the policy pass over it, or have there been too many?
+bool      mu_worker_may_skip(mu_worker *w);
+
+// ---- the parts of a step, for one learner among several and for a replay ----
+
+// The next batch through the algorithm, leaving its gradients; s->global_rows 0 = the batch's own rows.
 mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err);
-void      mu_worker_look(mu_worker *w, const mu_param *p);
-mu_status mu_worker_measure(mu_worker *w, float *scale, mu_err *err);
+// The gradient of the samples from `first` on, of s, proved finite. *scale is for norm clipping.
+mu_status mu_worker_gradient(mu_worker *w, mu_step *s, int64_t first, float *scale, mu_err *err);
+// Is this gradient, which goes into a message now, finite? Later what it is made of may be gone.
+void      mu_worker_check_finite(mu_worker *w, const mu_param *p);
+// Applies all through the updater, except what a fused step has applied already.
 void      mu_worker_apply(mu_worker *w, float scale);
-int64_t   mu_worker_samples_per_step(const mu_worker *w);
-double    mu_worker_epoch(const mu_worker *w);          // fractional passes done
+// Running statistics move in the forward pass. save: keeps what they are; restore: puts that back.
+void      mu_worker_save_stats(mu_worker *w);
+void      mu_worker_restore_stats(mu_worker *w);
 
 #endif

@@ -45,7 +45,7 @@ for pass in 100 101 102 103; do hang shared/inside-lock=hang@$pass beside 1; don
 hang shared/inside-lock=stop@90 process 1
 # The statistics process has ten times as long: a slow disk is no hang.
 limit=10
-hang judge/evaluate=stop beside 0
+hang evaluator/evaluate=stop beside 0
 
 # A learner dies while another holds the lock: the parent, who needs it too, must not wait for it.
 death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopped (Ctrl-Z) so long
@@ -55,7 +55,7 @@ death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopp
     export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300 "$@"
     unset MUSTER_FAILPOINTS
-    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    wait_for 20 grep -q 'failpoint shared' "$dir/err"
     culprit=$(sed -n 's/.*failpoint .*(pid \([0-9]*\)).*/\1/p' "$dir/err")
     kill -KILL "$(learner_pids | grep -vx "$culprit" | head -n 1)"
     if [ "$away" != 0 ]; then
@@ -78,7 +78,7 @@ parent_away() { # NAME SECONDS
     export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300
     unset MUSTER_FAILPOINTS
-    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    wait_for 20 grep -q 'failpoint shared' "$dir/err"
     kill -STOP "$session"
     sleep "$2"
     kill -CONT "$session"

@@ -7,6 +7,7 @@
 #include "energy_help.h"
 #include "ps/protocol.h"
 #include "run/driver.h"
+#include "train/worker.h"
 
 static char folder[64];
 

@@ -64,12 +64,12 @@ static void early_ends_with_its_samples(void **state) {
     for (int learners = 1; learners <= 4; learners++) {
         char set[40];
         training t;
-        mu_worker w;
         snprintf(set, sizeof set, "cluster.learners=%d", learners);
         prepare(&t, JOB "updater: {type: nesterov, rate: 0.1, early: 5 steps}\n",
                 (const char *const[]){"cluster.protocol=async", set}, 2);
-        mu_worker_init(&w, t.s);
-        mu_role role = {.session = t.s, .at = &w};
+        const mu_position begin = MU_POSITION_START;
+        const mu_length length = mu_length_of(t.s);
+        mu_role role = {.session = t.s, .begin = &begin, .end = &length};
         for (int64_t samples = 0; samples < 100; samples++)
             if (mu_role_pace(&role, samples, samples).early != (samples < 60))
                 fail_msg("%d learners, %d samples: wrong", learners, (int)samples);

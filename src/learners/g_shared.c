@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster.c - see cluster.h.
-#include "learners/learners.h"
+// g_shared.c - learner processes on this machine that share memory with a parameter server: the parent's part.
+//
+// The parent computes nothing. It makes the shared memory, starts the children, watches and replaces them,
+// takes snapshots for the evaluator process, and at the end takes the weights back into the session. An
+// advance is one look at them all.
+#include "learners/gradients.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -17,22 +21,24 @@
 #define LOOK_NS 5000000         // between two looks at the children when nothing rings
 #define SNAPSHOT_NS 500000      // the same while a snapshot is wanted
 
-typedef struct cluster {
+typedef struct shared_run {
     mu_training *t;
     mu_shared     shared;
     mu_watchdog  dog;
-    mu_worker    at;                    // where it began
+    mu_position  begin;                 // where it began
     mu_recorder *recorder;              // NULL = the run is not recorded
-    bool         want_test, want_save;
     bool         pausing;               // a snapshot is wanted; no update begins
     double       pause_s;               // since when
-    bool         stopping;              // learners were told to end
-    double       loss_seen, accuracy_seen;      // sums already taken from the learners' rows
-    int64_t      loss_n_seen;
-} cluster;
+    bool         ending;                // learners are to end
+    bool         told;                  // and were told
+    bool         opened, started;       // the shared memory; the children
+    bool         looked;                // once
+    uint32_t     rung;                  // the parent's bell at the last look
+    mu_advance   seen;                  // sums already taken from the learners' rows
+} shared_run;
 
-bool mu_learners_wanted(const mu_session *s) {
-    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
+static bool wants(const mu_session *s, const mu_run_opts *o) {
+    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS || o->record;
 }
 
 // ---- the beginning ----
@@ -47,10 +53,10 @@ static void set_leases(mu_core_config *cfg, double steps) {
     cfg->max_leases = most < 2 ? 2 : most > MU_CORE_LEASES ? MU_CORE_LEASES : (int32_t)most;
 }
 
-static mu_core_config config_of(const cluster *c) {
+static mu_core_config config_of(const shared_run *c) {
     const mu_setup *p = &c->t->s->setup;
-    const mu_worker *w = &c->at;
-    int64_t version = w->step + w->extra_updates;
+    const mu_position *at = &c->begin;
+    const double end_steps = c->t->end.steps;
     mu_core_config cfg = {
         .learners = p->learners,
         .protocol = mu_protocol_index(p->protocol->name),
@@ -60,18 +66,18 @@ static mu_core_config config_of(const cluster *c) {
         .rate_rule = (int32_t)p->rate_rule,
         .global_batch = p->global_batch,
         .rows = p->rows,
-        .first_version = version,
-        .first_sample = w->samples,
+        .first_version = at->step + at->extra_updates,
+        .first_sample = at->samples,
         .end_sample = INT64_MAX,
         .end_version = INT64_MAX,
-        .warm_versions = p->warm_versions > w->step ? p->warm_versions - w->step : 0,
+        .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
-    set_leases(&cfg, w->end_steps > 0 ? w->end_steps - (double)w->step : INFINITY);
-    if (w->end_steps > 0) cfg.end_sample = w->samples + ((int64_t)w->end_steps - w->step) * p->global_batch;
+    set_leases(&cfg, end_steps > 0 ? end_steps - (double)at->step : INFINITY);
+    if (end_steps > 0) cfg.end_sample = at->samples + ((int64_t)end_steps - at->step) * p->global_batch;
     return cfg;
 }
 
-static mu_status open_group(cluster *c, mu_err *err) {
+static mu_status open_shared(shared_run *c, mu_err *err) {
     mu_training *t = c->t;
     mu_core_config cfg = config_of(c);
     const char *slash = strrchr(t->dir.path, '/');
@@ -87,24 +93,25 @@ static mu_status open_group(cluster *c, mu_err *err) {
         .params = t->s->params,
         .updater = t->s->updater,
         .n_records = mu_source_n_records(t->s->train.source),
-        .end_steps = (int64_t)t->w.end_steps,
-        .end_epochs = t->w.end_epochs,
+        .end_steps = (int64_t)t->end.steps,
+        .end_epochs = t->end.epochs,
         .extra_bytes = sizeof(mu_evaluator_box),
         .record = t->o->record != NULL,
     };
     MU_TRY(mu_shared_create(&o, &c->shared, err));
     atomic_store(&c->shared.head->parent_pid, (int32_t)getpid());
-    atomic_store(&c->shared.head->rate,
-                 mu_role_pace(&(mu_role){.session = t->s, .at = &c->at}, 0, c->at.samples).rate);
+    atomic_store(&c->shared.head->rate, mu_pace_at(t->s, &c->begin, &t->end).rate);
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->shared.region.fd, id, err);
 }
 
 // ---- the log ----
 
-mu_status mu_learners_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err) {
+// A log needs every gradient computed on a copy of the weights of one version, taken under the lock.
+static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
     const mu_train_opts *t = &s->job->train;
     mu_status st = MU_EUSAGE;
+    if (!o->record) return MU_OK;
     if (s->setup.protocol->applies_itself) {
         MU_FAIL(err, st,
                 "%s cannot be recorded: its learners write the weights at the same time, and which write "
@@ -129,7 +136,7 @@ mu_status mu_learners_prepare_record(mu_session *s, const mu_run_opts *o, mu_err
     return st;
 }
 
-static mu_status open_log(cluster *c, mu_err *err) {
+static mu_status open_log(shared_run *c, mu_err *err) {
     const mu_training *t = c->t;
     const mu_shared *g = &c->shared;
     if (!t->o->record) return MU_OK;
@@ -139,7 +146,7 @@ static mu_status open_log(cluster *c, mu_err *err) {
         .global_batch = g->setup->global_batch,
         .seed = t->s->job->seed,
         .first_version = atomic_load(&g->head->version),
-        .first_sample = c->at.samples,
+        .first_sample = c->begin.samples,
         .job_hash = mu_job_hash(t->s->job),
         .layout = mu_runlog_layout(t->s->params, &g->message, g->slices.n),
         .sets = t->o->sets,
@@ -150,24 +157,24 @@ static mu_status open_log(cluster *c, mu_err *err) {
     return mu_recorder_open(t->o->record, &h, &c->recorder, err);
 }
 
-static void log_failed(const cluster *c, const mu_err *err) {
+static void log_failed(const shared_run *c, const mu_err *err) {
     mu_training_say(c->t, "%s; the log ends here, training goes on", err->msg);
 }
 
-static void drain_journal(cluster *c) {
+static void drain_journal(shared_run *c) {
     mu_err err;
     mu_err_clear(&err);
     if (c->recorder && mu_recorder_drain(c->recorder, c->shared.journal, &err) != MU_OK) log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
-static void close_log(cluster *c, bool whole) {
+static void close_log(shared_run *c, bool whole) {
     mu_err err;
     mu_err_clear(&err);
     if (!c->recorder) return;
     drain_journal(c);
     mu_runlog_end end = {
-        .version = atomic_load(&c->shared.head->version), .step = c->t->w.step, .samples = c->t->w.samples};
+        .version = atomic_load(&c->shared.head->version), .step = c->t->at.step, .samples = c->t->at.samples};
     mu_runlog_sum(c->t->s->params, end.weights);
     if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
     c->recorder = NULL;
@@ -175,171 +182,118 @@ static void close_log(cluster *c, bool whole) {
 
 // ---- what the learners have done ----
 
-static void refresh(cluster *c) {
-    mu_training *t = c->t;
-    const mu_shared_head *h = c->shared.head;
-    int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
-    t->w.samples = samples;
-    t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
-    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(h, version);
-    t->w.extra_updates = version - t->w.step;
-    t->w.rate = atomic_load(&h->rate);
-    double loss = 0, accuracy = 0;
-    int64_t n = 0;
-    for (int i = 0; i < h->n_learners; i++) {
-        loss += atomic_load(&c->shared.learner[i].loss_sum);
-        accuracy += atomic_load(&c->shared.learner[i].accuracy_sum);
-        n += atomic_load(&c->shared.learner[i].loss_n);
-    }
-    t->loss_sum += loss - c->loss_seen;
-    t->accuracy_sum += accuracy - c->accuracy_seen;
-    t->loss_n += n - c->loss_n_seen;
-    c->loss_seen = loss;
-    c->accuracy_seen = accuracy;
-    c->loss_n_seen = n;
+// Where a training stands after so many samples and updates.
+static mu_position position_of(const shared_run *c, int64_t samples, int64_t version) {
+    mu_position p = mu_position_at(c->t->s, &c->begin, samples);
+    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(c->shared.head, version);
+    p.extra_updates = version - p.step;
+    return p;
 }
 
-// ---- snapshots, evaluation, checkpoints ----
+static void refresh(shared_run *c, mu_advance *out) {
+    const mu_shared_head *h = c->shared.head;
+    c->t->at = position_of(c, atomic_load(&h->samples), atomic_load(&h->version));
+    c->t->rate = atomic_load(&h->rate);
+    mu_advance now = {0};
+    for (int i = 0; i < h->n_learners; i++) {
+        const mu_shared_learner *l = &c->shared.learner[i];
+        now.loss_sum += atomic_load(&l->loss_sum);
+        now.accuracy_sum += atomic_load(&l->accuracy_sum);
+        now.n += atomic_load(&l->loss_n);
+        now.learners += atomic_load(&l->pid) != 0;
+    }
+    *out = (mu_advance){.loss_sum = now.loss_sum - c->seen.loss_sum,
+                        .accuracy_sum = now.accuracy_sum - c->seen.accuracy_sum,
+                        .n = now.n - c->seen.n,
+                        .learners = now.learners};
+    c->seen = now;
+}
 
-static void ask_judge(cluster *c, int task, bool best) {
+// ---- snapshots ----
+
+static void ask_evaluator(shared_run *c, const mu_snapshot_task *task) {
     mu_evaluator_box *box = c->shared.extra;
-    box->task = task;
-    box->best = best;
-    box->progress = c->t->ps;
-    box->progress.trained_s = c->t->before_s + mu_clock_s() - c->t->start_s;
-    box->rate_scale = c->t->w.rate_scale;
+    box->task = *task;
     atomic_store(&box->state, MU_EVALUATOR_ASKED);
     mu_bell_ring(&box->bell);
 }
 
-static void take_snapshot(cluster *c) {
+static void pause_updates(shared_run *c) {
+    c->pausing = true;
+    c->pause_s = mu_clock_s();
+    mu_server_pause(&c->shared, true);
+}
+
+// True: the snapshot is taken and the evaluator asked, or it was waited for too long.
+static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapshot_answer *out) {
     mu_evaluator_box *box = c->shared.extra;
     int64_t version, samples;
-    bool got = mu_server_snapshot(&c->shared, &version, &samples);
-    double waited = mu_clock_s() - c->pause_s;
-    if (!got && waited < 3 * c->shared.setup->hang_timeout) return;
+    const bool got = mu_server_snapshot(&c->shared, &version, &samples);
+    const double waited = mu_clock_s() - c->pause_s;
+    out->missed = !got && waited >= 3 * c->shared.setup->hang_timeout;
+    if (!got && !out->missed) return false;
     mu_server_pause(&c->shared, false);
     c->pausing = false;
-    if (!got) {
-        mu_training_say(c->t, "no quiet moment for a snapshot in %.0f s; tried again later", waited);
-        c->want_test = c->want_save = false;
-        return;
+    if (out->missed) {
+        mu_err_clear(&out->error);
+        MU_FAIL(&out->error, MU_EBACKEND, "no quiet moment for a snapshot in %.0f s", waited);
+        return true;
     }
-    box->step = c->at.step + (samples - c->at.samples) / c->shared.head->global_batch;
-    box->samples = samples;
-    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(c->shared.head, version);
-    box->extra_updates = version - box->step;
-    ask_judge(c, c->want_test ? MU_EVALUATOR_EVALUATE : MU_EVALUATOR_SAVE, false);
+    box->answer.at = position_of(c, samples, version);
+    ask_evaluator(c, task);
+    return true;
 }
 
-static bool saves(const cluster *c) { return !c->t->o->no_files; }
-
-static void take_saved(cluster *c, const mu_evaluator_box *box) {
-    mu_training *t = c->t;
-    mu_err err;
-    mu_err_clear(&err);
-    c->want_save = false;
-    if (box->status != MU_OK) {
-        mu_training_say(t, "checkpoint not saved: %s; training goes on", box->error.msg);
-        return;
-    }
-    t->saved_step = box->step;
-    if (mu_fs_join(t->out->checkpoint, t->ckpt_dir, box->saved, &err) != MU_OK) t->out->checkpoint[0] = 0;
-}
-
-static mu_status take_scores(cluster *c, const mu_evaluator_box *box, mu_err *err) {
-    mu_training *t = c->t;
-    c->want_test = false;
-    if (box->status != MU_OK) {
-        if (err && err->status == MU_OK) *err = box->error;
-        return (mu_status)box->status;
-    }
-    double epoch = (double)box->samples / (double)c->shared.head->n_records;
-    bool best = mu_training_judged(t, (mu_phase)box->phase, &box->scores, box->step, epoch);
-    bool keep = best && box->step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
-    if (saves(c) && (keep || c->want_save)) ask_judge(c, MU_EVALUATOR_SAVE, best); // of the same snapshot
-    return MU_OK;
-}
-
-static mu_status look_at_judge(cluster *c, mu_err *err) {
+static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
+                          mu_err *err) {
+    shared_run *c = state;
     mu_evaluator_box *box = c->shared.extra;
-    int32_t state = atomic_load(&box->state);
-    if (state == MU_EVALUATOR_DONE) {
+    (void)err;
+    *done = false;
+    const int32_t box_state = atomic_load(&box->state);
+    if (box_state == MU_EVALUATOR_ASKED) return MU_OK;
+    if (box_state == MU_EVALUATOR_DONE) {
+        *out = box->answer;
+        out->paused_s = 0; // the learners went on
+        *done = true;
         atomic_store(&box->state, MU_EVALUATOR_IDLE);
-        if (box->task == MU_EVALUATOR_SAVE) take_saved(c, box);
-        else return take_scores(c, box, err);
-    } else if (state == MU_EVALUATOR_IDLE && c->pausing) {
-        take_snapshot(c);
-    } else if (state == MU_EVALUATOR_IDLE && (c->want_test || c->want_save) && !c->stopping) {
-        c->pausing = true;
-        c->pause_s = mu_clock_s();
-        mu_server_pause(&c->shared, true);
-        take_snapshot(c);
+    } else if (task->same) {
+        ask_evaluator(c, task);
+    } else {
+        if (!c->pausing) pause_updates(c);
+        *done = take_snapshot(c, task, out) && out->missed;
     }
     return MU_OK;
 }
 
-static bool judge_is_busy(const cluster *c) {
-    const mu_evaluator_box *box = c->shared.extra;
-    return c->pausing || atomic_load(&box->state) != MU_EVALUATOR_IDLE;
-}
+// ---- one look ----
 
-// ---- the loop ----
-
-static void tell_learners_to_end(cluster *c) {
+static void tell_learners_to_end(shared_run *c) {
     mu_core *core = mu_shared_begin(&c->shared);
     if (!core) return; // again at the next look
     mu_core_stop(core);
     mu_shared_commit(&c->shared);
-    c->stopping = true;
+    c->told = true;
     atomic_store(&c->shared.head->state, MU_RUN_ENDING);
     mu_shared_ring_all(&c->shared);
 }
 
-static int alive(const mu_shared *g) {
-    int n = 0;
-    for (int i = 0; i < g->head->n_learners; i++) n += atomic_load(&g->learner[i].pid) != 0;
-    return n;
-}
+static void end(void *state) { ((shared_run *)state)->ending = true; }
 
-static void between(cluster *c) {
-    mu_training *t = c->t;
-    mu_phase phase;
-    if (mu_training_due(t, &t->log)) mu_training_log(t);
-    if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) c->want_test = true;
-    if (mu_training_due(t, &t->save) && saves(c)) c->want_save = true;
-    double now = mu_clock_s();
-    if (t->o->watch.progress && now >= t->next_progress) {
-        mu_run_moment m = mu_training_moment(t);
-        m.of_learners = c->shared.head->n_learners;
-        m.learners = alive(&c->shared);
-        t->o->watch.progress(t->o->watch.ctx, &m);
-        t->next_progress = now + MU_PROGRESS_EVERY_S;
-    }
-}
-
-static mu_status loop(cluster *c, mu_err *err) {
+static mu_status advance(void *state, mu_advance *out, mu_err *err) {
+    shared_run *c = state;
     mu_training *t = c->t;
     mu_shared_head *h = c->shared.head;
-    atomic_store(&h->state, MU_RUN_TRAINING);
-    while (!mu_watchdog_all_ended(&c->dog)) {
-        uint32_t seen = mu_bell_read(&h->parent);
-        drain_journal(c);
-        MU_TRY(mu_watchdog_look(&c->dog, err));
-        refresh(c);
-        between(c);
-        MU_TRY(look_at_judge(c, err));
-        if (atomic_load(&h->stop_asked) && !t->why) t->why = "stop";
-        if (!c->stopping && mu_training_finished(t)) tell_learners_to_end(c);
-        (void)mu_bell_wait(&h->parent, seen, 0, c->pausing ? SNAPSHOT_NS : LOOK_NS);
-    }
-    refresh(c);
-    while (judge_is_busy(c)) { // its answer belongs to this training
-        MU_TRY(mu_watchdog_look(&c->dog, err));
-        MU_TRY(look_at_judge(c, err));
-        (void)mu_bell_wait(&h->parent, mu_bell_read(&h->parent), 0, LOOK_NS);
-    }
-    if (!mu_training_finished(t))
+    if (c->looked) (void)mu_bell_wait(&h->parent, c->rung, 0, c->pausing ? SNAPSHOT_NS : LOOK_NS);
+    c->rung = mu_bell_read(&h->parent); // what rings from here on is seen by the next look
+    c->looked = true;
+    drain_journal(c);
+    MU_TRY(mu_watchdog_look(&c->dog, err));
+    refresh(c, out);
+    if (atomic_load(&h->stop_asked) && !t->why) t->why = "stop";
+    if (c->ending && !c->told) tell_learners_to_end(c);
+    out->ended = mu_watchdog_all_ended(&c->dog);
+    if (out->ended && !mu_training_finished(t))
         t->why = t->s->job->train.steps > 0 ? "steps" : "epochs"; // all samples are used
     return MU_OK;
 }
@@ -348,19 +302,23 @@ static mu_status loop(cluster *c, mu_err *err) {
 
 // No child is left. What dead executors left half done is put right, and what lies in the queues is applied:
 // the last learner may have gone during a pause, and the server before it saw the last gradients.
-static mu_status drain(cluster *c, mu_err *err) {
+static mu_status drain(shared_run *c, mu_err *err) {
     mu_shared *g = &c->shared;
+    mu_advance rest;
     if (g->setup->protocol->applies_itself) return MU_OK;
     mu_server_pause(g, false);
     for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
-    mu_role role = {.session = c->t->s, .shared = g, .at = &c->at};
+    mu_role role = {.session = c->t->s, .shared = g, .begin = &c->begin, .end = &c->t->end};
     mu_server s;
     MU_TRY(mu_server_init(&s, g, 0, mu_role_pace, &role, err));
     do drain_journal(c);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);
-    refresh(c);
+    refresh(c, &rest);
+    c->t->loss_sum += rest.loss_sum;
+    c->t->accuracy_sum += rest.accuracy_sum;
+    c->t->loss_n += rest.n;
     return MU_OK;
 }
 
@@ -384,9 +342,8 @@ static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
     r->overlap = r->compute_s > 0 ? r->compute_s / (r->compute_s + r->wait_s) : 0;
 }
 
-static mu_status sum_up(cluster *c, mu_err *err) {
+static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     const mu_setup *p = c->shared.setup;
-    mu_learners_result *r = &c->t->out->learners;
     mu_core *core = mu_shared_begin(&c->shared);
     if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
     mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
@@ -418,7 +375,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     sum_up_staleness(&c->shared, r);
     c->t->ps.skipped += atomic_load(&c->shared.head->skipped_updates);
     if (c->t->loss_n) mu_training_log(c->t); // of what was done; the cursor may go back a little
-    c->t->w.samples = cursor;
+    c->t->at.samples = cursor;
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
     if (r->produced != r->applied + r->rejected + r->lost)
         return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %lld produced, %lld + %lld + %lld",
@@ -427,40 +384,53 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     return MU_OK;
 }
 
-// An evaluation before the first step: nobody begins until the snapshot is taken.
-static void want_first_test(cluster *c) {
-    mu_training *t = c->t;
-    const mu_test_opts *test = &t->s->job->test;
-    bool owed = t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->w.step;
-    mu_phase phase;
-    c->want_test = (owed || (test->at_start && t->w.step == 0)) && mu_session_eval_phase(t->s, &phase);
-    if (!c->want_test) return;
-    c->pausing = true;
-    c->pause_s = mu_clock_s();
-    mu_server_pause(&c->shared, true);
+// ---- beginning and end ----
+
+static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
+    shared_run *c = state;
+    mu_worker forms; // gradients have the forms that a worker gives them
+    c->t = t;
+    c->begin = t->at;
+    c->shared.region.fd = -1;
+    mu_worker_init(&forms, t->s);
+    MU_TRY(mu_failpoints_open(err));
+    MU_TRY(open_shared(c, err));
+    c->opened = true;
+    MU_TRY(open_log(c, err));
+    if (hold) pause_updates(c);
+    c->started = true;
+    const char *ckpt_dir = t->o->no_files ? "" : t->ckpt_dir;
+    MU_TRY(mu_watchdog_start(&c->dog, t, &c->shared, &c->begin, ckpt_dir, err));
+    atomic_store(&c->shared.head->state, MU_RUN_TRAINING);
+    return MU_OK;
 }
 
-mu_status mu_learners_run(mu_training *t, mu_err *err) {
-    cluster c = {.t = t, .at = t->w, .shared.region.fd = -1};
-    MU_TRY(mu_failpoints_open(err));
-    mu_status st = open_group(&c, err);
-    if (st != MU_OK) {
-        if (c.shared.region.base) mu_shared_release(&c.shared); // made, but not announced
-        return st;
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+    shared_run *c = state;
+    if (!c->opened) { // made perhaps, but not announced
+        if (c->shared.region.base) mu_shared_release(&c->shared);
+        return MU_OK;
     }
-    st = open_log(&c, err);
-    bool started = st == MU_OK;
-    if (started) {
-        want_first_test(&c);
-        st = mu_watchdog_start(&c.dog, t, &c.shared, &c.at, saves(&c) ? t->ckpt_dir : "", err);
-    }
-    if (st == MU_OK) st = loop(&c, err);
-    if (started) mu_watchdog_stop(&c.dog);
-    mu_status ledger = drain(&c, err);
-    if (st == MU_OK && ledger == MU_OK) ledger = sum_up(&c, err);
-    close_log(&c, st == MU_OK && ledger == MU_OK);
-    mu_free(c.dog.times);
-    if (!t->o->no_files) mu_live_remove(t->dir.path);
-    mu_shared_release(&c.shared);
-    return st == MU_OK ? ledger : st;
+    if (c->started) mu_watchdog_stop(&c->dog);
+    mu_status st = drain(c, err);
+    if (how == MU_OK && st == MU_OK) st = sum_up(c, out, err);
+    close_log(c, how == MU_OK && st == MU_OK);
+    mu_free(c->dog.times);
+    if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
+    mu_shared_release(&c->shared);
+    return st;
 }
+
+const mu_gradient_source mu_gradients_shared = {
+    .name = "shared",
+    .help = "learner processes on this machine and a parameter server in shared memory",
+    .state_size = sizeof(shared_run),
+    .rank = 10,
+    .wants = wants,
+    .prepare = prepare,
+    .start = start,
+    .advance = advance,
+    .end = end,
+    .snapshot = snapshot,
+    .stop = stop,
+};

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// replay.c - see replay.h.
+// g_replay.c - a recorded run again, bit for bit, in one process: an advance is an update.
 //
-// The order of computing is made at opening: gradients sorted by the version of their weights. The prefetch
+// Every gradient of a recorded run is a function of the weights of one version, of its samples and of its
+// number. So the replay walks through the updates in order and, whenever it has made a version, computes all
+// gradients that the run computed on it; each waits in a buffer until the update that takes it. At no time is
+// more than one version of the weights needed. Gradients that never came into an update (their learner died,
+// or they were too stale) are not in the log and are not computed. What the log says of each gradient (its
+// loss) and of the end (the sum of all weights) is compared on the way, so a replay that ends well was exact.
+//
+// The order of computing is made at the start: gradients sorted by the version of their weights. The prefetch
 // thread walks through the same list. A buffer is taken when a gradient is computed and given back when its
-// update is applied; how many are needed at most is counted at opening, too.
+// update is applied; how many are needed at most is counted at the start, too.
 //
 // Applying goes through mu_apply_slice with an undo piece, though nobody will need it: the code, and so the
 // rounding, is the one of the recorded run.
-#include "learners/replay.h"
-
+#include "learners/gradients.h"
 #include "learners/learner.h"
 #include "learners/record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,30 +29,31 @@ typedef struct piece {
     _Atomic size_t done;
 } piece; // done lies within undo's reach
 
-struct mu_replay {
+typedef struct replay {
     mu_training *t;
     mu_runlog *log;
     mu_worker w; // computes; its counters are those of one gradient
     mu_message_layout message;
     mu_slice_list slices;
-    size_t at;             // updates made
-    int64_t first_step;    // of the training, when it began
-    size_t *order, *begin; // parts by version of their weights: order[begin[v] .. begin[v + 1])
+    size_t made;           // updates
+    mu_position begin;     // where the training began
+    mu_learners_result result;  // counted on the way; staleness_mean is a sum until the end
+    mu_advance advanced;   // by the update in hand
+    size_t *order, *begin_of; // parts by version of their weights: order[begin_of[v] .. begin_of[v + 1])
     size_t fetched;        // of order, by the prefetch thread
     int32_t *slot;         // (n_parts) where a computed gradient waits
     int32_t *free_slot;    // (n_slots) stack of those not in use
     int n_slots, n_free;
     char *slots;
     char *now;      // slot of the gradient in hand
-    float *stats;   // running statistics before the gradient in hand
     mu_grad *grads; // (mu_core_most_parts) of the slice in hand
     float *weights; // (mu_core_most_parts)
     piece *piece;
-};
+} replay;
 
 // ---- is it the same run? ----
 
-static mu_status check_head(const mu_replay *r, mu_err *err) {
+static mu_status check_head(const replay *r, mu_err *err) {
     const mu_runlog_head *h = &r->log->head;
     const mu_session *s = r->t->s;
     const mu_setup *p = &s->setup;
@@ -60,7 +68,7 @@ static mu_status check_head(const mu_replay *r, mu_err *err) {
     uint64_t start[2];
     mu_runlog_sum(s->params, start);
     bool same_layout = mu_runlog_layout(s->params, &r->message, r->slices.n) == h->layout;
-    if (same_layout && !memcmp(start, h->start, sizeof start) && r->t->w.samples == h->first_sample)
+    if (same_layout && !memcmp(start, h->start, sizeof start) && r->t->at.samples == h->first_sample)
         return MU_OK;
     MU_FAIL(err, MU_EUSAGE, "the job does not begin with the weights of the recorded run");
     if (s->job->seed != h->seed)
@@ -74,40 +82,40 @@ static mu_status check_head(const mu_replay *r, mu_err *err) {
 // A gradient of an update that was skipped left no trace in the weights.
 static bool is_needed(const mu_runlog_update *u) { return !u->u.skip; }
 
-static void sort_by_version(mu_replay *r) {
+static void sort_by_version(replay *r) {
     const mu_runlog *log = r->log;
     size_t n = log->n_updates;
     for (size_t u = 0; u < n; u++)
         for (int i = 0; i < log->updates[u].u.n_parts && is_needed(&log->updates[u]); i++)
-            r->begin[log->parts[log->updates[u].first_part + (size_t)i].id.version - log->head.first_version +
+            r->begin_of[log->parts[log->updates[u].first_part + (size_t)i].id.version - log->head.first_version +
                      1]++;
-    for (size_t v = 0; v < n; v++) r->begin[v + 1] += r->begin[v];
-    // begin[v] is now where version v begins; filling moves it to where v ends, so all is shifted back after.
+    for (size_t v = 0; v < n; v++) r->begin_of[v + 1] += r->begin_of[v];
+    // begin_of[v] is now where version v begins; filling moves it to where v ends, so all is shifted back after.
     for (size_t u = 0; u < n; u++)
         for (int i = 0; i < log->updates[u].u.n_parts && is_needed(&log->updates[u]); i++) {
             size_t part = log->updates[u].first_part + (size_t)i;
-            r->order[r->begin[log->parts[part].id.version - log->head.first_version]++] = part;
+            r->order[r->begin_of[log->parts[part].id.version - log->head.first_version]++] = part;
         }
-    memmove(r->begin + 1, r->begin, n * sizeof *r->begin);
-    r->begin[0] = 0;
+    memmove(r->begin_of + 1, r->begin_of, n * sizeof *r->begin_of);
+    r->begin_of[0] = 0;
 }
 
-static size_t count_slots(const mu_replay *r) {
+static size_t count_slots(const replay *r) {
     size_t waiting = 0, most = 1;
     for (size_t u = 0; u < r->log->n_updates; u++) {
-        waiting += r->begin[u + 1] - r->begin[u];
+        waiting += r->begin_of[u + 1] - r->begin_of[u];
         most = waiting > most ? waiting : most;
         if (is_needed(&r->log->updates[u])) waiting -= (size_t)r->log->updates[u].u.n_parts;
     }
     return most;
 }
 
-static mu_status make_order(mu_replay *r, mu_err *err) {
+static mu_status make_order(replay *r, mu_err *err) {
     const mu_runlog *log = r->log;
     r->order = mu_alloc_array(log->n_parts + 1, sizeof *r->order, TAG);
-    r->begin = mu_alloc_array(log->n_updates + 2, sizeof *r->begin, TAG);
+    r->begin_of = mu_alloc_array(log->n_updates + 2, sizeof *r->begin_of, TAG);
     r->slot = mu_alloc_array(log->n_parts + 1, sizeof *r->slot, TAG);
-    if (!r->order || !r->begin || !r->slot) return MU_FAIL_NOMEM(err, "the order of the replay");
+    if (!r->order || !r->begin_of || !r->slot) return MU_FAIL_NOMEM(err, "the order of the replay");
     sort_by_version(r);
     size_t n = count_slots(r), most = (size_t)log->head.learners * (MU_CORE_SLOTS + 1);
     if (n > most)
@@ -121,15 +129,15 @@ static mu_status make_order(mu_replay *r, mu_err *err) {
     return MU_OK;
 }
 
-static char *slot_at(const mu_replay *r, size_t part) {
+static char *slot_at(const replay *r, size_t part) {
     return r->slots + (size_t)r->slot[part] * r->message.bytes;
 }
 
 // ---- computing ----
 
 static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
-    mu_replay *r = ctx;
-    if (r->fetched >= r->begin[r->log->n_updates]) return false;
+    replay *r = ctx;
+    if (r->fetched >= r->begin_of[r->log->n_updates]) return false;
     const mu_gradient_id *id = &r->log->parts[r->order[r->fetched++]].id;
     *first = id->first;
     *rows = id->rows;
@@ -137,25 +145,15 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
 }
 
 static void after_backward(void *ctx, mu_layer *layer) {
-    mu_replay *r = ctx;
+    replay *r = ctx;
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
-        mu_worker_look(&r->w, layer->param[i]);
+        mu_worker_check_finite(&r->w, layer->param[i]);
         mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
     }
 }
 
-static void keep_stats(mu_replay *r, bool back) {
-    float *at = r->stats;
-    for (int i = 0; i < r->w.params->n; i++) {
-        mu_param *p = r->w.params->list[i];
-        if (!p->is_stat) continue;
-        memcpy(back ? p->value : at, back ? at : p->value, p->count * sizeof(float));
-        at += p->count;
-    }
-}
-
-static mu_status differs(const mu_replay *r, const mu_journal_part *p, float scale, mu_err *err) {
+static mu_status differs(const replay *r, const mu_journal_part *p, float scale, mu_err *err) {
     MU_FAIL(err, MU_EBACKEND,
             "gradient %lld of learner %d, samples from %lld on version %lld, has loss %.17g and scale %.9g; "
             "recorded were %.17g and %.9g",
@@ -170,7 +168,7 @@ static mu_status differs(const mu_replay *r, const mu_journal_part *p, float sca
 // Exactly the number of the log: values that compare equal (0 and -0) are not, and a NaN may be.
 static bool same_bits(const void *a, const void *b, size_t bytes) { return !memcmp(a, b, bytes); }
 
-static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
+static mu_status compute(replay *r, size_t part, mu_err *err) {
     const mu_journal_part *p = &r->log->parts[part];
     const mu_step_hooks hooks = {.ctx = r, .after_backward = after_backward};
     mu_worker *w = &r->w;
@@ -178,22 +176,18 @@ static mu_status compute(mu_replay *r, size_t part, mu_err *err) {
     float scale = 1;
     r->slot[part] = r->free_slot[--r->n_free];
     r->now = slot_at(r, part);
-    w->step = p->id.step;
-    keep_stats(r, false);
-    MU_TRY(mu_worker_batch(w, &s, err));
-    if (w->batch_first != p->id.first)
-        return MU_FAIL(err, MU_EBACKEND, "got samples from %lld instead of %lld", (long long)w->batch_first,
-                       (long long)p->id.first);
-    MU_TRY(mu_worker_measure(w, &scale, err));
+    w->at.step = p->id.step;
+    mu_worker_save_stats(w);
+    MU_TRY(mu_worker_gradient(w, &s, p->id.first, &scale, err));
     for (int i = 0; i < w->params->n; i++)
         if (!mu_grad_done_in_layer(w->params->list[i]))
             mu_message_put(&r->message, r->now, i, w->params->list[i]);
-    keep_stats(r, true);
+    mu_worker_restore_stats(w);
     if (!same_bits(&w->loss, &p->loss, sizeof p->loss) || !same_bits(&scale, &p->scale, sizeof scale))
         return differs(r, p, scale, err);
-    r->t->loss_sum += w->loss;
-    r->t->accuracy_sum += w->accuracy;
-    r->t->loss_n++;
+    r->advanced.loss_sum += w->loss;
+    r->advanced.accuracy_sum += w->accuracy;
+    r->advanced.n++;
     return MU_OK;
 }
 
@@ -204,10 +198,9 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
     return (const mu_grad *)ctx + j;
 }
 
-static void apply_slice(mu_replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
+static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
-    const mu_worker *at = &r->t->w; // where the training stands before this update
-    const bool early = mu_updater_is_early(at->updater, at->step, mu_worker_epoch(at));
+    const bool early = mu_pace_at(r->t->s, &r->t->at, &r->t->end).early; // before this update
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
@@ -231,33 +224,33 @@ static void note_staleness(mu_learners_result *g, int64_t sigma) {
     g->staleness_hist[bin]++;
     if (bin >= g->most_staleness) g->most_staleness = bin + 1;
     if (sigma > g->staleness_max) g->staleness_max = sigma;
-    g->staleness_mean += (double)sigma; // a sum until the end
+    g->staleness_mean += (double)sigma;
 }
 
 // As mu_shared_is_warming, of protocols whose staleness is measured from there on.
-static bool is_warming(const mu_replay *r, const mu_runlog_update *u) {
+static bool is_warming(const replay *r, const mu_runlog_update *u) {
     const mu_setup *p = &r->t->s->setup;
     const int64_t done = u->u.version - r->log->head.first_version; // also of steps, while warming
-    return !p->protocol->synchronous && r->first_step + done <= p->warm_versions;
+    return !p->protocol->synchronous && r->begin.step + done <= p->warm_versions;
 }
 
-// Where the training stands after an update: as cluster.c counts.
-static void move_on(mu_replay *r, const mu_runlog_update *u) {
+// Where the training stands after an update: as the recorded run counted.
+static void move_on(replay *r, const mu_runlog_update *u) {
     mu_training *t = r->t;
-    const mu_runlog_head *h = &r->log->head;
+    int64_t samples = t->at.samples;
     for (int j = 0; j < u->u.n_parts; j++) {
         const mu_gradient_id *id = &r->log->parts[u->first_part + (size_t)j].id;
-        t->w.samples += id->rows;
-        t->out->learners.applied++;
-        if (!is_warming(r, u)) note_staleness(&t->out->learners, u->u.version - 1 - id->version);
+        samples += id->rows;
+        r->result.applied++;
+        if (!is_warming(r, u)) note_staleness(&r->result, u->u.version - 1 - id->version);
     }
-    t->w.step = r->first_step + (t->w.samples - h->first_sample) / h->global_batch;
-    t->w.extra_updates = u->u.version - t->w.step;
-    t->w.rate = u->u.rate;
+    t->at = mu_position_at(t->s, &r->begin, samples);
+    t->at.extra_updates = u->u.version - t->at.step;
+    t->rate = u->u.rate;
     t->ps.skipped += u->u.skip != 0;
 }
 
-static void apply(mu_replay *r, const mu_runlog_update *u) {
+static void apply(replay *r, const mu_runlog_update *u) {
     if (is_needed(u)) {
         for (int i = 0; i < r->slices.n; i++) apply_slice(r, u, &r->slices.range[i]);
         for (int j = 0; j < u->u.n_parts; j++) r->free_slot[r->n_free++] = r->slot[u->first_part + (size_t)j];
@@ -267,7 +260,7 @@ static void apply(mu_replay *r, const mu_runlog_update *u) {
 
 // ---- the end ----
 
-static mu_status finish(mu_replay *r, mu_err *err) {
+static mu_status finish(replay *r, mu_err *err) {
     mu_training *t = r->t;
     const mu_runlog *log = r->log;
     if (!log->ended) {
@@ -276,9 +269,9 @@ static mu_status finish(mu_replay *r, mu_err *err) {
         return MU_OK;
     }
     uint64_t sum[2];
-    t->w.step = log->end.step;
-    t->w.samples = log->end.samples;
-    t->w.extra_updates = log->end.version - log->end.step;
+    t->at.step = log->end.step;
+    t->at.samples = log->end.samples;
+    t->at.extra_updates = log->end.version - log->end.step;
     mu_runlog_sum(t->s->params, sum);
     if (!memcmp(sum, log->end.weights, sizeof sum)) return MU_OK;
     MU_FAIL(err, MU_EBACKEND, "after %zu updates the weights are not those of the recorded run",
@@ -287,29 +280,33 @@ static mu_status finish(mu_replay *r, mu_err *err) {
     return MU_EBACKEND;
 }
 
-mu_status mu_replay_step(mu_replay *r, bool *ended, mu_err *err) {
-    *ended = r->at == r->log->n_updates;
-    if (*ended) return finish(r, err);
-    for (size_t i = r->begin[r->at]; i < r->begin[r->at + 1]; i++) MU_TRY(compute(r, r->order[i], err));
-    apply(r, &r->log->updates[r->at]);
-    r->at++;
+static mu_status advance(void *state, mu_advance *out, mu_err *err) {
+    replay *r = state;
+    r->advanced = (mu_advance){.learners = 1, .ended = r->made == r->log->n_updates};
+    if (r->advanced.ended) {
+        MU_TRY(finish(r, err));
+        r->t->why = "replay";
+    } else {
+        for (size_t i = r->begin_of[r->made]; i < r->begin_of[r->made + 1]; i++)
+            MU_TRY(compute(r, r->order[i], err));
+        apply(r, &r->log->updates[r->made]);
+        r->made++;
+    }
+    *out = r->advanced;
     return MU_OK;
 }
 
 // ---- life ----
 
-static mu_status make_buffers(mu_replay *r, mu_err *err) {
-    const mu_params *ps = r->t->s->params;
-    size_t most = (size_t)mu_core_most_parts(r->log->head.learners), n_stats = 1;
-    for (int i = 0; i < ps->n; i++) n_stats += ps->list[i]->is_stat ? ps->list[i]->count : 0;
-    r->stats = mu_alloc_array(n_stats, sizeof *r->stats, TAG);
+static mu_status make_buffers(replay *r, mu_err *err) {
+    size_t most = (size_t)mu_core_most_parts(r->log->head.learners);
     r->grads = mu_alloc_array(most, sizeof *r->grads, TAG);
     r->weights = mu_alloc_array(most, sizeof *r->weights, TAG);
     r->piece = mu_alloc_block(sizeof *r->piece, TAG);
-    return r->stats && r->grads && r->weights && r->piece ? MU_OK : MU_FAIL_NOMEM(err, "the replay");
+    return r->grads && r->weights && r->piece ? MU_OK : MU_FAIL_NOMEM(err, "the replay");
 }
 
-static mu_status set_up(mu_replay *r, mu_err *err) {
+static mu_status set_up(replay *r, mu_err *err) {
     mu_session *s = r->t->s;
     MU_TRY(mu_runlog_load(r->t->o->replay, &r->log, err));
     mu_worker_init(&r->w, s);
@@ -322,49 +319,76 @@ static mu_status set_up(mu_replay *r, mu_err *err) {
     return mu_source_start(s->train.source, err);
 }
 
-mu_status mu_replay_open(mu_training *t, mu_replay **out, mu_err *err) {
-    mu_replay *r = mu_alloc(sizeof *r, TAG);
-    if (!r) return MU_FAIL_NOMEM(err, "the replay");
+static bool wants(const mu_session *s, const mu_run_opts *o) {
+    (void)s;
+    return o->replay != NULL;
+}
+
+static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
+    (void)s;
+    if (o->record)
+        return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
+    if (!o->resume) return MU_OK;
+    MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does");
+    mu_err_hint(err, "Leave `--resume` out.");
+    return MU_EUSAGE;
+}
+
+// The recorded run decides when it ends; only a stop request is quicker.
+static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
+    replay *r = state;
+    (void)hold; // nothing happens between two advances
     r->t = t;
-    r->first_step = t->w.step;
-    mu_status st = set_up(r, err);
-    if (st == MU_OK) *out = r;
-    else mu_replay_close(r);
-    return st;
+    r->begin = t->at;
+    t->limits = (mu_limits){0};
+    return set_up(r, err);
 }
 
-static void sum_up(mu_replay *r) {
-    mu_learners_result *g = &r->t->out->learners;
+static void sum_up(const replay *r, mu_learners_result *out) {
     const mu_setup *p = &r->t->s->setup;
-    g->count = p->learners;
-    g->protocol = p->protocol->name;
-    g->rows = p->rows;
-    g->global_batch = p->global_batch;
-    g->versions = (int64_t)r->at;
-    g->produced = g->applied; // what was rejected or lost is not in the log
-    g->rate_effective = r->t->w.rate;
-    g->replace_p50_s = g->replace_p99_s = NAN;
+    *out = r->result;
+    out->count = p->learners;
+    out->protocol = p->protocol->name;
+    out->rows = p->rows;
+    out->global_batch = p->global_batch;
+    out->versions = (int64_t)r->made;
+    out->produced = out->applied; // what was rejected or lost is not in the log
+    out->rate_effective = r->t->rate;
+    out->bad_records = mu_source_get_stats(r->t->s->train.source).n_bad;
+    out->replace_p50_s = out->replace_p99_s = NAN;
     int64_t n = 0;
-    for (int i = 0; i < g->most_staleness; i++) n += g->staleness_hist[i];
-    if (n) g->staleness_mean /= (double)n;
+    for (int i = 0; i < out->most_staleness; i++) n += out->staleness_hist[i];
+    if (n) out->staleness_mean /= (double)n;
 }
 
-void mu_replay_close(mu_replay *r) {
-    if (!r) return;
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+    replay *r = state;
+    (void)err;
     mu_source_stop(r->t->s->train.source);
     mu_source_set_lease(r->t->s->train.source, NULL, NULL);
-    if (r->at) sum_up(r);
+    if (how == MU_OK) sum_up(r, out);
     mu_message_layout_fini(&r->message);
     mu_slices_fini(&r->slices);
     mu_runlog_destroy(r->log);
     mu_free(r->order);
-    mu_free(r->begin);
+    mu_free(r->begin_of);
     mu_free(r->slot);
     mu_free(r->free_slot);
     mu_free(r->slots);
-    mu_free(r->stats);
     mu_free(r->grads);
     mu_free(r->weights);
     mu_free(r->piece);
-    mu_free(r);
+    return MU_OK;
 }
+
+const mu_gradient_source mu_gradients_replay = {
+    .name = "replay",
+    .help = "the updates of a recorded run, in one process",
+    .state_size = sizeof(replay),
+    .rank = 20,
+    .wants = wants,
+    .prepare = prepare,
+    .start = start,
+    .advance = advance,
+    .stop = stop,
+};

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// g_one.c - one learner in this process: an advance is a step, and the weights are the session's own.
+#include "learners/gradients.h"
+
+#include "base/clock.h"
+#include "train/worker.h"
+
+#include <math.h>
+
+typedef struct one {
+    mu_training *t;
+    mu_worker    w;
+    int64_t      produced, skipped;     // gradients
+} one;
+
+static bool wants(const mu_session *s, const mu_run_opts *o) {
+    (void)s, (void)o;
+    return true;
+}
+
+static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
+    one *r = state;
+    (void)hold; // nothing happens between two advances
+    r->t = t;
+    mu_worker_init(&r->w, t->s);
+    r->w.at = t->at;
+    return mu_source_start(t->s->train.source, err);
+}
+
+static mu_status advance(void *state, mu_advance *out, mu_err *err) {
+    one *r = state;
+    *out = (mu_advance){.learners = 1};
+    mu_status st = mu_worker_step(&r->w, err);
+    r->produced += st == MU_OK || st == MU_EDIVERGED;
+    if (st == MU_EDIVERGED && mu_worker_may_skip(&r->w)) {
+        mu_training_say(r->t, "step %lld skipped: %s", (long long)r->w.at.step, err->msg);
+        mu_err_clear(err);
+        r->t->ps.skipped++;
+        r->skipped++;
+        mu_worker_count_step(&r->w); // the batch is used up; the weights are as before
+        st = MU_OK;
+    } else if (st == MU_OK) {
+        out->loss_sum = r->w.loss;
+        out->accuracy_sum = r->w.accuracy;
+        out->n = 1;
+    }
+    r->t->at = r->w.at;
+    r->t->rate = r->w.rate;
+    return st;
+}
+
+// Every gradient is computed on the weights it is applied to: its staleness is 0.
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+    one *r = state;
+    (void)err;
+    const mu_session *s = r->t->s;
+    mu_source_stop(s->train.source);
+    if (how != MU_OK) return MU_OK;
+    const mu_source_stats stats = mu_source_get_stats(s->train.source);
+    const double busy = mu_clock_s() - r->t->start_s - r->t->eval_s;
+    *out = (mu_learners_result){.count = 1,
+                                .protocol = s->setup.protocol->name,
+                                .rows = s->setup.rows,
+                                .global_batch = s->setup.global_batch,
+                                .versions = r->produced - r->skipped,
+                                .rate_effective = r->w.rate,
+                                .produced = r->produced,
+                                .applied = r->produced - r->skipped,
+                                .rejected = r->skipped,
+                                .bad_records = stats.n_bad,
+                                .compute_s = busy - stats.wait_s,
+                                .wait_s = stats.wait_s,
+                                .replace_p50_s = NAN,
+                                .replace_p99_s = NAN};
+    out->overlap = busy > 0 ? out->compute_s / busy : 0;
+    return MU_OK;
+}
+
+const mu_gradient_source mu_gradients_one = {
+    .name = "one",
+    .help = "one learner in this process",
+    .state_size = sizeof(one),
+    .wants = wants,
+    .start = start,
+    .advance = advance,
+    .stop = stop,
+};

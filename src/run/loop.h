@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// loop.h - the training loop: the same for every source of gradients.
+#ifndef MU_RUN_LOOP_H
+#define MU_RUN_LOOP_H
+
+#include "train/gradients.h"
+
+// From where t->at stands to the end of the training: advances the source and does what becomes due.
+MU_MUST_CHECK mu_status mu_loop_run(mu_training *t, const mu_gradient_source *source, mu_err *err);
+// A checkpoint of the session's parameters at t->at.
+MU_MUST_CHECK mu_status mu_loop_save(mu_training *t, bool best, mu_err *err);
+
+#endif

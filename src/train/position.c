@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// position.c - see position.h.
+#include "train/position.h"
+
+#include <math.h>
+
+int64_t mu_samples_per_step(const mu_session *s) { return s->setup.global_batch * s->job->train.accumulate; }
+
+double mu_epoch_at(const mu_session *s, int64_t samples) {
+    return (double)samples / (double)mu_source_n_records(s->train.source);
+}
+
+mu_length mu_length_of(const mu_session *s) {
+    const mu_train_opts *t = &s->job->train;
+    const double per_epoch = (double)mu_source_n_records(s->train.source) / (double)mu_samples_per_step(s);
+    if (t->steps > 0) return (mu_length){(double)t->steps, (double)t->steps / per_epoch};
+    return (mu_length){ceil(t->epochs * per_epoch - 1e-9), t->epochs};
+}
+
+mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples) {
+    mu_position p = *from;
+    p.step += (samples - from->samples) / mu_samples_per_step(s);
+    p.samples = samples;
+    return p;
+}
+
+mu_pace mu_pace_at(const mu_session *s, const mu_position *at, const mu_length *end) {
+    const double epoch = mu_epoch_at(s, at->samples);
+    return (mu_pace){.rate = at->rate_scale * s->setup.rate_factor *
+                             mu_updater_rate(s->updater, at->step, epoch, end->steps, end->epochs),
+                     .early = mu_updater_is_early(s->updater, at->step, epoch)};
+}

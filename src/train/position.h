@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// position.h - where a training stands, how long it is to be, and the rate that follows from both.
+//
+// Everything is counted in samples, so that schedules mean the same with any number of learners. A step is
+// the samples of one global batch (times `train.accumulate`), whatever number of updates they become.
+#ifndef MU_TRAIN_POSITION_H
+#define MU_TRAIN_POSITION_H
+
+#include "train/session.h"
+
+typedef struct mu_position {
+    int64_t step;               // global batches done
+    int64_t samples;            // used since the job began: the data cursor
+    int64_t extra_updates;      // updates beyond one per step; < 0: some took more than a step
+    double  rate_scale;         // 1, halved by each rollback
+} mu_position;
+#define MU_POSITION_START ((mu_position){.rate_scale = 1})
+
+typedef struct mu_length { double steps, epochs; } mu_length;   // planned, for schedules; 0 = unknown
+
+mu_length mu_length_of(const mu_session *s);
+int64_t   mu_samples_per_step(const mu_session *s);
+double    mu_epoch_at(const mu_session *s, int64_t samples);            // fractional passes over the data
+// `samples` used, counted on from a position where the training stood earlier.
+mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples);
+// Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; early or not.
+mu_pace   mu_pace_at(const mu_session *s, const mu_position *at, const mu_length *end);
+
+#endif
