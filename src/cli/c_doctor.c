@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/doctor.h"
 #include "ops/dnnl.h"
+#include "file/fs.h"
 #include "file/json.h"
 
 #include <errno.h>
@@ -139,15 +140,16 @@ static void check_data(mu_finding *f) {
 }
 
 static void check_folder(mu_finding *f) {
-    char name[] = "muster-doctor-XXXXXX";
-    int fd = mkstemp(name);
+    char name[64];
+    snprintf(name, sizeof name, "muster-doctor-%ld", (long)getpid());
+    int fd = mu_fs()->open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         mu_judge_folder(f, errno, false, 0);
         return;
     }
-    bool synced = !fsync(fd);
-    close(fd);
-    unlink(name);
+    bool synced = !mu_fs()->fsync(fd);
+    mu_fs()->close(fd);
+    mu_fs_remove_file(name);
     struct statvfs s = {0};
     double gib = statvfs(".", &s) ? 0 : (double)s.f_bavail * (double)s.f_frsize / (1 << 30);
     mu_judge_folder(f, 0, synced, gib);

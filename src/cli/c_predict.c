@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
+#include "file/outfile.h"
 #include "train/evaluate.h"
 
 #include <errno.h>
@@ -123,8 +124,12 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");
-    if (v->out && !(w.out = fopen(v->out, "w")))
-        return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    mu_outfile *file = NULL;
+    if (v->out) MU_TRY(mu_outfile_create(v->out, &file, err));
+    if (v->out && !(w.out = mu_outfile_stream(file))) {
+        mu_outfile_abandon(file);
+        return MU_FAIL_NOMEM(err, v->out);
+    }
     const mu_reader *r = mu_source_reader(p->source);
     const mu_shape *shape = &w.layer->out[0].value.shape;
     w.steps = shape->n == 3 && !v->raw ? shape->d[1] : 1;
@@ -133,8 +138,10 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
         fprintf(w.out, "sample%s,class,probability%s\n", w.steps > 1 ? ",step" : "", w.names ? ",label" : "");
     mu_scores sc;
     mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
-    if (v->out && fclose(w.out) && st == MU_OK)
-        st = MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    if (!v->out) return st;
+    fclose(w.out); // what could not be written is told by commit
+    if (st == MU_OK) return mu_outfile_commit(file, err);
+    mu_outfile_abandon(file);
     return st;
 }
 

@@ -14,6 +14,7 @@
 #include "comm/cores.h"
 #include "ps/protocol.h"
 #include "file/fs.h"
+#include "file/outfile.h"
 #include "train/stopflag.h"
 
 #include <errno.h>
@@ -226,7 +227,7 @@ static mu_status own_folder(const mu_job *job, grid *g, bool again, bool *same, 
         mu_status read = mu_fs_read(path, 16 << 20, &old, &old_size, NULL);
         *same = read == MU_ENOTFOUND || (read == MU_OK && old_size == size && !memcmp(old, text, size));
         if (*same || again) {
-            st = mu_fs_replace(g->out, "job.yaml", text, size, err);
+            st = mu_outfile_replace(g->out, "job.yaml", text, size, err);
         } else {
             st =
                 MU_FAIL(err, MU_EUSAGE, "`%s` is about another job, or the same with other settings", g->out);
@@ -375,7 +376,7 @@ static mu_status train_all(const mu_args *a, const struct tradeoff *o, const gri
 static mu_status draw(const grid *g, const mu_trials *table, mu_err *err) {
     mu_text svg = {0};
     mu_status st = mu_trials_chart(table, g->name, &svg, err);
-    if (st == MU_OK) st = mu_fs_replace(g->out, "tradeoff.svg", svg.s, svg.n, err);
+    if (st == MU_OK) st = mu_outfile_replace(g->out, "tradeoff.svg", svg.s, svg.n, err);
     mu_text_fini(&svg);
     return st;
 }
@@ -407,7 +408,7 @@ static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table,
 static mu_status lock_folder(const grid *g, int *fd, mu_err *err) {
     char path[MU_FS_PATH];
     MU_TRY(mu_fs_join(path, g->out, "lock", err));
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *fd = mu_fs()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0) return MU_OK;
     return MU_FAIL(err, MU_EUSAGE, "cannot lock `%s`: %s", path,
                    errno == EWOULDBLOCK ? "another `muster tradeoff` works there" : strerror(errno));
@@ -427,7 +428,7 @@ static mu_status work(const mu_args *a, const struct tradeoff *o, const grid *g,
         st = train_all(a, o, g, &table, &n, err);
         st = finish(a, g, &table, &n, st, err);
     }
-    if (lock >= 0) close(lock);
+    if (lock >= 0) mu_fs()->close(lock);
     mu_trials_fini(&table);
     return st;
 }

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -102,18 +101,11 @@ static ending await(pid_t pid, double limit_s, mu_process_end *end) {
 
 // ---- its folder ---------------------------------------------------------------------------------
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
-
 // Curves and log stay; parameters of many trainings would fill a disk.
 static void remove_weights(const char *folder) {
     char path[MU_FS_PATH];
-    if (mu_fs_join(path, folder, "checkpoints", NULL) == MU_OK) remove_tree(path);
-    if (mu_fs_join(path, folder, "model.safetensors", NULL) == MU_OK) unlink(path);
+    if (mu_fs_join(path, folder, "checkpoints", NULL) == MU_OK) mu_fs_remove_tree(path);
+    if (mu_fs_join(path, folder, "model.safetensors", NULL) == MU_OK) mu_fs_remove_file(path);
 }
 
 // ---- what came out ------------------------------------------------------------------------------
@@ -199,7 +191,7 @@ mu_status mu_trial_run(const mu_trial_opts *o, mu_trial *row, mu_err *err) {
                        ? MU_FAIL(err, MU_EIO, "cannot make a file in memory: %s", strerror(errno))
                        : MU_OK;
     if (st == MU_OK) {
-        remove_tree(o->out);
+        mu_fs_remove_tree(o->out);
         st = mu_process_start("muster-trial", become_muster, &c, &pid, err);
     }
     if (st == MU_OK) {

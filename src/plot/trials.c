@@ -3,8 +3,9 @@
 #include "plot/trials.h"
 
 #include "base/alloc.h"
-#include "plot/chart.h"
 #include "file/fs.h"
+#include "file/outfile.h"
+#include "plot/chart.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -107,7 +108,7 @@ mu_status mu_trials_save(const mu_trials *t, const char *folder, mu_err *err) {
     mu_text_printf(&out, "%s\n", header);
     for (size_t i = 0; i < t->n; i++) put_row(&out, &t->v[i]);
     mu_status st = out.failed ? MU_FAIL_NOMEM(err, "the table")
-                              : mu_fs_replace(folder, MU_TRIALS_CSV, out.s, out.n, err);
+                              : mu_outfile_replace(folder, MU_TRIALS_CSV, out.s, out.n, err);
     mu_text_fini(&out);
     return st;
 }

@@ -19,7 +19,7 @@ static mu_trial row(const char *protocol, int64_t mu, int64_t lambda, int64_t se
 static void put(mu_trials *t, mu_trial r) { assert_ok(mu_trials_put(t, &r, err)); }
 
 static void write_table(const char *dir, const char *text) {
-    assert_ok(mu_fs_replace(dir, MU_TRIALS_CSV, text, strlen(text), err));
+    assert_ok(mu_outfile_replace(dir, MU_TRIALS_CSV, text, strlen(text), err));
 }
 
 #define HEADER                                                                                               \
