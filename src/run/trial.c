@@ -2,12 +2,13 @@
 // trial.c - see trial.h.
 //
 // The child's streams are files in memory, not pipes: it can never block on us, and we never on it.
-#include "cli/trial.h"
+#include "run/trial.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/process.h"
 #include "file/fs.h"
+#include "file/json.h"
 #include "train/stopflag.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ static void find_reason(const char *text, const mu_process_end *end, char *out, 
     }
 }
 
-static void judge(const mu_process_end *end, const char *out, const char *text, mu_trial *row) {
+static void fill_or_fail(const mu_process_end *end, const char *out, const char *text, mu_trial *row) {
     json_t *o = NULL;
     char reason[160];
     bool diverged = end->exit_code == mu_status_exit_code(MU_EDIVERGED);
@@ -172,7 +173,7 @@ static mu_status settle(const mu_trial_opts *o, ending how, const mu_process_end
         return MU_OK;
     }
     char *out = read_stream(c->out), *text = read_stream(c->err);
-    if (out && text) judge(end, out, text, row);
+    if (out && text) fill_or_fail(end, out, text, row);
     mu_free(out);
     mu_free(text);
     return out && text ? MU_OK : MU_FAIL_NOMEM(err, "the result of a training");
