@@ -30,13 +30,13 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct writer {
+typedef struct answer_writer {
     FILE              *out;
     const mu_layer    *layer;
     bool               raw, softmax_done;
     int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
     const char *const *names;   // of the classes; NULL = they have none
-} writer;
+} answer_writer;
 
 // Value k of a sample in logical order; images are stored channels-last.
 static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
@@ -60,7 +60,7 @@ static void write_name(FILE *out, const char *name) {
 }
 
 // The class of the n scores from `first` on.
-static void write_class(const writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
+static void write_class(const answer_writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
     int64_t best = first;
     double sum = 0;
     for (int64_t k = first + 1; k < first + n; k++)
@@ -71,7 +71,7 @@ static void write_class(const writer *w, const mu_tensor *t, int64_t row, int64_
     if (w->names) write_name(w->out, w->names[best - first]);
 }
 
-static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
+static void write_row(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
     const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps;
     for (int64_t s = 0; s < w->steps; s++) {
         fprintf(w->out, "%" PRId64, sample);
@@ -83,7 +83,7 @@ static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64
 }
 
 static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
-    const writer *w = ctx;
+    const answer_writer *w = ctx;
     (void)net;
     for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
@@ -121,7 +121,7 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
         mu_err_hint(err, "Add one of them to the job. Models of characters write by `muster sample`.");
         return MU_EJOB;
     }
-    writer w = {.out = stdout, .raw = v->raw};
+    answer_writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");
     mu_outfile *file = NULL;

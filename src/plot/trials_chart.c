@@ -22,17 +22,17 @@ typedef struct cell {
     char label[40], tip[120];
 } cell;
 
-typedef struct drawing { // one allocation each, as large as the table
+typedef struct trials_drawing { // one allocation each, as large as the table
     cell *cells;
     size_t n, n_points;
     mu_chart_point *point;
     mu_chart_series *series;
     size_t n_series;
-} drawing;
+} trials_drawing;
 
 static double y_of(const mu_trial *t, bool by_error) { return by_error ? t->test_error : t->test_loss; }
 
-static void add_to_cells(drawing *d, const mu_trial *t, double y, int *n_looks) {
+static void add_to_cells(trials_drawing *d, const mu_trial *t, double y, int *n_looks) {
     cell *c = NULL;
     int look = -1;
     for (size_t i = 0; i < d->n; i++) {
@@ -64,7 +64,7 @@ static bool one_line(const cell *a, const cell *b) {
     return a->look == b->look && a->row->mu * a->row->lambda == b->row->mu * b->row->lambda;
 }
 
-static void add_series(drawing *d, size_t from, size_t to, mu_chart_series s) {
+static void add_series(trials_drawing *d, size_t from, size_t to, mu_chart_series s) {
     s.look = d->cells[from].look;
     s.point = d->point + d->n_points;
     s.n = to - from;
@@ -77,7 +77,7 @@ static void add_series(drawing *d, size_t from, size_t to, mu_chart_series s) {
     d->series[d->n_series++] = s;
 }
 
-static void make_series(drawing *d) {
+static void make_series(trials_drawing *d) {
     qsort(d->cells, d->n, sizeof *d->cells, by_line);
     for (size_t i = 0, j; i < d->n; i = j) { // lines first: marks lie on top
         for (j = i + 1; j < d->n && one_line(&d->cells[i], &d->cells[j]); j++) {}
@@ -95,7 +95,8 @@ static bool has_error(const mu_trials *t) {
     return false;
 }
 
-static mu_status draw(const mu_trials *t, drawing *d, const char *job_name, mu_text *out, mu_err *err) {
+static mu_status draw(const mu_trials *t, trials_drawing *d, const char *job_name, mu_text *out,
+                      mu_err *err) {
     bool by_error = has_error(t);
     double least = INFINITY, most = 0;
     int n_looks = 0;
@@ -121,7 +122,7 @@ static mu_status draw(const mu_trials *t, drawing *d, const char *job_name, mu_t
 }
 
 mu_status mu_trials_chart(const mu_trials *t, const char *job_name, mu_text *out, mu_err *err) {
-    drawing d = {
+    trials_drawing d = {
         .cells = mu_alloc_array(t->n + 1, sizeof *d.cells, TAG),
         .point = mu_alloc_array(2 * t->n + 1, sizeof *d.point, TAG),
         .series = mu_alloc_array(2 * t->n + 1, sizeof *d.series, TAG),

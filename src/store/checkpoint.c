@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct names {          // the three names a step can have in `dir`
+typedef struct step_names {          // the three names a step can have in `dir`
     char step[MU_CKPT_NAME];
     char path[MU_FS_PATH], tmp[MU_FS_PATH], old[MU_FS_PATH];
-} names;
+} step_names;
 
-static mu_status make_names(const char *dir, int64_t step, names *out, mu_err *err) {
+static mu_status make_names(const char *dir, int64_t step, step_names *out, mu_err *err) {
     char with[MU_CKPT_NAME + 8];
     snprintf(out->step, sizeof out->step, "step-%" PRId64, step);
     MU_TRY(mu_fs_join(out->path, dir, out->step, err));
@@ -164,7 +164,7 @@ static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t ser
     return status;
 }
 
-static mu_status put_in_place(const char *dir, const names *at, mu_err *err) {
+static mu_status put_in_place(const char *dir, const step_names *at, mu_err *err) {
     bool replaces = exists(at->path);
     if (replaces) MU_TRY(mu_fs_rename(at->path, at->old, err));
     mu_status status = mu_fs_rename(at->tmp, at->path, err);
@@ -207,7 +207,7 @@ mu_status mu_ckpt_save(const char *dir, const mu_ckpt *state, const mu_ckpt_opts
     if (opts->keep < 1 || state->meta.step < 0)
         return MU_FAIL(err, MU_EUSAGE, "cannot save step %" PRId64 " and keep %" PRId64 " checkpoints",
                        state->meta.step, opts->keep);
-    names at;
+    step_names at;
     int64_t serial = 0;
     MU_TRY(make_names(dir, state->meta.step, &at, err));
     MU_TRY(check_finite(state->params, state->n_params, "parameter", err));

@@ -20,7 +20,7 @@ struct mu_metrics {
     char path[MU_FS_PATH];
 };
 
-// A line that is no object, or has no step, is not later: it is kept, it is not ours to judge.
+// A line that is no object, or has no step, is not later: it is kept, as it is not of our making.
 static mu_status is_later(const char *line, size_t n, int64_t resume_step, bool *out, mu_err *err) {
     static const mu_json_limits limits = { .max_depth = 4, .max_values = 1024 };
     json_t *root = NULL;
