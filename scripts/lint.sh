@@ -18,7 +18,7 @@ for cc in gcc clang; do
         scripts/build.sh --target $target build-lint-$cc "$jobs" "${flags[@]}" || status=1
     done
 done
-for check in includes sizes headers; do
+for check in includes sizes headers writes; do
     step "check-$check"
     scripts/check-$check.sh >/dev/null || status=1
 done

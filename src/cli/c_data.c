@@ -18,13 +18,13 @@
 
 struct data { const char *split; };
 
-typedef struct opened {         // what stands behind a reader
+typedef struct data_block {         // what stands behind a reader
     mu_arena       arena;
     mu_diags       diags;       // of words; a job has its own
     mu_job        *job;         // NULL when the data was named by words
     mu_source_spec spec;
     mu_reader     *reader;
-} opened;
+} data_block;
 
 static const mu_registry *const registries[] = {&mu_readers, NULL};      // of nested blocks
 
@@ -43,11 +43,11 @@ static mu_status show_problems(const mu_diags *d, mu_status s, mu_err *err) {
     return s;
 }
 
-static mu_status bind(mu_binder *b, const mu_node *block, opened *o, mu_err *err) {
+static mu_status bind(mu_binder *b, const mu_node *block, data_block *o, mu_err *err) {
     return show_problems(b->diags, mu_source_bind(b, block, &o->spec, err), err);
 }
 
-static mu_status bind_job(opened *o, const char *path, const mu_args *a, const char *split, mu_err *err) {
+static mu_status bind_job(data_block *o, const char *path, const mu_args *a, const char *split, mu_err *err) {
     mu_status s = mu_job_load(path, a->set, a->n_sets, &o->job, err);
     if (s) return o->job ? show_problems(&o->job->diags, s, err) : s;
     const mu_node *block = mu_node_find(o->job->data, split);
@@ -57,12 +57,12 @@ static mu_status bind_job(opened *o, const char *path, const mu_args *a, const c
     return bind(&b, block, o, err);
 }
 
-static mu_binder word_binder(opened *o) {
+static mu_binder word_binder(data_block *o) {
     return (mu_binder){.arena = &o->arena, .diags = &o->diags, .folder = ".", .registries = registries};
 }
 
 // Words are edits of an empty block, so values may be lists: `files=[a.bin, b.bin]`.
-static mu_status bind_words(opened *o, const char *const *words, size_t n, mu_err *err) {
+static mu_status bind_words(data_block *o, const char *const *words, size_t n, mu_err *err) {
     mu_node *root = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
     if (!root) return MU_FAIL_NOMEM(err, "the data block");
     mu_binder b = word_binder(o);
@@ -82,7 +82,7 @@ static mu_status add_text(mu_arena *arena, mu_node *block, const char *key, cons
     return mu_node_append(arena, block, n, err);
 }
 
-static mu_status bind_record_file(opened *o, const char *path, mu_err *err) {
+static mu_status bind_record_file(data_block *o, const char *path, mu_err *err) {
     mu_node *block = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
     if (!block) return MU_FAIL_NOMEM(err, "the data block");
     mu_binder b = word_binder(o);
@@ -94,8 +94,8 @@ static mu_status bind_record_file(opened *o, const char *path, mu_err *err) {
 // A word with `=` is a key and its value, unless a file has that name.
 static bool is_file(const char *word) { return !strchr(word, '=') || !access(word, F_OK); }
 
-static mu_status open_data(opened *o, const mu_args *a, const char *const *words, int n, const char *split,
-                           mu_err *err) {
+static mu_status open_data(data_block *o, const mu_args *a, const char *const *words, int n,
+                           const char *split, mu_err *err) {
     if (n == 1 && is_job(words[0])) MU_TRY(bind_job(o, words[0], a, split, err));
     else if (n == 1 && is_file(words[0])) MU_TRY(bind_record_file(o, words[0], err));
     else MU_TRY(bind_words(o, words, (size_t)n, err));
@@ -104,7 +104,7 @@ static mu_status open_data(opened *o, const mu_args *a, const char *const *words
     return MU_OK;
 }
 
-static void close_data(opened *o) {
+static void close_data(data_block *o) {
     mu_reader_close(o->reader);
     mu_job_destroy(o->job);
     mu_arena_fini(&o->arena);
@@ -136,7 +136,7 @@ static mu_status info_json(const mu_reader *r, mu_err *err) {
     return s;
 }
 
-static mu_status info(const mu_args *a, opened *o, mu_err *err) {
+static mu_status info(const mu_args *a, data_block *o, mu_err *err) {
     const mu_reader *r = o->reader;
     if (a->json) return info_json(r, err);
     char shape[96];
@@ -165,7 +165,7 @@ static void erase_progress(bool live) {
 
 enum { NAMED_BAD = 10 };        // further bad records are only counted
 
-static mu_status verify(const mu_args *a, opened *o, mu_err *err) {
+static mu_status verify(const mu_args *a, data_block *o, mu_err *err) {
     mu_reader *r = o->reader;
     bool live = !a->quiet && mu_term_live(stderr);
     int64_t n_bad = 0;
@@ -189,7 +189,7 @@ static mu_status verify(const mu_args *a, opened *o, mu_err *err) {
     return MU_FAIL(err, MU_EDATA, "%lld of %lld records are bad", (long long)n_bad, (long long)r->n_records);
 }
 
-static int64_t allowed_bad(const opened *o) {
+static int64_t allowed_bad(const data_block *o) {
     int64_t thousandth = o->reader->n_records / 1000;
     if (o->spec.max_bad >= 0) return o->spec.max_bad;
     return thousandth > 10 ? thousandth : 10;
@@ -200,7 +200,7 @@ static mu_status stop_asked(void *ctx) {
     return mu_stop_status();
 }
 
-static mu_status pack(const mu_args *a, opened *o, const char *path, mu_err *err) {
+static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);
     mu_record_progress p = {.report = live ? show_progress : NULL, .ctx = (void *)(uintptr_t) "pack",
                             .stop = stop_asked, .max_bad = allowed_bad(o)};
@@ -218,7 +218,7 @@ static mu_status pack(const mu_args *a, opened *o, const char *path, mu_err *err
 
 // ---- the verb -----------------------------------------------------------------------------------
 
-static mu_status run_opened(const mu_args *a, const struct data *d, opened *o, mu_err *err) {
+static mu_status run_opened(const mu_args *a, const struct data *d, data_block *o, mu_err *err) {
     const char *what = a->word[0], *split = d->split ? d->split : "train";
     bool packs = !strcmp(what, "pack");
     int n = a->n_words - 1 - packs;
@@ -236,7 +236,7 @@ static mu_status run_opened(const mu_args *a, const struct data *d, opened *o, m
 
 // The place of an error is printed after the job is gone: it may name the job's file only by the word
 // that the caller gave.
-static void keep_place(const opened *o, const mu_args *a, mu_err *err) {
+static void keep_place(const data_block *o, const mu_args *a, mu_err *err) {
     if (o->job && err->pos.path == o->job->path) err->pos.path = a->word[1];
     else err->pos = MU_NOPOS;
 }
@@ -251,7 +251,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         if (near) mu_err_hint(err, "Did you mean `muster data %s`?", near);
         return MU_EUSAGE;
     }
-    opened o = {0};
+    data_block o = {0};
     mu_arena_init(&o.arena, "data-verb");
     mu_diags_init(&o.diags, &o.arena);
     mu_status s = run_opened(a, values, &o, err);

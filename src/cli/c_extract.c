@@ -48,15 +48,15 @@ static const mu_opt options[] = {
 
 // ---- what to collect ----
 
-typedef struct wanted {         // names of arrays: --out takes the first n_out, --recall also needs the rest
+typedef struct wanted_arrays { // names of arrays: --out takes the first n_out, --recall also needs the rest
     const char *name[64];
     size_t      n, n_out;
     char        code[2][160];   // A and B of --recall
     char        group[160];     // data.<field>, or "" for none
     const char *picture;        // data.<field> of images for --sheet; NULL = none
-} wanted;
+} wanted_arrays;
 
-static mu_status want(wanted *w, const char *name, mu_err *err) {
+static mu_status want(wanted_arrays *w, const char *name, mu_err *err) {
     for (size_t i = 0; i < w->n; i++)
         if (!strcmp(w->name[i], name)) return MU_OK;
     if (w->n == MU_COUNT(w->name))
@@ -65,7 +65,7 @@ static mu_status want(wanted *w, const char *name, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status split_recall(wanted *w, const struct extract *v, mu_err *err) {
+static mu_status split_recall(wanted_arrays *w, const struct extract *v, mu_err *err) {
     const char *colon = strchr(v->recall, ':');
     size_t n = colon ? (size_t)(colon - v->recall) : 0;
     if (!n || !colon[1] || n >= sizeof w->code[0] || strlen(colon + 1) >= sizeof w->code[1]) {
@@ -81,14 +81,14 @@ static mu_status split_recall(wanted *w, const struct extract *v, mu_err *err) {
     return want(w, w->group, err);
 }
 
-static mu_status want_pictures(wanted *w, const mu_inspect *in, mu_err *err) {
+static mu_status want_pictures(wanted_arrays *w, const mu_inspect *in, mu_err *err) {
     int field = mu_plot_image_field(in);
     if (field < 0) return MU_FAIL(err, MU_EUSAGE, "`--sheet` shows images, and the data has none");
     w->picture = in->at->net->layer[0]->out[field].name;
     return want(w, w->picture, err);
 }
 
-static mu_status choose(wanted *w, const struct extract *v, const mu_inspect *in, mu_err *err) {
+static mu_status choose(wanted_arrays *w, const struct extract *v, const mu_inspect *in, mu_err *err) {
     for (size_t i = 0; i < v->layer.n; i++) MU_TRY(want(w, v->layer.v[i], err));
     const mu_layer *data = in->at->net->layer[0];
     for (int i = 0; v->out && i < data->n_out; i++) {
@@ -140,7 +140,7 @@ static void drop(result *r) {
     mu_free(r->group);
 }
 
-static mu_status find_groups(const mu_extract *x, const wanted *w, result *r, mu_err *err) {
+static mu_status find_groups(const mu_extract *x, const wanted_arrays *w, result *r, mu_err *err) {
     if (!w->group[0]) return MU_OK;
     const mu_tensor *t = mu_extract_find(x, w->group);
     r->group = mu_alloc_array((size_t)x->rows, sizeof *r->group, "extract");
@@ -149,7 +149,8 @@ static mu_status find_groups(const mu_extract *x, const wanted *w, result *r, mu
     return mu_shared_rows(t->data, x->rows, bytes, r->group, err);
 }
 
-static mu_status measure(const mu_extract *x, const wanted *w, mu_distance distance, result *r, mu_err *err) {
+static mu_status measure(const mu_extract *x, const wanted_arrays *w, mu_distance distance, result *r,
+                         mu_err *err) {
     const mu_tensor *code[2];
     int64_t d[2];
     for (int i = 0; i < 2; i++) {
@@ -192,7 +193,7 @@ static void print_recall(const mu_args *a, const result *r) {
     }
 }
 
-static mu_status draw_sheet(mu_extract *x, const wanted *w, const result *r, const struct extract *v,
+static mu_status draw_sheet(mu_extract *x, const wanted_arrays *w, const result *r, const struct extract *v,
                             mu_err *err) {
     mu_page page;
     const char **caption = NULL;
@@ -218,7 +219,7 @@ static mu_status draw_sheet(mu_extract *x, const wanted *w, const result *r, con
 
 // ---- the verb ----
 
-static mu_status save(mu_extract *x, const wanted *w, const char *path, mu_err *err) {
+static mu_status save(mu_extract *x, const wanted_arrays *w, const char *path, mu_err *err) {
     size_t all = x->n;
     x->n = w->n_out;            // the rest was collected for --recall
     mu_status st = mu_extract_save(x, path, err);
@@ -227,7 +228,7 @@ static mu_status save(mu_extract *x, const wanted *w, const char *path, mu_err *
 }
 
 static mu_status extract(const mu_args *a, mu_inspect *in, const struct extract *v, mu_err *err) {
-    wanted w = {0};
+    wanted_arrays w = {0};
     result r = {0};
     mu_extract x = {0};
     mu_distance distance = MU_COSINE;

@@ -33,7 +33,7 @@ static const mu_plugin *find_anywhere(const char *word, const mu_topic **topic) 
     return NULL;
 }
 
-static mu_status help_plugin(mu_page *page, const mu_topic *t, const char *word, mu_err *err) {
+static mu_status help_plugin(mu_help_page *page, const mu_topic *t, const char *word, mu_err *err) {
     const mu_plugin *p = t->registry ? mu_registry_find(t->registry, word) : NULL;
     if (!p) {
         const char *near = t->registry ? mu_registry_nearest(t->registry, word) : NULL;
@@ -48,7 +48,7 @@ static mu_status help_plugin(mu_page *page, const mu_topic *t, const char *word,
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct help *h = values;
-    mu_page page = {stdout, h->markdown ? MU_PAGE_MARKDOWN : MU_PAGE_TEXT};
+    mu_help_page page = {stdout, h->markdown ? MU_HELP_MARKDOWN : MU_HELP_TEXT};
     if (h->completion) return mu_print_completion(h->completion, stdout), MU_OK;
     if (h->man) return mu_print_man(stdout), MU_OK;
     if (a->n_words == 0 && h->markdown) return mu_topic_print_reference(&page), MU_OK;
@@ -58,7 +58,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (t && a->n_words > 1) return help_plugin(&page, t, a->word[1], err);
     if (a->n_words > 1) return unknown_topic(a->word[0], err);
     if (t && verb) // `init` is both: the verb's options are at `muster init -h`
-        mu_page_paragraph(&page, "(The verb of this name: `muster init -h`.)");
+        mu_help_paragraph(&page, "(The verb of this name: `muster init -h`.)");
     if (t) mu_topic_print(&page, t);
     else if (verb) mu_cli_print_verb((const mu_verb_class *)verb, stdout);
     else if ((plugin = find_anywhere(a->word[0], &t))) mu_topic_print_plugin(&page, 2, t, plugin);

@@ -4,12 +4,12 @@
 
 #include "base/log.h"
 #include "cli/term.h"
+#include "file/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // What a person types, which file of examples/ it is, and what it is for.
 static const struct kind { const char *word, *example, *help; } kinds[] = {
@@ -20,10 +20,10 @@ static const struct kind { const char *word, *example, *help; } kinds[] = {
     {"images", "images", "convolutional net on your own folders of images"},
 };
 
-typedef struct text { const char *name; const unsigned char *bytes; size_t n; } text;
+typedef struct example { const char *name; const unsigned char *bytes; size_t n; } example;
 #define EMBED(name, ...)                                                                           \
     {name, (const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})},
-static const text texts[] = {
+static const example texts[] = {
 #include "example_list.inc"
 };
 
@@ -33,7 +33,7 @@ static const struct kind *find_kind(const char *word) {
     return NULL;
 }
 
-static const text *find_text(const char *name) {
+static const example *find_text(const char *name) {
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         if (!strcmp(texts[i].name, name)) return &texts[i];
     return NULL;
@@ -50,7 +50,7 @@ static mu_status unknown_kind(const char *word, mu_err *err) {
 
 // The files of examples/ speak of themselves and of the data folder beside them; the copy speaks of its
 // own name and of a data folder in its own.
-static void write_text(FILE *f, const text *t, const char *path) {
+static void write_text(FILE *f, const example *t, const char *path) {
     char self[80];
     int n_self = snprintf(self, sizeof self, "examples/%s.yaml", t->name);
     const char *p = (const char *)t->bytes, *end = p + t->n;
@@ -62,24 +62,24 @@ static void write_text(FILE *f, const text *t, const char *path) {
 }
 
 // O_EXCL: an existing file is never touched, not even in a race.
-static mu_status write_new(const struct kind *k, const text *t, const char *path, mu_err *err) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+static mu_status write_new(const struct kind *k, const example *t, const char *path, mu_err *err) {
+    int fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) {
         MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path);
         mu_err_hint(err, "Give another name: `muster init %s other.yaml`, or `-` for standard output.",
                     k->word);
         return MU_EUSAGE;
     }
-    if (fd < 0) return MU_FAIL(err, MU_EIO, "cannot create `%s`: %s", path, strerror(errno));
-    FILE *f = fdopen(fd, "w");
-    if (!f) close(fd);
-    else write_text(f, t, path);
-    bool failed = !f || ferror(f);
-    if (f && fclose(f)) failed = true;
-    if (!failed) return MU_OK;
-    MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", path, strerror(errno));
-    unlink(path);
-    return MU_EIO;
+    if (fd < 0) return mu_fs_fail(err, "create", path);
+    char *content = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&content, &size);
+    if (f) write_text(f, t, path);
+    mu_status st = !f || fclose(f) ? MU_FAIL_NOMEM(err, path) : mu_fs_write_all(fd, content, size, path, err);
+    free(content);
+    if (mu_fs()->close(fd) && st == MU_OK) st = mu_fs_fail(err, "close", path);
+    if (st != MU_OK) mu_fs_remove_file(path);
+    return st;
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
@@ -90,7 +90,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     }
     const struct kind *k = find_kind(a->word[0]);
     if (!k) return unknown_kind(a->word[0], err);
-    const text *t = find_text(k->example);
+    const example *t = find_text(k->example);
     if (!t) return MU_FAIL(err, MU_ENOTFOUND, "this build carries no example `%s`", k->example);
     char name[64];
     snprintf(name, sizeof name, "%s.yaml", k->word);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
+#include "file/outfile.h"
 #include "train/evaluate.h"
 
 #include <errno.h>
@@ -29,13 +30,13 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct writer {
+typedef struct answer_writer {
     FILE              *out;
     const mu_layer    *layer;
     bool               raw, softmax_done;
     int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
     const char *const *names;   // of the classes; NULL = they have none
-} writer;
+} answer_writer;
 
 // Value k of a sample in logical order; images are stored channels-last.
 static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
@@ -59,7 +60,7 @@ static void write_name(FILE *out, const char *name) {
 }
 
 // The class of the n scores from `first` on.
-static void write_class(const writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
+static void write_class(const answer_writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
     int64_t best = first;
     double sum = 0;
     for (int64_t k = first + 1; k < first + n; k++)
@@ -70,7 +71,7 @@ static void write_class(const writer *w, const mu_tensor *t, int64_t row, int64_
     if (w->names) write_name(w->out, w->names[best - first]);
 }
 
-static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
+static void write_row(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
     const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps;
     for (int64_t s = 0; s < w->steps; s++) {
         fprintf(w->out, "%" PRId64, sample);
@@ -82,7 +83,7 @@ static void write_row(const writer *w, int64_t sample, const mu_tensor *t, int64
 }
 
 static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
-    const writer *w = ctx;
+    const answer_writer *w = ctx;
     (void)net;
     for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
@@ -120,11 +121,15 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
         mu_err_hint(err, "Add one of them to the job. Models of characters write by `muster sample`.");
         return MU_EJOB;
     }
-    writer w = {.out = stdout, .raw = v->raw};
+    answer_writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");
-    if (v->out && !(w.out = fopen(v->out, "w")))
-        return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    mu_outfile *file = NULL;
+    if (v->out) MU_TRY(mu_outfile_create(v->out, &file, err));
+    if (v->out && !(w.out = mu_outfile_stream(file))) {
+        mu_outfile_abandon(file);
+        return MU_FAIL_NOMEM(err, v->out);
+    }
     const mu_reader *r = mu_source_reader(p->source);
     const mu_shape *shape = &w.layer->out[0].value.shape;
     w.steps = shape->n == 3 && !v->raw ? shape->d[1] : 1;
@@ -133,8 +138,10 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
         fprintf(w.out, "sample%s,class,probability%s\n", w.steps > 1 ? ",step" : "", w.names ? ",label" : "");
     mu_scores sc;
     mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
-    if (v->out && fclose(w.out) && st == MU_OK)
-        st = MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", v->out, strerror(errno));
+    if (!v->out) return st;
+    fclose(w.out); // what could not be written is told by commit
+    if (st == MU_OK) return mu_outfile_commit(file, err);
+    mu_outfile_abandon(file);
     return st;
 }
 

@@ -29,19 +29,19 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct writer {
+typedef struct text_writer {
     FILE       *out;            // NULL: only gathered
     const char *prime;          // still to be printed, once the options have proved good; NULL = done
     mu_text     text;
-} writer;
+} text_writer;
 
-static void print_prime(writer *w) {
+static void print_prime(text_writer *w) {
     if (w->out && w->prime) fputs(w->prime, w->out);
     w->prime = NULL;
 }
 
 static mu_status take(void *ctx, char c, mu_err *err) {
-    writer *w = ctx;
+    text_writer *w = ctx;
     print_prime(w);
     if (!w->out) mu_text_put(&w->text, &c, 1);
     else if (fputc(c, w->out) == EOF)
@@ -59,7 +59,7 @@ static void put_utf8(mu_text *to, const char *s, size_t n) {
     }
 }
 
-static void print_json(const writer *w, const mu_sample_opts *o, double nats) {
+static void print_json(const text_writer *w, const mu_sample_opts *o, double nats) {
     mu_text prime = {0}, text = {0};
     put_utf8(&prime, o->prime, strlen(o->prime));
     if (w->text.s) put_utf8(&text, w->text.s, w->text.n);
@@ -76,7 +76,7 @@ static void print_json(const writer *w, const mu_sample_opts *o, double nats) {
 }
 
 static mu_status draw(const mu_args *a, mu_sampler *m, const mu_sample_opts *o, mu_err *err) {
-    writer w = {.out = a->json ? NULL : stdout, .prime = o->prime};
+    text_writer w = {.out = a->json ? NULL : stdout, .prime = o->prime};
     double nats, start = mu_clock_s();
     mu_status st = mu_sampler_draw(m, o, take, &w, &nats, err);
     if (st == MU_OK) print_prime(&w);

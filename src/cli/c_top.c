@@ -119,7 +119,8 @@ static void pages(const mu_args *a, const struct top *o, mu_live *live, const mu
     keyboard_close(&k);
 }
 
-static mu_status watch(const mu_args *a, const struct top *o, mu_live *live, const mu_shared *g, mu_err *err) {
+static mu_status watch(const mu_args *a, const struct top *o, mu_live *live, const mu_shared *g,
+                       mu_err *err) {
     mu_live_view view[2] = {{0}, {0}};
     bool over = false;
     mu_status s = mu_live_view_init(&view[0], g, err);

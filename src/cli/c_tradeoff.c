@@ -2,28 +2,24 @@
 // c_tradeoff.c - `muster tradeoff`: error and time of protocol x mu x lambda on one job, as a table and a
 // picture.
 //
-// A grid is planned first and checked as far as a job can be checked without training; then each cell that
-// the table does not have yet is trained (trial.h), and the table on disk is replaced. So the work can be
-// broken off anywhere, gone on with by the same command, and extended by other words.
+// The words are read and checked as far as a job can be checked without training; run/tradeoff.h trains. What
+// is known of each cell is printed as it comes.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/term.h"
-#include "cli/trial.h"
 
 #include "base/log.h"
 #include "comm/cores.h"
-#include "ps/protocol.h"
 #include "file/fs.h"
+#include "file/outfile.h"
+#include "plot/trials_chart.h"
+#include "ps/protocol.h"
+#include "run/tradeoff.h"
 #include "train/stopflag.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 enum { MAX_WORDS = 64, MAX_CELLS = 100000, MAX_LAMBDA = 1024, MAX_MU = 1000000 };
 static const double default_limit_s = 24 * 3600;
@@ -56,24 +52,16 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct protocol {
-    const char *word, *yaml;
-} protocol;
-
 typedef struct grid {
     int n_protocols, n_mu, n_lambda;
-    protocol protocol[MAX_WORDS];
+    mu_tradeoff_protocol protocol[MAX_WORDS];
     int64_t mu[MAX_WORDS], lambda[MAX_WORDS];
-    int64_t seed, repeat;
-    // of the job
-    char name[64], out[MU_FS_PATH];
-    const char **set; // edits of every training, ours first
-    size_t n_sets;
+    int64_t repeat;
+    char name[64], out[MU_FS_PATH]; // of the job
+    // how it is shown
+    FILE *rows; // NULL = not at all
+    bool has_head, live;
 } grid;
-
-typedef struct tally {
-    int64_t cells, done, trained, failed;
-} tally;
 
 // ---- words --------------------------------------------------------------------------------------
 
@@ -125,14 +113,14 @@ static mu_status unknown_protocol(const char *word, const char *name, mu_err *er
     return MU_EUSAGE;
 }
 
-static mu_status read_protocol(mu_arena *arena, const char *word, protocol *out, mu_err *err) {
+static mu_status read_protocol(mu_arena *arena, const char *word, mu_tradeoff_protocol *out, mu_err *err) {
     const char *colon = strchr(word, ':');
     const char *name = colon ? mu_arena_strndup(arena, word, (size_t)(colon - word)) : word;
     int64_t v;
     if (!name) return MU_FAIL_NOMEM(err, "the protocols");
     const mu_plugin *p = mu_registry_find(&mu_protocols, name);
     if (!p || strlen(word) >= sizeof((mu_trial *)0)->protocol) return unknown_protocol(word, name, err);
-    *out = (protocol){.word = word, .yaml = name};
+    *out = (mu_tradeoff_protocol){.word = word, .yaml = name};
     if (!colon) return MU_OK;
     const char *key = number_key(p);
     if (!key) return MU_FAIL(err, MU_EUSAGE, "protocol `%s` takes no number, found `%s`", name, word);
@@ -176,22 +164,9 @@ static mu_status read_grid(mu_args *a, const struct tradeoff *o, grid *g, mu_err
 
 // ---- the job ------------------------------------------------------------------------------------
 
-// Training alone is on the clock: tests come at the end, and nothing is saved on the way unless a rollback
-// may need it. Edits of the user come later and win.
-static mu_status make_edits(mu_args *a, const mu_job *job, grid *g, mu_err *err) {
-    bool rolls_back = job->train.nonfinite == MU_NONFINITE_ROLLBACK;
-    g->set = mu_arena_array(&a->arena, a->n_sets + 3, sizeof *g->set);
-    if (!g->set) return MU_FAIL_NOMEM(err, "the edits");
-    g->set[g->n_sets++] = "test.every=never";
-    g->set[g->n_sets++] = "log.tensorboard=false";
-    if (!rolls_back) g->set[g->n_sets++] = "checkpoint.every=never";
-    for (size_t i = 0; i < a->n_sets; i++) g->set[g->n_sets++] = a->set[i];
-    return MU_OK;
-}
-
 // What a job can be told about its cluster before training; problems are printed. The most learners: a
 // protocol that does not fit fewer fails there, and is a row of the table.
-static mu_status check_protocol(mu_args *a, const grid *g, const protocol *p, mu_err *err) {
+static mu_status check_protocol(mu_args *a, const grid *g, const mu_tradeoff_protocol *p, mu_err *err) {
     int64_t most = 1, mu = g->mu[0];
     for (int i = 0; i < g->n_lambda; i++) most = g->lambda[i] > most ? g->lambda[i] : most;
     mu_args with = *a;
@@ -212,59 +187,30 @@ static mu_status check_protocol(mu_args *a, const grid *g, const protocol *p, mu
     return st;
 }
 
-// Opens the folder for this job: a table of another job is not mixed with this one's.
-static mu_status own_folder(const mu_job *job, grid *g, bool again, bool *same, mu_err *err) {
-    char *text = NULL, *old = NULL, path[MU_FS_PATH];
-    size_t size = 0, old_size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return MU_FAIL_NOMEM(err, "the resolved job");
-    mu_status st = mu_job_write(job, f, err);
-    if (fclose(f) && st == MU_OK) st = MU_FAIL_NOMEM(err, "the resolved job");
-    if (st == MU_OK) st = mu_fs_mkdirs(g->out, err);
-    if (st == MU_OK) st = mu_fs_join(path, g->out, "job.yaml", err);
-    if (st == MU_OK) {
-        mu_status read = mu_fs_read(path, 16 << 20, &old, &old_size, NULL);
-        *same = read == MU_ENOTFOUND || (read == MU_OK && old_size == size && !memcmp(old, text, size));
-        if (*same || again) {
-            st = mu_fs_replace(g->out, "job.yaml", text, size, err);
-        } else {
-            st =
-                MU_FAIL(err, MU_EUSAGE, "`%s` is about another job, or the same with other settings", g->out);
-            mu_err_hint(err, "Give another --out, or --again to begin anew.");
-        }
-    }
-    free(text);
-    mu_free(old);
-    return st;
-}
-
-// Names, seed, edits, folder: all that is taken from the job itself.
-static mu_status read_job(mu_args *a, const struct tradeoff *o, grid *g, bool *same, mu_err *err) {
-    mu_job *job = NULL;
+static mu_status check_job(mu_args *a, const struct tradeoff *o, grid *g, mu_job **job, mu_err *err) {
     mu_session *s = NULL;
     mu_session_opts so = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .check_only = true};
-    mu_status st = mu_cli_open(a, a->word[0], &so, &job, &s, err);
+    mu_status st = mu_cli_open(a, a->word[0], &so, job, &s, err);
     if (st == MU_OK) {
-        g->seed = mu_args_given(a, "seed") ? o->seed : job->seed;
-        snprintf(g->name, sizeof g->name, "%s", job->name);
+        snprintf(g->name, sizeof g->name, "%s", (*job)->name);
         for (char *c = g->name; *c; c++)
             if (*c == '/') *c = '-';
         if (o->out) snprintf(g->out, sizeof g->out, "%s", o->out);
         else snprintf(g->out, sizeof g->out, "tradeoff-%s", g->name);
         if (!s->test.net && !s->validation.net)
             mu_warn("the job has no test data: times are measured, errors are not");
-        st = make_edits(a, job, g, err);
     }
+    mu_session_close(s);
     for (int i = 0; st == MU_OK && i < g->n_protocols; i++) st = check_protocol(a, g, &g->protocol[i], err);
-    if (st == MU_OK) st = own_folder(job, g, o->again, same, err);
-    mu_cli_close(job, s, err);
     return st;
 }
 
 // ---- the table for people -----------------------------------------------------------------------
 
-static void print_head(FILE *f) {
-    fprintf(f, "%-12s %6s %6s %9s %5s %9s %10s %7s %8s %9s %8s  %s\n", "protocol", "mu", "lambda",
+static void print_head(grid *g) {
+    if (!g->rows || g->has_head) return;
+    g->has_head = true;
+    fprintf(g->rows, "%-12s %6s %6s %9s %5s %9s %10s %7s %8s %9s %8s  %s\n", "protocol", "mu", "lambda",
             "mu*lambda", "seed", "time s", "samples/s", "error", "loss", "staleness", "overlap", "status");
 }
 
@@ -308,7 +254,7 @@ static json_t *row_json(const mu_trial *t) {
     return o;
 }
 
-static void print_json(const grid *g, const tally *n, const mu_trials *table) {
+static void print_json(const grid *g, const mu_tradeoff_count *n, const mu_trials *table) {
     json_t *rows = json_array();
     for (size_t i = 0; i < table->n; i++) json_array_append_new(rows, row_json(&table->v[i]));
     json_t *o =
@@ -320,68 +266,36 @@ static void print_json(const grid *g, const tally *n, const mu_trials *table) {
 
 // ---- the work -----------------------------------------------------------------------------------
 
-static void say_begin(const grid *g, const tally *n, const mu_trial *t, bool live) {
-    if (live)
+static void clear_line(const grid *g) {
+    if (g->live) fputs("\r\033[K", stderr);
+}
+
+static void on_begins(void *ctx, const mu_trial *t, int64_t number, int64_t of) {
+    grid *g = ctx;
+    print_head(g);
+    if (g->live)
         fprintf(stderr, "%s: training %" PRId64 " of %" PRId64 ": %s, mu %" PRId64 ", lambda %" PRId64 " ...",
-                g->name, n->done + 1, n->cells, t->protocol, t->mu, t->lambda);
+                g->name, number, of, t->protocol, t->mu, t->lambda);
 }
 
-static mu_status train_cell(const mu_args *a, const struct tradeoff *o, const grid *g, const protocol *p,
-                            tally *n, mu_trial *row, mu_trials *table, mu_err *err) {
-    char leaf[128], folder[MU_FS_PATH];
-    snprintf(leaf, sizeof leaf, "runs/%s-mu%" PRId64 "-lambda%" PRId64 "-seed%" PRId64, p->word, row->mu,
-             row->lambda, row->seed);
-    for (char *c = leaf; *c; c++)
-        if (*c == ':') *c = '-';
-    MU_TRY(mu_fs_join(folder, g->out, leaf, err));
-    mu_trial_opts to = {.job = a->word[0],
-                        .protocol = p->yaml,
-                        .out = folder,
-                        .set = g->set,
-                        .n_sets = g->n_sets,
-                        .limit_s = o->limit > 0 ? o->limit : default_limit_s,
-                        .keep = o->keep};
-    bool live = !a->quiet && mu_term_live(stderr);
-    say_begin(g, n, row, live);
-    mu_status st = mu_trial_run(&to, row, err);
-    if (live) fputs("\r\033[K", stderr);
-    if (st != MU_OK) return st;
-    n->trained++;
-    MU_TRY(mu_trials_put(table, row, err));
-    return mu_trials_save(table, g->out, err);
-}
-
-static mu_status train_all(const mu_args *a, const struct tradeoff *o, const grid *g, mu_trials *table,
-                           tally *n, mu_err *err) {
-    FILE *f = a->json ? stderr : stdout;
-    bool show = !a->json || !a->quiet;
-    int64_t per_seed = (int64_t)g->n_protocols * g->n_mu * g->n_lambda;
-    n->cells = per_seed * g->repeat;
-    if (show) print_head(f);
-    for (int64_t i = 0; i < n->cells; i++, n->done++) { // a whole table with the first seed, then the next
-        int64_t k = i % per_seed;
-        const protocol *p = &g->protocol[k / (g->n_mu * g->n_lambda)];
-        mu_trial row = mu_trial_make(p->word, g->mu[k / g->n_lambda % g->n_mu], g->lambda[k % g->n_lambda],
-                                     g->seed + i / per_seed);
-        const mu_trial *old = mu_trials_find(table, &row);
-        if (old && mu_trial_settled(old) && !o->again) row = *old;
-        else MU_TRY(train_cell(a, o, g, p, n, &row, table, err));
-        n->failed += !mu_trial_ok(&row);
-        if (show) print_row(f, &row);
-    }
-    return MU_OK;
+static void on_ended(void *ctx, const mu_trial *t) {
+    grid *g = ctx;
+    print_head(g);
+    clear_line(g);
+    if (g->rows) print_row(g->rows, t);
 }
 
 static mu_status draw(const grid *g, const mu_trials *table, mu_err *err) {
     mu_text svg = {0};
     mu_status st = mu_trials_chart(table, g->name, &svg, err);
-    if (st == MU_OK) st = mu_fs_replace(g->out, "tradeoff.svg", svg.s, svg.n, err);
+    if (st == MU_OK) st = mu_outfile_replace(g->out, "tradeoff.svg", svg.s, svg.n, err);
     mu_text_fini(&svg);
     return st;
 }
 
 // What was measured is drawn also when the work was broken off.
-static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table, const tally *n, mu_status st,
+static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table,
+                        const mu_tradeoff_count *n, mu_status st,
                         mu_err *err) {
     bool stopped = st == MU_EINTERRUPTED || st == MU_ETERMINATED;
     if (st != MU_OK && !stopped) return st;
@@ -403,45 +317,49 @@ static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table,
     return drawn;
 }
 
-// Two at once would time each other and lose each other's rows. The lock goes with the process.
-static mu_status lock_folder(const grid *g, int *fd, mu_err *err) {
-    char path[MU_FS_PATH];
-    MU_TRY(mu_fs_join(path, g->out, "lock", err));
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0) return MU_OK;
-    return MU_FAIL(err, MU_EUSAGE, "cannot lock `%s`: %s", path,
-                   errno == EWOULDBLOCK ? "another `muster tradeoff` works there" : strerror(errno));
-}
-
-static mu_status work(const mu_args *a, const struct tradeoff *o, const grid *g, bool same, mu_err *err) {
+static mu_status train(const mu_args *a, const struct tradeoff *o, grid *g, const mu_job *job, mu_err *err) {
     mu_trials table = {0};
-    tally n = {0};
-    int lock = -1;
-    mu_status st = lock_folder(g, &lock, err);
-    if (st == MU_OK && same) st = mu_trials_load(&table, g->out, err);
-    if (st == MU_ENOTFOUND) {
-        mu_err_clear(err);
-        st = MU_OK;
-    }
-    if (st == MU_OK) {
-        st = train_all(a, o, g, &table, &n, err);
-        st = finish(a, g, &table, &n, st, err);
-    }
-    if (lock >= 0) close(lock);
+    mu_tradeoff_count n;
+    const mu_tradeoff t = {.job_path = a->word[0],
+                           .job = job,
+                           .out = g->out,
+                           .set = a->set,
+                           .n_sets = a->n_sets,
+                           .protocol = g->protocol,
+                           .mu = g->mu,
+                           .lambda = g->lambda,
+                           .n_protocols = g->n_protocols,
+                           .n_mu = g->n_mu,
+                           .n_lambda = g->n_lambda,
+                           .seed = mu_args_given(a, "seed") ? o->seed : job->seed,
+                           .repeat = g->repeat,
+                           .limit_s = o->limit > 0 ? o->limit : default_limit_s,
+                           .again = o->again,
+                           .keep = o->keep,
+                           .ctx = g,
+                           .begins = on_begins,
+                           .ended = on_ended};
+    g->rows = !a->json ? stdout : a->quiet ? NULL : stderr;
+    g->live = !a->quiet && mu_term_live(stderr);
+    mu_status st = mu_tradeoff_run(&t, &table, &n, err);
+    clear_line(g);
+    st = finish(a, g, &table, &n, st, err);
     mu_trials_fini(&table);
     return st;
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct tradeoff *o = values;
+    mu_job *job = NULL;
     grid *g = mu_arena_alloc(&a->arena, sizeof *g);
-    bool same = true;
     if (!g) return MU_FAIL_NOMEM(err, "the grid");
     mu_json_init();
     MU_TRY(read_grid(a, o, g, err));
     MU_TRY(mu_stop_install(err));
-    MU_TRY(read_job(a, o, g, &same, err));
-    return work(a, o, g, same, err);
+    mu_status st = check_job(a, o, g, &job, err);
+    if (st == MU_OK) st = train(a, o, g, job, err);
+    mu_cli_close(job, NULL, err);
+    return st;
 }
 
 const mu_verb_class mu_verb_tradeoff = {

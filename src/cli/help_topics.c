@@ -48,10 +48,10 @@ const mu_topic *mu_topic_find(const char *word) {
     return NULL;
 }
 
-static void list_registry(mu_page *p, const mu_registry *r) {
-    mu_page_begin_list(p);
-    for (size_t i = 0; i < r->n; i++) mu_page_item(p, r->list[i]->name, r->list[i]->help);
-    mu_page_end_list(p);
+static void list_registry(mu_help_page *p, const mu_registry *r) {
+    mu_help_begin_list(p);
+    for (size_t i = 0; i < r->n; i++) mu_help_item(p, r->list[i]->name, r->list[i]->help);
+    mu_help_end_list(p);
 }
 
 // ---- one plug-in --------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ static void example(const mu_topic *t, const mu_plugin *plugin, char *out, size_
     if (n > 0 && (size_t)n < size) snprintf(out + n, size - (size_t)n, "}");
 }
 
-static void print_layer_facts(mu_page *p, const mu_layer_class *c) {
+static void print_layer_facts(mu_help_page *p, const mu_layer_class *c) {
     char text[400];
     int n = snprintf(text, sizeof text, "Sources: ");
     if (c->n_src_min == c->n_src_max) n += snprintf(text + n, sizeof text - (size_t)n, "%d", c->n_src_min);
@@ -76,50 +76,50 @@ static void print_layer_facts(mu_page *p, const mu_layer_class *c) {
         n += snprintf(text + n, sizeof text - (size_t)n, "%s `%s`", i ? "," : " Parameters:", c->params[i]);
     if (c->params && c->params[0] && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "; each may have a block {init, lr, decay, name}.");
-    mu_page_paragraph(p, text);
+    mu_help_paragraph(p, text);
 }
 
-void mu_topic_print_plugin(mu_page *p, int level, const mu_topic *t, const mu_plugin *plugin) {
+void mu_topic_print_plugin(mu_help_page *p, int level, const mu_topic *t, const mu_plugin *plugin) {
     char text[300];
-    if (p->style == MU_PAGE_MARKDOWN) mu_page_heading(p, level, plugin->name);
-    snprintf(text, sizeof text, p->style == MU_PAGE_MARKDOWN ? "%s%s." : "%s: %s",
-             p->style == MU_PAGE_MARKDOWN ? "" : plugin->name, plugin->help);
-    mu_page_paragraph(p, text);
+    if (p->style == MU_HELP_MARKDOWN) mu_help_heading(p, level, plugin->name);
+    snprintf(text, sizeof text, p->style == MU_HELP_MARKDOWN ? "%s%s." : "%s: %s",
+             p->style == MU_HELP_MARKDOWN ? "" : plugin->name, plugin->help);
+    mu_help_paragraph(p, text);
     if (t->registry == &mu_layers) print_layer_facts(p, (const mu_layer_class *)plugin);
     if (t->registry == &mu_ops) return;
     example(t, plugin, text, sizeof text);
-    mu_page_code(p, text);
-    mu_page_fields(p, plugin->fields);
+    mu_help_code(p, text);
+    mu_help_fields(p, plugin->fields);
 }
 
 // ---- chapters -----------------------------------------------------------------------------------
 
-static void print_common(mu_page *p, int level, const mu_topic *t) {
+static void print_common(mu_help_page *p, int level, const mu_topic *t) {
     if (t->common) {
-        mu_page_heading(p, level, t->common_are);
-        mu_page_fields(p, t->common);
+        mu_help_heading(p, level, t->common_are);
+        mu_help_fields(p, t->common);
     }
     if (t->registry == &mu_layers) {
-        mu_page_heading(p, level, "Keys of a parameter block (weight, bias)");
-        mu_page_fields(p, mu_param_fields);
-        mu_page_heading(p, level, "Keys of a source that is a block, in unrolled nets");
-        mu_page_fields(p, mu_src_fields);
+        mu_help_heading(p, level, "Keys of a parameter block (weight, bias)");
+        mu_help_fields(p, mu_param_fields);
+        mu_help_heading(p, level, "Keys of a source that is a block, in unrolled nets");
+        mu_help_fields(p, mu_src_fields);
     }
 }
 
-void mu_topic_print(mu_page *p, const mu_topic *t) {
+void mu_topic_print(mu_help_page *p, const mu_topic *t) {
     if (!t->registry) {
         mu_topic_print_job(p, 2);
         return;
     }
-    mu_page_heading(p, 2, t->title);
-    mu_page_code(p, t->where);
+    mu_help_heading(p, 2, t->title);
+    mu_help_code(p, t->where);
     list_registry(p, t->registry);
     print_common(p, 3, t);
     if (t->registry == &mu_ops) return;
     char text[120];
     snprintf(text, sizeof text, "Options of one: muster help %s %s", t->word, t->registry->list[0]->name);
-    if (p->style == MU_PAGE_TEXT) mu_page_paragraph(p, text);
+    if (p->style == MU_HELP_TEXT) mu_help_paragraph(p, text);
 }
 
 static const char job_example[] =
@@ -136,27 +136,27 @@ static const char job_example[] =
     "train:   {batch: 64, epochs: 10}\n"
     "updater: {type: sgd, momentum: 0.9, rate: {type: step, base: 0.01, every: 5k}}\n";
 
-void mu_topic_print_job(mu_page *p, int level) {
+void mu_topic_print_job(mu_help_page *p, int level) {
     size_t n;
     const mu_job_section *s = mu_job_sections(&n);
     char title[160];
-    mu_page_heading(p, level, "Outline");
-    mu_page_paragraph(p,
+    mu_help_heading(p, level, "Outline");
+    mu_help_paragraph(p,
                       "A job file is YAML. `muster check` reads it completely and reports every problem with "
                       "its place; `--set key.path=value` changes any key from the command line "
                       "(net.conv1.filters=64 names a layer). Relative paths start at the job file's folder.");
-    mu_page_code(p, job_example);
+    mu_help_code(p, job_example);
     for (size_t i = 0; i < n; i++) {
         if (s[i].key && *s[i].key) snprintf(title, sizeof title, "%s: %s", s[i].key, s[i].help);
         else snprintf(title, sizeof title, "%s", s[i].help);
-        mu_page_heading(p, level + 1, title);
-        if (s[i].fields) mu_page_fields(p, s[i].fields);
+        mu_help_heading(p, level + 1, title);
+        if (s[i].fields) mu_help_fields(p, s[i].fields);
     }
 }
 
-void mu_topic_print_reference(mu_page *p) {
-    mu_page_heading(p, 1, "The job file");
-    mu_page_paragraph(
+void mu_topic_print_reference(mu_help_page *p) {
+    mu_help_heading(p, 1, "The job file");
+    mu_help_paragraph(
         p, "Every key of a job file. This page is printed by `muster help --markdown` from the tables "
            "that also read the file (`make docs` writes it again).");
     for (size_t i = 0; i < MU_COUNT(topics); i++) {

@@ -4,7 +4,7 @@
 #define MU_CLI_HELP_TOPICS_H
 
 #include "base/err.h"
-#include "cli/page.h"
+#include "cli/help_page.h"
 
 typedef struct mu_topic {
     const char        *word;            // what follows `muster help`
@@ -19,9 +19,9 @@ typedef struct mu_topic {
 const mu_topic *mu_topics(size_t *n);
 const mu_topic *mu_topic_find(const char *word);
 
-void mu_topic_print(mu_page *p, const mu_topic *t);                                     // the list
-void mu_topic_print_plugin(mu_page *p, int level, const mu_topic *t, const mu_plugin *plugin);
-void mu_topic_print_job(mu_page *p, int level);                                         // the outline
-void mu_topic_print_reference(mu_page *p);                                              // docs/jobfile.md
+void mu_topic_print(mu_help_page *p, const mu_topic *t);                                     // the list
+void mu_topic_print_plugin(mu_help_page *p, int level, const mu_topic *t, const mu_plugin *plugin);
+void mu_topic_print_job(mu_help_page *p, int level);                                         // the outline
+void mu_topic_print_reference(mu_help_page *p);                                          // docs/jobfile.md
 
 #endif

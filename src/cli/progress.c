@@ -54,9 +54,9 @@ const char *mu_format_time(char *out, size_t size, double s) {
 
 // ---- composing ----------------------------------------------------------------------------------
 
-typedef struct line { char s[512]; size_t n; } line;
+typedef struct progress_line { char s[512]; size_t n; } progress_line;
 
-static void MU_PRINTF(2, 3) add(line *l, const char *fmt, ...) {
+static void MU_PRINTF(2, 3) add(progress_line *l, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(l->s + l->n, sizeof l->s - l->n, fmt, ap);
@@ -80,7 +80,7 @@ static double eta(const mu_progress *p, const mu_progress_now *now, double share
 // Parts that may go when the terminal is narrow, the least wanted first.
 enum { SHOW_BAR = 1, SHOW_LEARNERS = 2, SHOW_STEP = 4, SHOW_SPEED = 8, SHOW_ALL = 15 };
 
-static void bar(line *l, double share) {
+static void bar(progress_line *l, double share) {
     enum { WIDTH = 10 };
     int full = (int)(share * WIDTH);
     add(l, " [");
@@ -94,7 +94,8 @@ static double running_epoch(const mu_progress_now *now) {
     return now->epochs > 0 && e > ceil(now->epochs) ? ceil(now->epochs) : e;
 }
 
-static void compose_live(line *l, const mu_progress_now *now, double share, double eta_s, unsigned show) {
+static void compose_live(progress_line *l, const mu_progress_now *now, double share, double eta_s,
+                         unsigned show) {
     char text[32];
     l->n = 0;
     add(l, "epoch %.0f", running_epoch(now));
@@ -116,7 +117,7 @@ static void draw(const mu_progress *p, const mu_progress_now *now, double share)
     size_t room = (size_t)mu_term_columns(p->out) - 1; // the last column would wrap on some terminals
     unsigned show = SHOW_ALL;
     double eta_s = eta(p, now, share);
-    line l;
+    progress_line l;
     for (size_t i = 0; i < MU_COUNT(drop); i++) {
         show &= ~drop[i];
         compose_live(&l, now, share, eta_s, show);
@@ -133,7 +134,7 @@ static void draw(const mu_progress *p, const mu_progress_now *now, double share)
 static void plain(const mu_progress *p, const mu_progress_now *now, double share) {
     char stamp[32];
     double eta_s = eta(p, now, share);
-    line l = {.n = 0};
+    progress_line l = {.n = 0};
     mu_clock_rfc3339(stamp, sizeof stamp);
     const char *eq = p->json ? "\":" : "=", *gap = p->json ? ",\"" : " ";
     if (p->json) add(&l, "{\"ts\":\"%s\",\"level\":\"info\",\"msg\":\"progress\"", stamp);
@@ -197,7 +198,7 @@ void mu_progress_done(mu_progress *p) {
     p->live = false;
 }
 
-static void cell(line *l, int width, const char *fmt, double v) {
+static void cell(progress_line *l, int width, const char *fmt, double v) {
     char text[32] = "-";
     if (!isnan(v)) {
         if (!strcmp(fmt, "time")) mu_format_time(text, sizeof text, v);
@@ -211,7 +212,7 @@ static void cell(line *l, int width, const char *fmt, double v) {
 
 void mu_progress_add_row(mu_progress *p, const mu_progress_row *r) {
     if (p->quiet || p->json) return;
-    line l = {.n = 0};
+    progress_line l = {.n = 0};
     if (!p->table) add(&l, "%5s%12s%12s%10s%10s\n", "epoch", "train_loss", "valid_loss", "accuracy", "time");
     p->table = true;
     cell(&l, 5, "epoch", r->epoch);

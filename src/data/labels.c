@@ -68,10 +68,10 @@ static bool as_class(const char *text, int32_t *out) {
     return true;
 }
 
-typedef struct entry { const char *text; int32_t id; } entry;
+typedef struct label_entry { const char *text; int32_t id; } label_entry;
 
 static int by_text(const void *a, const void *b) {
-    return strcmp(((const entry *)a)->text, ((const entry *)b)->text);
+    return strcmp(((const label_entry *)a)->text, ((const label_entry *)b)->text);
 }
 
 mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
@@ -83,9 +83,9 @@ mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_cla
         *n_classes = (int64_t)top + 1;
         return MU_OK;
     }
-    entry *list = mu_alloc_array(w->n, sizeof *list, "data/labels");
+    label_entry *list = mu_alloc_array(w->n, sizeof *list, "data/labels");
     if (!list) return MU_FAIL_NOMEM(err, "label words");
-    for (i = 0; i < w->n; i++) list[i] = (entry){w->text[i], (int32_t)i};
+    for (i = 0; i < w->n; i++) list[i] = (label_entry){w->text[i], (int32_t)i};
     qsort(list, w->n, sizeof *list, by_text);
     for (i = 0; i < w->n; i++) class_of[list[i].id] = (int32_t)i;
     *n_classes = (int64_t)w->n;

@@ -13,7 +13,7 @@
 
 enum { SIDE = 32, AREA = SIDE * SIDE, CHANNELS = 3, MAX_LABEL_BYTES = 2 };
 
-typedef struct part { mu_infile file; int64_t first; } part;    // first: number of its first record
+typedef struct cifar_file { mu_infile file; int64_t first; } cifar_file; // first: number of its first record
 
 struct cifar {
     mu_strings files;
@@ -21,7 +21,7 @@ struct cifar {
     bool       coarse;
     int64_t    classes;
     // private
-    part      *parts;           // [files.n], in the arena
+    cifar_file *parts;             // [files.n], in the arena
     size_t     record_bytes;
     uint8_t    raw[MAX_LABEL_BYTES + AREA * CHANNELS];
     uint8_t    pixels[AREA * CHANNELS];
@@ -39,7 +39,7 @@ static const mu_field fields[] = {
 };
 
 static mu_status open_part(struct cifar *s, size_t i, int64_t *n_records, mu_err *err) {
-    part *p = &s->parts[i];
+    cifar_file *p = &s->parts[i];
     MU_TRY(mu_infile_open(&p->file, s->files.v[i], err));
     uint64_t n = p->file.size / s->record_bytes, rest = p->file.size % s->record_bytes;
     if (rest) {
@@ -70,7 +70,7 @@ static mu_status open_cifar(mu_reader *r, mu_err *err) {
     return MU_OK;
 }
 
-static const part *part_of(const struct cifar *s, int64_t index) {
+static const cifar_file *part_of(const struct cifar *s, int64_t index) {
     size_t i = s->files.n - 1;
     while (s->parts[i].first > index) i--;
     return &s->parts[i];
@@ -78,7 +78,7 @@ static const part *part_of(const struct cifar *s, int64_t index) {
 
 static mu_status read_cifar(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct cifar *s = r->state;
-    const part *p = part_of(s, index);
+    const cifar_file *p = part_of(s, index);
     const void *raw;
     uint64_t at = (uint64_t)(index - p->first) * s->record_bytes;
     MU_TRY(mu_infile_read(&p->file, at, s->record_bytes, s->raw, &raw, err));
@@ -102,7 +102,7 @@ static mu_status read_cifar(mu_reader *r, int64_t index, mu_record *out, mu_err 
 }
 
 static void describe(const mu_reader *r, int64_t index, char *out, size_t size) {
-    const part *p = part_of(r->state, index);
+    const cifar_file *p = part_of(r->state, index);
     snprintf(out, size, "`%s` record %" PRId64, p->file.path, index - p->first);
 }
 

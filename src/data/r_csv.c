@@ -21,12 +21,12 @@
 
 enum { MAX_COLUMNS = 1 << 20 };
 
-typedef struct row {
+typedef struct csv_row {
     int64_t first;              // its features start at values[first]; -1 = bad
     int64_t line;               // in the file, from 1
     int32_t label;              // word id, after open the class
     int32_t bad_column;         // of a bad row: column from 1, 0 = wrong number of columns
-} row;
+} csv_row;
 
 struct csv {
     const char *file, *label, *separator;
@@ -35,7 +35,7 @@ struct csv {
     mu_ints     shape;
     // private
     float      *values;                 // features of the good rows, one after the other
-    row        *rows;
+    csv_row    *rows;
     size_t      n_values, cap_values, n_rows, cap_rows;
     size_t      n_columns;              // of the first row; 0 = not seen yet
     int64_t     label_column;           // -1 = none
@@ -146,7 +146,7 @@ static mu_status first_row(parse *p, bool *skip) {
 }
 
 // Features go to values only if the whole row is good; returns the column that is not, -1 = none.
-static int64_t store_row(parse *p, row *r) {
+static int64_t store_row(parse *p, csv_row *r) {
     struct csv *s = p->s;
     float *to = s->values + s->n_values;
     const char *label = NULL; // known only when the row is good: a bad row must not make a class
@@ -164,7 +164,7 @@ static int64_t store_row(parse *p, row *r) {
 
 static void use_row(parse *p) {
     struct csv *s = p->s;
-    row r = {.first = -1, .line = p->row_line, .label = -1};
+    csv_row r = {.first = -1, .line = p->row_line, .label = -1};
     if (!s->n_columns) {
         bool skip;
         p->status = first_row(p, &skip);
@@ -258,7 +258,7 @@ static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
             if (!strcmp(s->classes.v[k], p->words.text[i])) class_of[i] = (int32_t)k;
     }
     for (size_t i = 0; st == MU_OK && i < s->n_rows; i++) {
-        row *w = &s->rows[i];
+        csv_row *w = &s->rows[i];
         if (w->first < 0) continue;
         w->label = class_of[w->label];
         if (w->label < 0) w->first = -1, w->bad_column = (int32_t)s->label_column + 1;
@@ -314,7 +314,7 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
 
 static mu_status read_csv(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct csv *s = r->state;
-    const row *w = &s->rows[index];
+    const csv_row *w = &s->rows[index];
     if (w->first < 0) {
         if (w->bad_column)
             return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column %d is %s", s->file, w->line,

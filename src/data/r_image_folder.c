@@ -69,7 +69,7 @@ static mu_status add_item(struct image_folder *s, const char *path, int32_t labe
 
 // ---- a folder per class ----
 
-typedef struct names { char **v; size_t n, cap; } names;
+typedef struct class_names { char **v; size_t n, cap; } class_names;
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
@@ -78,7 +78,7 @@ static bool is_image_name(const char *name) {
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
-static mu_status add_name(mu_arena *a, names *list, const char *name, mu_err *err) {
+static mu_status add_name(mu_arena *a, class_names *list, const char *name, mu_err *err) {
     if (list->n == list->cap) {
         size_t cap = list->cap ? list->cap * 2 : 256;
         char **v = mu_realloc(list->v, cap * sizeof *v, "data/images");
@@ -100,7 +100,7 @@ static bool is_folder(DIR *dir, const struct dirent *e) {
 }
 
 // Names in a folder, sorted: those of images, or of the class folders.
-static mu_status list_folder(mu_arena *a, const char *path, bool images, names *out, mu_err *err) {
+static mu_status list_folder(mu_arena *a, const char *path, bool images, class_names *out, mu_err *err) {
     DIR *dir = opendir(path);
     if (!dir) return MU_FAIL(err, MU_EIO, "cannot open folder `%s`: %s", path, strerror(errno));
     mu_status st = MU_OK;
@@ -118,7 +118,7 @@ static mu_status list_folder(mu_arena *a, const char *path, bool images, names *
 
 static mu_status scan_class(mu_reader *r, const char *folder, int32_t label, mu_err *err) {
     struct image_folder *s = r->state;
-    names files = {0};
+    class_names files = {0};
     mu_status st = folder ? list_folder(r->arena, folder, true, &files, err) : MU_FAIL_NOMEM(err, "a path");
     for (size_t i = 0; st == MU_OK && i < files.n; i++)
         st = add_item(s, mu_arena_printf(r->arena, "%s/%s", folder, files.v[i]), label, err);
@@ -128,7 +128,7 @@ static mu_status scan_class(mu_reader *r, const char *folder, int32_t label, mu_
 
 static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
     struct image_folder *s = r->state;
-    names classes = {0};
+    class_names classes = {0};
     mu_status st = list_folder(r->arena, s->root, false, &classes, err);
     for (size_t i = 0; st == MU_OK && i < classes.n; i++)
         st = scan_class(r, mu_arena_printf(r->arena, "%s/%s", s->root, classes.v[i]), (int32_t)i, err);

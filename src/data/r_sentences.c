@@ -26,13 +26,13 @@ typedef enum fault {            // of a line; the first are those of mu_line_fau
     FAULT_UNKNOWN,              // the label is not one of those learnt
 } fault;
 
-typedef struct row {
+typedef struct sentence {
     int64_t line;               // in the file, from 1
     int64_t first;              // its words start at values[first]
     int32_t n;                  // words kept
     int32_t label;              // class; of an unknown label its id
     int32_t fault;              // 0 = good
-} row;
+} sentence;
 
 struct sentences {
     const char *file, *vocab_of, *vocab, *separator;
@@ -46,7 +46,7 @@ struct sentences {
     int32_t    *class_of;               // [n_learnt]
     size_t      n_learnt;
     int64_t     kept;                   // words of a sentence kept
-    row        *rows;
+    sentence   *rows;
     int32_t    *values;                 // word numbers of all good rows
     size_t      n_rows, n_values, cap_values;
     int32_t    *now;                    // one record: pad, kept, pad
@@ -177,7 +177,7 @@ static mu_tokens tokens_of(const scan *c) {
     return t;
 }
 
-static mu_status fail_line(const struct sentences *s, const char *path, const row *w, mu_err *err) {
+static mu_status fail_line(const struct sentences *s, const char *path, const sentence *w, mu_err *err) {
     const char *why = mu_line_fault_text((mu_line_fault)w->fault);
     if (w->fault == FAULT_COLUMNS) {
         MU_FAIL(err, MU_EDATA,
@@ -209,12 +209,12 @@ static mu_status learn_words(struct sentences *s, const scan *c, int64_t *n, mu_
 
 static mu_status learn_lines(struct sentences *s, scan *c, const char *path, mu_err *err) {
     int64_t n, longest = 0;
-    row bad = {0};              // the first
+    sentence bad = {0};              // the first
     while (scan_next(c)) {
         int f = c->fault;
         if (!f) MU_TRY(learn_words(s, c, &n, err));
         if (!f && !n) f = FAULT_WORDS;
-        if (f && !bad.fault) bad = (row){.line = c->lines.number, .fault = f};
+        if (f && !bad.fault) bad = (sentence){.line = c->lines.number, .fault = f};
         if (f) continue;
         int32_t id;
         if (c->labelled) MU_TRY(mu_labels_add(&s->label_words, c->label.text, c->label.size, &id, err));
@@ -267,8 +267,8 @@ static mu_status put_word(struct sentences *s, int32_t number, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status put_row(struct sentences *s, const scan *c, row *w, mu_err *err) {
-    *w = (row){.line = c->lines.number, .first = (int64_t)s->n_values, .fault = c->fault};
+static mu_status put_row(struct sentences *s, const scan *c, sentence *w, mu_err *err) {
+    *w = (sentence){.line = c->lines.number, .first = (int64_t)s->n_values, .fault = c->fault};
     if (w->fault) return MU_OK;
     if (s->labels) {
         MU_TRY(mu_labels_add(&s->label_words, c->label.text, c->label.size, &w->label, err));
@@ -348,7 +348,7 @@ static mu_status open_sentences(mu_reader *r, mu_err *err) {
 
 static mu_status read_sentence(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
     struct sentences *s = r->state;
-    const row *w = &s->rows[index];
+    const sentence *w = &s->rows[index];
     if (w->fault) return fail_line(s, s->file, w, err);
     int32_t *to = s->now + s->pad;      // the pads are zero and stay so
     if (w->n) memcpy(to, s->values + w->first, (size_t)w->n * sizeof *to);

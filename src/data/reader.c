@@ -18,11 +18,11 @@ static const mu_plugin *const list[] = {
 
 const mu_registry mu_readers = {"reader", MU_COUNT(list), list};
 
-typedef struct box { mu_reader reader; mu_arena arena; } box;   // what mu_reader_open hands out
+typedef struct opened_reader { mu_reader reader; mu_arena arena; } opened_reader;
 
 mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos, mu_reader **out,
                          mu_err *err) {
-    box *b = mu_alloc(sizeof *b, "data/reader");
+    opened_reader *b = mu_alloc(sizeof *b, "data/reader");
     if (!b) return MU_FAIL_NOMEM(err, "a reader");
     mu_arena_init(&b->arena, "data/reader");
     void *state = mu_arena_alloc(&b->arena, class->state_size + 1);

@@ -12,7 +12,7 @@
 
 enum { REPORT_EVERY = 256, BAD_LOGGED = 5 };
 
-typedef struct writer {
+typedef struct record_writer {
     mu_reader  *r;
     mu_outfile *out;
     size_t      bytes[MU_MAX_FIELDS];   // of each field, unpadded
@@ -20,9 +20,9 @@ typedef struct writer {
     uint8_t    *record;                 // one record with its checksum
     uint8_t    *index;                  // 8 bytes a record
     uint64_t    head_hash;
-} writer;
+} record_writer;
 
-static mu_status write_header(writer *w, mu_err *err) {
+static mu_status write_header(record_writer *w, mu_err *err) {
     uint8_t head[MU_RECORD_HEAD_MAX] = {0};
     const mu_reader *r = w->r;
     size_t size = MU_RECORD_HEAD + (size_t)r->n_fields * MU_RECORD_FIELD;
@@ -48,7 +48,7 @@ static mu_status write_header(writer *w, mu_err *err) {
     return MU_OK;
 }
 
-static void write_record(writer *w, const mu_record *rec, int64_t number) {
+static void write_record(record_writer *w, const mu_record *rec, int64_t number) {
     uint8_t *p = w->record;
     for (int f = 0; f < w->r->n_fields; f++) {
         memcpy(p, rec->field[f], w->bytes[f]);          // little-endian machines only, as the rest of Muster
@@ -71,7 +71,7 @@ static mu_status skip_bad(const mu_reader *r, mu_record_progress *p, const mu_er
     return MU_OK;
 }
 
-static mu_status write_records(writer *w, mu_record_progress *p, mu_err *err) {
+static mu_status write_records(record_writer *w, mu_record_progress *p, mu_err *err) {
     for (int64_t i = 0; i < w->r->n_records && mu_outfile_ok(w->out); i++) {
         mu_err why;
         why.status = MU_OK;
@@ -93,7 +93,7 @@ static mu_status write_records(writer *w, mu_record_progress *p, mu_err *err) {
     return p->n_written ? MU_OK : MU_FAIL(err, MU_EDATA, "no good record to write");
 }
 
-static void write_tail(writer *w, int64_t n) {
+static void write_tail(record_writer *w, int64_t n) {
     uint8_t foot[MU_RECORD_FOOTER];
     mu_put_le64(foot, (uint64_t)n);
     mu_put_le64(foot + 8, mu_outfile_size(w->out));
@@ -104,7 +104,7 @@ static void write_tail(writer *w, int64_t n) {
     mu_outfile_write(w->out, foot, sizeof foot);
 }
 
-static mu_status make_buffers(writer *w, mu_err *err) {
+static mu_status make_buffers(record_writer *w, mu_err *err) {
     for (int f = 0; f < w->r->n_fields; f++) {
         w->bytes[f] = mu_data_field_bytes(&w->r->field[f]);
         if (!w->bytes[f] ||
@@ -117,7 +117,7 @@ static mu_status make_buffers(writer *w, mu_err *err) {
 }
 
 mu_status mu_record_write(mu_reader *r, const char *path, mu_record_progress *p, mu_err *err) {
-    writer w = {.r = r};
+    record_writer w = {.r = r};
     p->n_written = p->n_bad = 0;
     mu_status st = mu_outfile_create(path, &w.out, err);
     if (st == MU_OK) st = make_buffers(&w, err);

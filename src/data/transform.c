@@ -46,10 +46,10 @@ static void reverse_pixels(float *row, size_t w, size_t c) {
 static int64_t below(uint32_t u, int64_t n) { return (int64_t)(((uint64_t)u * (uint64_t)n) >> 32); }
 
 // Where the window lies: y, x may be outside by shift_h, shift_w.
-typedef struct { int64_t y, x; bool flip; } window;
+typedef struct { int64_t y, x; bool flip; } crop_window;
 
-static window choose_window(const mu_transform *t, bool moves, int64_t sample) {
-    window o = {(t->h - t->out_h) / 2, (t->w - t->out_w) / 2, false};
+static crop_window choose_window(const mu_transform *t, bool moves, int64_t sample) {
+    crop_window o = {(t->h - t->out_h) / 2, (t->w - t->out_w) / 2, false};
     if (!moves && !t->mirror) return o;
     uint32_t u[4];
     mu_rng_block(t->key, 0, (uint64_t)sample, u);
@@ -84,7 +84,7 @@ void mu_transform_apply(const mu_transform *t, const void *src, int64_t sample, 
     }
     bool cropped = t->out_h != t->h || t->out_w != t->w;
     bool moves = t->random_crop && (cropped || t->shift_h || t->shift_w);
-    window o = choose_window(t, moves, sample);
+    crop_window o = choose_window(t, moves, sample);
     bool whole_mean = !t->mean || t->mean_stride;
     if (!cropped && !moves && !o.flip && whole_mean) {
         run(t, dst, src, 0, t->mean, out_h * out_w * c);

@@ -38,16 +38,16 @@ mu_status mu_vocab_count(mu_vocab *v, const char *word, size_t size, mu_err *err
     return MU_OK;
 }
 
-typedef struct entry { int64_t count; int32_t id; } entry;
+typedef struct word_entry { int64_t count; int32_t id; } word_entry;
 
 static int by_count(const void *a, const void *b) {
-    const entry *x = a, *y = b;
+    const word_entry *x = a, *y = b;
     if (x->count != y->count) return x->count < y->count ? 1 : -1;
     return x->id < y->id ? -1 : 1;
 }
 
 // The words list[0..n) get the numbers from 2 on.
-static mu_status give_numbers(mu_vocab *v, const entry *list, size_t n, mu_err *err) {
+static mu_status give_numbers(mu_vocab *v, const word_entry *list, size_t n, mu_err *err) {
     mu_arena *arena = v->seen.arena;
     const char **text = mu_arena_array(arena, n + MU_WORD_FIRST, sizeof *text);
     int32_t *number = mu_arena_array(arena, v->seen.n + 1, sizeof *number);
@@ -65,11 +65,11 @@ static mu_status give_numbers(mu_vocab *v, const entry *list, size_t n, mu_err *
 }
 
 mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t min_count, mu_err *err) {
-    entry *list = mu_alloc_array(v->seen.n + 1, sizeof *list, "data/vocab");
+    word_entry *list = mu_alloc_array(v->seen.n + 1, sizeof *list, "data/vocab");
     if (!list) return MU_FAIL_NOMEM(err, "the vocabulary");
     size_t n = 0;
     for (size_t i = 0; i < v->seen.n; i++)
-        if (v->count[i] >= min_count) list[n++] = (entry){v->count[i], (int32_t)i};
+        if (v->count[i] >= min_count) list[n++] = (word_entry){v->count[i], (int32_t)i};
     qsort(list, n, sizeof *list, by_count);
     if (max_words > 0 && n > (size_t)max_words) n = (size_t)max_words;
     mu_status st = give_numbers(v, list, n, err);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fs.c - see fs.h.
+// fs.c - paths, folders and whole-file reading over the table of system calls.
+//
+// Folders are synced after their entries change, since a file that was synced may still be without a name
+// after a power cut. Reading needs no table: it changes nothing.
 #include "file/fs.h"
 
 #include "base/alloc.h"
@@ -8,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,13 +21,15 @@
 
 static int system_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 
-const mu_fs_ops mu_fs_system = { .open = system_open, .write = write, .fsync = fsync, .close = close,
-                                 .rename = rename, .mkdir = mkdir, .unlink = unlink, .rmdir = rmdir };
+const mu_fs_ops mu_fs_system = { .open = system_open, .write = write, .fsync = fsync, .ftruncate = ftruncate,
+                                 .close = close, .rename = rename, .mkdir = mkdir, .unlink = unlink,
+                                 .rmdir = rmdir };
 static const mu_fs_ops *ops = &mu_fs_system;
 
 void mu_fs_set_ops(const mu_fs_ops *table) { ops = table ? table : &mu_fs_system; }
+const mu_fs_ops *mu_fs(void) { return ops; }
 
-static mu_status fail_errno(mu_err *err, const char *act, const char *path) {
+mu_status mu_fs_fail(mu_err *err, const char *act, const char *path) {
     int code = errno;
     MU_FAIL(err, MU_EIO, "cannot %s `%s`: %s", act, path, strerror(code));
     if (code == ENOSPC || code == EDQUOT) mu_err_hint(err, "Free some space on the disk that holds the run.");
@@ -44,7 +50,7 @@ mu_status mu_fs_write_all(int fd, const void *data, size_t size, const char *pat
         ssize_t n = ops->write(fd, p, size);
         if (n < 0 && errno == EINTR) continue;
         if (n == 0) errno = EIO; // a device that takes nothing would be asked for ever
-        if (n <= 0) return fail_errno(err, "write", path);
+        if (n <= 0) return mu_fs_fail(err, "write", path);
         p += n;
         size -= (size_t)n;
     }
@@ -58,10 +64,10 @@ bool mu_fs_is_folder(const char *path) {
 
 mu_status mu_fs_sync_dir(const char *path, mu_err *err) {
     int fd = ops->open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0) return fail_errno(err, "open", path);
+    if (fd < 0) return mu_fs_fail(err, "open", path);
     int rc = ops->fsync(fd);
     // Some file systems cannot sync a folder and say EINVAL; there is nothing else to call there.
-    mu_status status = rc && errno != EINVAL ? fail_errno(err, "sync", path) : MU_OK;
+    mu_status status = rc && errno != EINVAL ? mu_fs_fail(err, "sync", path) : MU_OK;
     ops->close(fd);
     return status;
 }
@@ -74,12 +80,14 @@ static void parent_of(const char *path, char out[MU_FS_PATH]) {
     else snprintf(out, MU_FS_PATH, "%.*s", (int)(slash - path), path);
 }
 
+mu_status mu_fs_sync_parent(const char *path, mu_err *err) {
+    char parent[MU_FS_PATH];
+    parent_of(path, parent);
+    return mu_fs_sync_dir(parent, err);
+}
+
 static mu_status make_dir(const char *path, mu_err *err) {
-    if (ops->mkdir(path, 0777) == 0) {
-        char parent[MU_FS_PATH];
-        parent_of(path, parent);
-        return mu_fs_sync_dir(parent, err);
-    }
+    if (ops->mkdir(path, 0777) == 0) return mu_fs_sync_parent(path, err);
     int code = errno;
     struct stat st;
     if (code == EEXIST && stat(path, &st) == 0) {
@@ -87,7 +95,7 @@ static mu_status make_dir(const char *path, mu_err *err) {
         code = ENOTDIR;
     }
     errno = code;
-    return fail_errno(err, "create the folder", path);
+    return mu_fs_fail(err, "create the folder", path);
 }
 
 mu_status mu_fs_mkdirs(const char *path, mu_err *err) {
@@ -110,35 +118,12 @@ mu_status mu_fs_mkdirs(const char *path, mu_err *err) {
 
 mu_status mu_fs_rename(const char *from, const char *to, mu_err *err) {
     if (ops->rename(from, to) == 0) return MU_OK;
-    return fail_errno(err, "rename to", to);
-}
-
-static mu_status write_synced(const char *path, const void *data, size_t size, mu_err *err) {
-    int fd = ops->open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail_errno(err, "create", path);
-    mu_status status = mu_fs_write_all(fd, data, size, path, err);
-    if (status == MU_OK && ops->fsync(fd)) status = fail_errno(err, "sync", path);
-    if (ops->close(fd) && status == MU_OK) status = fail_errno(err, "close", path);
-    return status;
-}
-
-mu_status mu_fs_replace(const char *dir, const char *name, const void *data, size_t size, mu_err *err) {
-    char path[MU_FS_PATH], tmp[MU_FS_PATH];
-    MU_TRY(mu_fs_join(path, dir, name, err));
-    if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
-        return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", path);
-    mu_status status = write_synced(tmp, data, size, err);
-    if (status == MU_OK) status = mu_fs_rename(tmp, path, err);
-    if (status != MU_OK) {
-        ops->unlink(tmp);
-        return status;
-    }
-    return mu_fs_sync_dir(dir, err);
+    return mu_fs_fail(err, "rename to", to);
 }
 
 static mu_status read_fd(int fd, const char *path, size_t max_bytes, char **out, size_t *size, mu_err *err) {
     struct stat st;
-    if (fstat(fd, &st)) return fail_errno(err, "read", path);
+    if (fstat(fd, &st)) return mu_fs_fail(err, "read", path);
     if (!S_ISREG(st.st_mode)) return MU_FAIL(err, MU_EMODEL, "`%s` is not a plain file", path);
     if ((uint64_t)st.st_size > max_bytes)
         return MU_FAIL(err, MU_EMODEL, "`%s` has %lld bytes, more than the limit of %zu", path,
@@ -151,7 +136,7 @@ static mu_status read_fd(int fd, const char *path, size_t max_bytes, char **out,
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             mu_free(text);
-            return fail_errno(err, "read", path);
+            return mu_fs_fail(err, "read", path);
         }
         if (n == 0) break; // it shrank since fstat
         have += (size_t)n;
@@ -166,7 +151,7 @@ mu_status mu_fs_read(const char *path, size_t max_bytes, char **out, size_t *siz
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // never wait on a fifo
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return MU_FAIL(err, MU_ENOTFOUND, "`%s` does not exist", path);
-    if (fd < 0) return fail_errno(err, "open", path);
+    if (fd < 0) return mu_fs_fail(err, "open", path);
     mu_status status = read_fd(fd, path, max_bytes, out, size, err);
     close(fd);
     return status;
@@ -176,73 +161,29 @@ void mu_fs_remove_file(const char *path) {
     if (ops->unlink(path) && errno != ENOENT) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
 }
 
-void mu_fs_remove_dir(const char *path) {
-    DIR *d = opendir(path);
-    if (!d) {
-        if (errno != ENOENT) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
-        return;
-    }
-    for (struct dirent *e; (e = readdir(d));) {
-        char file[MU_FS_PATH];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        if (mu_fs_join(file, path, e->d_name, NULL) != MU_OK) continue;
-        mu_fs_remove_file(file);
-    }
-    closedir(d);
-    if (ops->rmdir(path)) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+    (void)st, (void)at;
+    int rc = kind == FTW_D || kind == FTW_DP || kind == FTW_DNR ? ops->rmdir(path) : ops->unlink(path);
+    if (rc && errno != ENOENT) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
+    return 0;
 }
 
-// ---- digested files ----
+void mu_fs_remove_tree(const char *path) {
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
+        mu_warn("cannot remove `%s`: %s", path, strerror(errno));
+}
 
-struct mu_fs_file {
-    int          fd;
-    mu_digester *digester;
-    char         path[MU_FS_PATH];
-};
+static bool is_unfinished(const char *name) {
+    const char *at = strstr(name, MU_FS_UNFINISHED), *pid = at ? at + strlen(MU_FS_UNFINISHED) : "";
+    return *pid && !pid[strspn(pid, "0123456789")];
+}
 
-mu_status mu_fs_file_create(const char *path, mu_fs_file **out, mu_err *err) {
-    size_t n = strlen(path);
-    if (n >= MU_FS_PATH) return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", path);
-    mu_fs_file *f = mu_alloc(sizeof *f, TAG);
-    if (!f) return MU_FAIL_NOMEM(err, "a file");
-    memcpy(f->path, path, n + 1);
-    f->fd = -1;
-    mu_status status;
-    f->digester = mu_digester_create();
-    if (!f->digester) {
-        status = MU_FAIL_NOMEM(err, "checksums");
-        goto undo;
+void mu_fs_remove_unfinished(const char *dir) {
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[MU_FS_PATH];
+        if (!is_unfinished(e->d_name)) continue;
+        if (mu_fs_join(path, dir, e->d_name, NULL) == MU_OK) mu_fs_remove_file(path);
     }
-    f->fd = ops->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (f->fd < 0) {
-        status = fail_errno(err, "create", path);
-        goto undo;
-    }
-    *out = f;
-    return MU_OK;
-undo:
-    mu_fs_file_abandon(f);
-    return status;
-}
-
-mu_status mu_fs_file_write(mu_fs_file *f, const void *data, size_t size, mu_err *err) {
-    MU_TRY(mu_digester_feed(f->digester, data, size, err));
-    return mu_fs_write_all(f->fd, data, size, f->path, err);
-}
-
-mu_status mu_fs_file_finish(mu_fs_file *f, mu_digest *digest, mu_err *err) {
-    mu_status status = MU_OK;
-    if (ops->fsync(f->fd)) status = fail_errno(err, "sync", f->path);
-    if (ops->close(f->fd) && status == MU_OK) status = fail_errno(err, "close", f->path);
-    f->fd = -1;
-    if (status == MU_OK) mu_digester_finish(f->digester, digest);
-    mu_fs_file_abandon(f);
-    return status;
-}
-
-void mu_fs_file_abandon(mu_fs_file *f) {
-    if (!f) return;
-    if (f->fd >= 0) ops->close(f->fd);
-    mu_digester_destroy(f->digester);
-    mu_free(f);
+    if (d) closedir(d);
 }

@@ -14,7 +14,7 @@
 #define MU_FILE_SAFETENSORS_H
 
 #include "base/err.h"
-#include "file/fs.h"
+#include "file/outfile.h"
 #include "tensor/tensor.h"
 
 #define MU_ST_MAX_HEADER ((size_t)16 << 20)     // upstream allows 100 MB; with our tensor limit this is ample
@@ -66,7 +66,7 @@ const char         *mu_st_find_meta(const mu_st_file *f, const char *key);      
 // Copies an F32 array after comparing its shape with `want`. MU_EMODEL with both shapes or dtypes.
 MU_MUST_CHECK mu_status mu_st_copy_f32(const mu_st_tensor *t, const mu_shape *want, float *out, mu_err *err);
 
-// ---- writing, through the door to the disk (fs.h) ----
+// ---- writing ----
 
 // A float array as the writer wants it.
 static inline mu_st_tensor mu_st_f32(const char *name, mu_shape shape, const float *data) {
@@ -74,8 +74,9 @@ static inline mu_st_tensor mu_st_f32(const char *name, mu_shape shape, const flo
 }
 
 // Writes one complete safetensors stream. MU_EUSAGE for a name that is empty, double, `__metadata__` or
-// not UTF-8, for a shape that overflows, and for more tensors than a loader accepts.
-MU_MUST_CHECK mu_status mu_st_write(mu_fs_file *out, const mu_st_tensor *tensors, size_t n,
+// not UTF-8, for a shape that overflows, and for more tensors than a loader accepts. Whether the disk took
+// it all is said by mu_outfile_commit.
+MU_MUST_CHECK mu_status mu_st_write(mu_outfile *out, const mu_st_tensor *tensors, size_t n,
                                     const mu_st_meta *meta, size_t n_meta, mu_err *err);
 // The same as a file of its own: dir/name is replaced atomically.
 MU_MUST_CHECK mu_status mu_st_save(const char *dir, const char *name, const mu_st_tensor *tensors, size_t n,

@@ -4,6 +4,7 @@
 #include "file/safetensors.h"
 
 #include "base/alloc.h"
+#include "file/fs.h"
 #include "file/json.h"
 
 #include <stdio.h>
@@ -82,18 +83,16 @@ static mu_status build_header(mu_text *h, const mu_st_tensor *t, size_t n, const
     return MU_OK;
 }
 
-static mu_status write_parts(mu_fs_file *out, const mu_text *header, const mu_st_tensor *t, size_t n,
-                             mu_err *err) {
+static void write_parts(mu_outfile *out, const mu_text *header, const mu_st_tensor *t, size_t n) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> (8 * i));
-    MU_TRY(mu_fs_file_write(out, length, sizeof length, err));
-    MU_TRY(mu_fs_file_write(out, header->s, header->n, err));
-    for (size_t i = 0; i < n; i++)
-        if (t[i].size_bytes) MU_TRY(mu_fs_file_write(out, t[i].data, t[i].size_bytes, err));
-    return MU_OK;
+    mu_outfile_write(out, length, sizeof length);
+    mu_outfile_write(out, header->s, header->n);
+    for (size_t i = 0; i < n && mu_outfile_ok(out); i++)
+        if (t[i].size_bytes) mu_outfile_write(out, t[i].data, t[i].size_bytes);
 }
 
-mu_status mu_st_write(mu_fs_file *out, const mu_st_tensor *tensors, size_t n, const mu_st_meta *meta,
+mu_status mu_st_write(mu_outfile *out, const mu_st_tensor *tensors, size_t n, const mu_st_meta *meta,
                       size_t n_meta, mu_err *err) {
     if (n > MU_ST_MAX_TENSORS)
         return MU_FAIL(err, MU_EUSAGE, "%zu tensors, the limit is %u", n, MU_ST_MAX_TENSORS);
@@ -104,7 +103,7 @@ mu_status mu_st_write(mu_fs_file *out, const mu_st_tensor *tensors, size_t n, co
     if (n) memcpy(t, tensors, n * sizeof *t);
     MU_TRY_GOTO(status, check_and_sort(t, n, err), done);
     MU_TRY_GOTO(status, build_header(&header, t, n, meta, n_meta, err), done);
-    status = write_parts(out, &header, t, n, err);
+    write_parts(out, &header, t, n);
 done:
     mu_text_fini(&header);
     mu_free(t);
@@ -113,22 +112,12 @@ done:
 
 mu_status mu_st_save(const char *dir, const char *name, const mu_st_tensor *tensors, size_t n,
                      const mu_st_meta *meta, size_t n_meta, mu_err *err) {
-    char path[MU_FS_PATH], tmp[MU_FS_PATH];
+    char path[MU_FS_PATH];
+    mu_outfile *f;
     MU_TRY(mu_fs_join(path, dir, name, err));
-    if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
-        return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", path);
-    mu_fs_remove_file(tmp); // of a save that was killed
-    mu_fs_file *f;
-    mu_digest digest = {0};
-    MU_TRY(mu_fs_file_create(tmp, &f, err));
+    MU_TRY(mu_outfile_create(path, &f, err));
     mu_status status = mu_st_write(f, tensors, n, meta, n_meta, err);
-    if (status == MU_OK) status = mu_fs_file_finish(f, &digest, err);
-    else mu_fs_file_abandon(f);
-    mu_digest_fini(&digest);
-    if (status == MU_OK) status = mu_fs_rename(tmp, path, err);
-    if (status != MU_OK) {
-        mu_fs_remove_file(tmp);
-        return status;
-    }
-    return mu_fs_sync_dir(dir, err);
+    if (status == MU_OK) return mu_outfile_commit(f, err);
+    mu_outfile_abandon(f);
+    return status;
 }

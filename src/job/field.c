@@ -15,7 +15,7 @@
 #include <strings.h>
 
 // Of the value, for messages.
-typedef struct place { mu_binder *b; const mu_field *f; const char *what; } place;
+typedef struct field_place { mu_binder *b; const mu_field *f; const char *what; } field_place;
 
 const char *mu_field_expects(mu_field_type t) {
     switch (t) {
@@ -53,7 +53,7 @@ static const char *shorten(const char *text, char out[SHOWN + 4]) {
     return out;
 }
 
-static mu_diag *fail_expected(const place *p, const mu_node *n) {
+static mu_diag *fail_expected(const field_place *p, const mu_node *n) {
     const char *want = mu_field_expects(p->f->type);
     if (n->kind != MU_SCALAR)
         return mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s must be %s, not a %s", p->f->key,
@@ -64,7 +64,7 @@ static mu_diag *fail_expected(const place *p, const mu_node *n) {
 }
 
 // The text of a scalar that may be a number or bool, NULL after reporting.
-static const char *plain_text(const place *p, const mu_node *n) {
+static const char *plain_text(const field_place *p, const mu_node *n) {
     if (n->kind == MU_SCALAR && !n->quoted && !mu_node_is_null(n)) return n->text;
     mu_diag *g = fail_expected(p, n);
     bool one_item = n->kind == MU_LIST && n->n == 1 && n->item[0]->kind == MU_SCALAR;
@@ -73,17 +73,17 @@ static const char *plain_text(const place *p, const mu_node *n) {
     return NULL;
 }
 
-static void fail_number(const place *p, const mu_node *n, const char *example) {
+static void fail_number(const field_place *p, const mu_node *n, const char *example) {
     mu_diag_label(p->b->diags, fail_expected(p, n), "write digits, such as %s", example);
 }
 
-static const char *any_text(const place *p, const mu_node *n) {
+static const char *any_text(const field_place *p, const mu_node *n) {
     if (n->kind == MU_SCALAR) return n->text;
     fail_expected(p, n);
     return NULL;
 }
 
-static bool in_range(const place *p, const mu_node *n, double v) {
+static bool in_range(const field_place *p, const mu_node *n, double v) {
     mu_range r;
     if (!mu_range_parse(p->f->range, &r)) {
         mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "internal: bad range `%s` of `%s`", p->f->range,
@@ -99,7 +99,7 @@ static bool in_range(const place *p, const mu_node *n, double v) {
     return false;
 }
 
-static bool read_int(const place *p, const mu_node *n, int64_t *out) {
+static bool read_int(const field_place *p, const mu_node *n, int64_t *out) {
     const char *text = plain_text(p, n);
     int64_t v;
     if (!text) return false;
@@ -112,7 +112,7 @@ static bool read_int(const place *p, const mu_node *n, int64_t *out) {
     return true;
 }
 
-static void set_int_or_auto(const place *p, const mu_node *n, int64_t *out) {
+static void set_int_or_auto(const field_place *p, const mu_node *n, int64_t *out) {
     static const char *const words[] = {"auto"};
     const char *text = any_text(p, n);
     int64_t v;
@@ -126,7 +126,7 @@ static void set_int_or_auto(const place *p, const mu_node *n, int64_t *out) {
     }
 }
 
-static bool read_double(const place *p, const mu_node *n, double most, double *out) {
+static bool read_double(const field_place *p, const mu_node *n, double most, double *out) {
     const char *text = plain_text(p, n);
     double v;
     if (!text) return false;
@@ -144,7 +144,7 @@ static bool read_double(const place *p, const mu_node *n, double most, double *o
     return true;
 }
 
-static void set_bool(const place *p, const mu_node *n, bool *out) {
+static void set_bool(const field_place *p, const mu_node *n, bool *out) {
     const char *text = plain_text(p, n);
     if (!text) return;
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off"};
@@ -159,7 +159,7 @@ static void set_bool(const place *p, const mu_node *n, bool *out) {
     if (near || number) mu_diag_label(p->b->diags, g, "did you mean `%s`?", near ? near : number);
 }
 
-static void set_enum(const place *p, const mu_node *n, int *out) {
+static void set_enum(const field_place *p, const mu_node *n, int *out) {
     const char *text = any_text(p, n);
     if (!text) return;
     int i = mu_choice_find(p->f->choices, text);
@@ -175,7 +175,7 @@ static void set_enum(const place *p, const mu_node *n, int *out) {
     mu_diag_suggest(p->b->diags, g, text, &valid, "values");
 }
 
-static const char *resolve(const place *p, const char *text) {
+static const char *resolve(const field_place *p, const char *text) {
     bool path = p->f->type == MU_PATH || p->f->type == MU_PATHS;
     const char *folder = p->b->folder;
     bool here = !folder || !*folder || !strcmp(folder, ".");
@@ -185,14 +185,14 @@ static const char *resolve(const place *p, const char *text) {
     return kept;
 }
 
-static void fail_empty(const place *p, const mu_node *n) {
+static void fail_empty(const field_place *p, const mu_node *n) {
     mu_diag *g =
         mu_diags_add(p->b->diags, MU_DIAG_ERROR, n->pos, "`%s` in %s is empty", p->f->key, p->what);
     mu_diag_label(p->b->diags, g, "needs %s", mu_field_expects(p->f->type));
 }
 
 // "" takes back an optional text; where one is required it would reach the plug-in as NULL.
-static void set_string(const place *p, const mu_node *n, const char **out) {
+static void set_string(const field_place *p, const mu_node *n, const char **out) {
     const char *text = any_text(p, n);
     if (!text) return;
     if (*text) *out = resolve(p, text);
@@ -201,7 +201,7 @@ static void set_string(const place *p, const mu_node *n, const char **out) {
 }
 
 // One element of a list. An empty word may mean something, an empty path cannot.
-static const char *read_element(const place *p, const mu_node *n) {
+static const char *read_element(const field_place *p, const mu_node *n) {
     const char *text = any_text(p, n);
     if (!text) return NULL;
     if (*text || p->f->type != MU_PATHS) return resolve(p, text);
@@ -209,7 +209,7 @@ static const char *read_element(const place *p, const mu_node *n) {
     return NULL;
 }
 
-static void set_pair(const place *p, const mu_node *n, int64_t *out) {
+static void set_pair(const field_place *p, const mu_node *n, int64_t *out) {
     int64_t v[2];
     if (n->kind == MU_LIST) {
         if (n->n != 2) {
@@ -230,7 +230,7 @@ static void set_pair(const place *p, const mu_node *n, int64_t *out) {
 
 // A list, or one value that stands for a list of one. The elements are read into an array of the
 // arena; nothing is set when one of them is wrong.
-static void set_list(const place *p, const mu_node *n, void *out) {
+static void set_list(const field_place *p, const mu_node *n, void *out) {
     size_t count = n->kind == MU_LIST ? n->n : 1;
     bool good = true;
     int64_t *ints = NULL;
@@ -264,14 +264,14 @@ static void set_list(const place *p, const mu_node *n, void *out) {
 }
 
 // "5 epoks": the number stays, the unit is replaced by the nearest one.
-static void suggest_unit(const place *p, mu_diag *g, const char *text, const char *const *units,
+static void suggest_unit(const field_place *p, mu_diag *g, const char *text, const char *const *units,
                          size_t n_units) {
     const char *word = text + strspn(text, "0123456789.kM ");
     const char *near = *word ? mu_nearest(word, units, n_units) : NULL;
     if (near) mu_diag_label(p->b->diags, g, "did you mean `%.*s%s`?", (int)(word - text), text, near);
 }
 
-static void set_duration(const place *p, const mu_node *n, double *out) {
+static void set_duration(const field_place *p, const mu_node *n, double *out) {
     static const char *const units[] = {"seconds", "minutes", "hours", "days", "hour", "day", "min"};
     const char *text = any_text(p, n);
     double v;
@@ -280,7 +280,7 @@ static void set_duration(const place *p, const mu_node *n, double *out) {
     else if (in_range(p, n, v)) *out = v;
 }
 
-static void set_interval(const place *p, const mu_node *n, mu_interval *out) {
+static void set_interval(const field_place *p, const mu_node *n, mu_interval *out) {
     static const char *const units[] = {"epoch", "epochs", "step", "steps", "never", "minutes", "hours"};
     const char *text = any_text(p, n);
     if (!text || mu_parse_interval(text, out)) return;
@@ -291,7 +291,7 @@ static void set_interval(const place *p, const mu_node *n, mu_interval *out) {
     suggest_unit(p, fail_expected(p, n), text, units, MU_COUNT(units));
 }
 
-static bool read_class(const place *p, const mu_node *n, mu_class_ref *out) {
+static bool read_class(const field_place *p, const mu_node *n, mu_class_ref *out) {
     const mu_registry *reg = NULL;
     for (size_t i = 0; p->b->registries && p->b->registries[i]; i++)
         if (!strcmp(p->b->registries[i]->kind, p->f->choices)) reg = p->b->registries[i];
@@ -309,7 +309,7 @@ static bool read_class(const place *p, const mu_node *n, mu_class_ref *out) {
     return ref.plugin != NULL;
 }
 
-static void set_classes(const place *p, const mu_node *n, mu_class_refs *out) {
+static void set_classes(const field_place *p, const mu_node *n, mu_class_refs *out) {
     size_t count = n->kind == MU_LIST ? n->n : 1;
     bool good = true;
     mu_class_ref *v = mu_arena_array(p->b->arena, count + 1, sizeof *v);
@@ -327,7 +327,7 @@ static void set_classes(const place *p, const mu_node *n, mu_class_refs *out) {
 }
 
 void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char *what, void *out) {
-    place p = {b, f, what};
+    field_place p = {b, f, what};
     void *slot = (char *)out + f->offset;
     double d;
     switch (f->type) {

@@ -13,13 +13,13 @@
 
 #include <string.h>
 
-typedef struct frame {
+typedef struct open_node {
     mu_node   *node;            // open list or map
     const char *key;            // map: key read, value pending; NULL otherwise
     mu_srcpos  key_pos;
     bool       skip_value;      // the key was a duplicate: its value is parsed and dropped
     bool       is_merge;        // the key is an unquoted <<
-} frame;
+} open_node;
 
 typedef struct anchor {
     const char *name;
@@ -33,7 +33,7 @@ typedef struct builder {
     mu_err       *err;
     mu_srcpos     origin;
     yaml_parser_t parser;
-    frame         stack[MU_YAML_MAX_DEPTH];
+    open_node     stack[MU_YAML_MAX_DEPTH];
     size_t        depth;
     anchor       *anchors;
     size_t        n_anchors, n_copies, n_documents;
@@ -85,7 +85,7 @@ static mu_status copy_tree(builder *b, const mu_node *from, size_t depth, mu_src
 
 // `<<: base`: the keys of base that the map does not have. A key written after it wins as well: it
 // takes the place of the merged one (attach_to_map).
-static mu_status merge(builder *b, frame *f, const mu_node *base) {
+static mu_status merge(builder *b, open_node *f, const mu_node *base) {
     if (base->kind == MU_LIST) {
         for (size_t i = 0; i < base->n; i++) {
             if (base->item[i]->kind == MU_LIST)
@@ -110,7 +110,7 @@ static mu_status merge(builder *b, frame *f, const mu_node *base) {
 }
 
 // A key that came in by `<<` gives way to one the map writes itself.
-static mu_status attach_to_map(builder *b, frame *f, mu_node *n) {
+static mu_status attach_to_map(builder *b, open_node *f, mu_node *n) {
     n->key = f->key;
     n->key_pos = f->key_pos;
     for (size_t i = 0; i < f->node->n; i++)
@@ -126,7 +126,7 @@ static mu_status attach(builder *b, mu_node *n) {
         b->root = n;
         return MU_OK;
     }
-    frame *f = &b->stack[b->depth - 1];
+    open_node *f = &b->stack[b->depth - 1];
     if (f->node->kind == MU_LIST) return mu_node_append(b->arena, f->node, n, b->err);
     mu_status s = MU_OK;
     if (f->is_merge) s = merge(b, f, n);
@@ -156,7 +156,7 @@ static mu_status refuse_tag(builder *b, const yaml_char_t *tag, mu_srcpos pos) {
                   "Put the text in quotes if it begins with `!`.");
 }
 
-static mu_status take_key(builder *b, frame *f, const yaml_event_t *e, mu_srcpos pos) {
+static mu_status take_key(builder *b, open_node *f, const yaml_event_t *e, mu_srcpos pos) {
     const char *text = (const char *)e->data.scalar.value;
     size_t n = e->data.scalar.length;
     bool plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -211,7 +211,7 @@ static mu_status on_open(builder *b, const yaml_event_t *e, mu_node_kind kind) {
     mu_node *n = mu_node_create(b->arena, kind, pos);
     if (!n) return MU_FAIL_NOMEM(b->err, "the job tree");
     MU_TRY(keep_anchor(b, name, n, pos));
-    b->stack[b->depth++] = (frame){.node = n};
+    b->stack[b->depth++] = (open_node){.node = n};
     return MU_OK;
 }
 

@@ -15,7 +15,7 @@ typedef enum where {
     AT_OPEN,                    // the same, if that was on an earlier line
 } where;
 
-static const struct row {
+static const struct explanation {
     const char *problem;        // beginning of libyaml's problem
     const char *context;        // part of its context, NULL = any
     where       at;
@@ -60,7 +60,7 @@ static const struct row {
      "Put the text in quotes."},
 };
 
-static const struct row *find_row(const yaml_parser_t *p) {
+static const struct explanation *find_row(const yaml_parser_t *p) {
     const char *context = p->context ? p->context : "";
     for (size_t i = 0; i < MU_COUNT(rows); i++)
         if (!strncmp(p->problem, rows[i].problem, strlen(rows[i].problem))
@@ -121,7 +121,7 @@ mu_status mu_yaml_explain(const yaml_parser_t *p, mu_diags *diags, mu_srcpos ori
     if (p->error == YAML_READER_ERROR) return explain_reader(p, diags, origin, text, size, err);
     if (!strncmp(p->problem, "found character that cannot start", 33))
         return explain_start(diags, origin, text, size, p->problem_mark, err);
-    const struct row *r = find_row(p);
+    const struct explanation *r = find_row(p);
     if (!r) {
         char msg[200];
         snprintf(msg, sizeof msg, "YAML: %s%s%s", p->problem, p->context ? " " : "",

@@ -11,7 +11,10 @@
 #include <stdio.h>
 
 typedef struct mu_rowfile {
-    FILE *file;
+    FILE *file; // the rows of this batch, in memory; NULL = not opened yet
+    char *rows;
+    size_t size;
+    int fd;
     const char *path;
 } mu_rowfile;
 

@@ -80,10 +80,9 @@ static mu_core_config config_of(const shared_run *c) {
 static mu_status open_shared(shared_run *c, mu_err *err) {
     mu_training *t = c->t;
     mu_core_config cfg = config_of(c);
-    const char *slash = strrchr(t->dir.path, '/');
-    char id[64];
+    char id[MU_RUN_ID];
     if (t->o->no_files) snprintf(id, sizeof id, "%.40s-%d", t->s->job->name, (int)getpid());
-    else snprintf(id, sizeof id, "%.63s", slash ? slash + 1 : t->dir.path);
+    else mu_rundir_id(t->dir.path, id);
     mu_shared_opts o = {
         .run_id = id,
         .job_name = t->s->job->name,

@@ -5,12 +5,12 @@
 // goes through the learners: they only leave entries in the journal.
 #include "learners/record.h"
 
+#include "file/digest.h"
 #include "file/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -174,16 +174,16 @@ static mu_status too_long(const mu_runlog_head *h, const char *path, mu_err *err
 }
 
 static mu_status create_file(mu_recorder *r, mu_err *err) {
-    r->fd = open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    r->fd = mu_fs()->open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (r->fd >= 0) return MU_OK;
-    if (errno != EEXIST) return MU_FAIL(err, MU_EIO, "cannot create `%s`: %s", r->path, strerror(errno));
+    if (errno != EEXIST) return mu_fs_fail(err, "create", r->path);
     MU_FAIL(err, MU_EUSAGE, "`%s` exists already", r->path);
     mu_err_hint(err, "Give the log another name, or remove the old one.");
     return MU_EUSAGE;
 }
 
 static void discard(mu_recorder *r) {
-    if (r->fd >= 0) close(r->fd);
+    if (r->fd >= 0) mu_fs()->close(r->fd);
     mu_free(r->buf);
     mu_free(r);
 }
@@ -232,8 +232,7 @@ static mu_status write_end(mu_recorder *r, const mu_runlog_end *e, mu_err *err) 
 mu_status mu_recorder_close(mu_recorder *r, const mu_runlog_end *end, mu_err *err) {
     if (!r) return MU_OK;
     mu_status st = end && !r->failed ? write_end(r, end, err) : MU_OK;
-    if (st == MU_OK && !r->failed && fsync(r->fd))
-        st = MU_FAIL(err, MU_EIO, "cannot sync `%s`: %s", r->path, strerror(errno));
+    if (st == MU_OK && !r->failed && mu_fs()->fsync(r->fd)) st = mu_fs_fail(err, "sync", r->path);
     discard(r);
     return st;
 }

@@ -60,23 +60,23 @@ int mu_confusion_mistakes(const mu_confusion *c, mu_mistake *out, int most) {
 
 // ---- a net ----
 
-typedef struct judges { // layers that judge scores by labels: one, or all copies of one that is unrolled
+typedef struct scorers { // layers that compare scores with labels: one, or all copies of an unrolled one
     mu_confusion *c;
     const mu_layer **v;
     int n;
     int64_t places; // labels of a sample in each
     int64_t ignore;
-} judges;
+} scorers;
 
 static mu_status count_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
-    const judges *j = ctx;
+    const scorers *s = ctx;
     (void)net, (void)err;
-    for (int k = 0; k < j->n; k++) {
-        const float *score = j->v[k]->src[0]->value.f;
-        const int32_t *label = j->v[k]->src[1]->value.i;
-        for (int64_t i = 0; i < batch->n * j->places; i++) {
-            if (label[i] == j->ignore || label[i] < 0 || label[i] >= j->c->classes) continue;
-            mu_confusion_count(j->c, score + i * j->c->classes, label[i]);
+    for (int k = 0; k < s->n; k++) {
+        const float *score = s->v[k]->src[0]->value.f;
+        const int32_t *label = s->v[k]->src[1]->value.i;
+        for (int64_t i = 0; i < batch->n * s->places; i++) {
+            if (label[i] == s->ignore || label[i] < 0 || label[i] >= s->c->classes) continue;
+            mu_confusion_count(s->c, score + i * s->c->classes, label[i]);
         }
     }
     return MU_OK;
@@ -91,7 +91,7 @@ static int64_t places_of(const mu_net *net, const mu_layer *l) {
 }
 
 // An accuracy layer, else a softmax loss.
-static const mu_layer *find_judge(const mu_net *net) {
+static const mu_layer *find_scorer(const mu_net *net) {
     const mu_layer *found = NULL;
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
@@ -104,29 +104,29 @@ static const mu_layer *find_judge(const mu_net *net) {
     return found;
 }
 
-static mu_status find_copies(judges *j, const mu_net *net, const mu_layer *l, mu_err *err) {
-    j->v = mu_alloc_array((size_t)net->n_layers, sizeof *j->v, TAG);
-    if (!j->v) return MU_FAIL_NOMEM(err, "the confusion matrix");
+static mu_status find_copies(scorers *s, const mu_net *net, const mu_layer *l, mu_err *err) {
+    s->v = mu_alloc_array((size_t)net->n_layers, sizeof *s->v, TAG);
+    if (!s->v) return MU_FAIL_NOMEM(err, "the confusion matrix");
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *o = net->layer[i];
-        if (o == l || (l->origin && o->origin && !strcmp(o->origin, l->origin))) j->v[j->n++] = o;
+        if (o == l || (l->origin && o->origin && !strcmp(o->origin, l->origin))) s->v[s->n++] = o;
     }
     return MU_OK;
 }
 
 mu_status mu_confusion_measure(mu_confusion *c, mu_inspect *in, bool *found, mu_err *err) {
     const mu_net *net = in->at->net;
-    const mu_layer *l = find_judge(net);
+    const mu_layer *l = find_scorer(net);
     *found = l != NULL;
     if (!l) return MU_OK;
     const char *ignore = mu_node_text(mu_node_find(l->node, "ignore_label"));
-    judges j = {.c = c,
+    scorers s = {.c = c,
                 .places = places_of(net, l),
                 .ignore = ignore ? strtoll(ignore, NULL, 10) : INT64_MIN};
-    MU_TRY(mu_confusion_init(c, mu_shape_inner(&l->src[0]->value.shape, 1) / j.places, err));
-    mu_status st = find_copies(&j, net, l, err);
-    c->of_steps = j.places > 1 || j.n > 1;
-    if (st == MU_OK) st = mu_inspect_visit(in, 0, count_batch, &j, NULL, err);
-    mu_free(j.v);
+    MU_TRY(mu_confusion_init(c, mu_shape_inner(&l->src[0]->value.shape, 1) / s.places, err));
+    mu_status st = find_copies(&s, net, l, err);
+    c->of_steps = s.places > 1 || s.n > 1;
+    if (st == MU_OK) st = mu_inspect_visit(in, 0, count_batch, &s, NULL, err);
+    mu_free(s.v);
     return st;
 }

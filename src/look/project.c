@@ -18,7 +18,7 @@
 #define TAG "project"
 enum { EXTRA = 6, BLOCK = MU_PROJECT_MAX + EXTRA, ROUNDS = 60, SWEEPS = 60 };
 
-typedef struct work {
+typedef struct projection_work {
     const float *x; // (n, d)
     int64_t n, d;
     int p;         // directions in the block
@@ -26,7 +26,7 @@ typedef struct work {
     double *v, *w; // (p, d): the block, and X'X times it
     double *z;     // (n, p): points along the block
     double total;  // sum of squared distances from the mean
-} work;
+} projection_work;
 
 void mu_project_jacobi(double *a, double *v, int n) {
     for (int i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
@@ -65,7 +65,7 @@ static double dot(const double *a, const double *b, int64_t n) {
 }
 
 // Gram-Schmidt, twice for the sake of rounding. A direction that depends on the others becomes zero.
-static void make_orthonormal(work *k) {
+static void make_orthonormal(projection_work *k) {
     for (int i = 0; i < k->p; i++) {
         double *a = k->v + i * k->d, before = sqrt(dot(a, a, k->d));
         for (int twice = 0; twice < 2; twice++)
@@ -79,7 +79,7 @@ static void make_orthonormal(work *k) {
     }
 }
 
-static mu_status centre(work *k, mu_err *err) {
+static mu_status centre(projection_work *k, mu_err *err) {
     for (int64_t r = 0; r < k->n; r++)
         for (int64_t m = 0; m < k->d; m++) {
             double v = (double)k->x[r * k->d + m];
@@ -96,7 +96,7 @@ static mu_status centre(work *k, mu_err *err) {
 }
 
 // z = (x - mean) v'; with `back`, w = (x - mean)' z.
-static void multiply(work *k, bool back) {
+static void multiply(projection_work *k, bool back) {
     if (back) memset(k->w, 0, (size_t)(k->p * k->d) * sizeof *k->w);
     for (int64_t r = 0; r < k->n; r++) {
         const float *x = k->x + r * k->d;
@@ -112,7 +112,7 @@ static void multiply(work *k, bool back) {
 }
 
 // The block's directions settle when the variance they catch grows no more.
-static void iterate(work *k) {
+static void iterate(projection_work *k) {
     double before = 0;
     for (int round = 0; round < ROUNDS; round++) {
         make_orthonormal(k);
@@ -135,7 +135,7 @@ static void sort_values(const double *a, int p, int order[BLOCK]) {
 }
 
 // Rotates the block into eigenvectors and fills the outputs.
-static void finish(work *k, int n_out, double *out, double *share) {
+static void finish(projection_work *k, int n_out, double *out, double *share) {
     double a[BLOCK * BLOCK] = {0}, u[BLOCK * BLOCK];
     int order[BLOCK], p = k->p;
     for (int64_t r = 0; r < k->n; r++)
@@ -160,7 +160,7 @@ static void finish(work *k, int n_out, double *out, double *share) {
     }
 }
 
-static void start_block(work *k) {
+static void start_block(projection_work *k) {
     mu_rng_key key = mu_rng_key_make(1, "project");
     for (int64_t i = 0; i < k->p * k->d; i++) {
         float r;
@@ -175,7 +175,7 @@ mu_status mu_project_pca(const float *x, int64_t n, int64_t d, int k, double *ou
         return MU_FAIL(err, MU_EUSAGE, "%" PRId64 " points of %" PRId64 " values have no %d principal axes",
                        n, d, k);
     int p = d < k + EXTRA ? (int)d : k + EXTRA;
-    work w = {.x = x,
+    projection_work w = {.x = x,
               .n = n,
               .d = d,
               .p = p,

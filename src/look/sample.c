@@ -126,7 +126,7 @@ static mu_status find_scores(mu_session *s, mu_sampler *m, mu_err *err) {
         const char *type = mu_node_text(mu_node_find(list->item[i], "type"));
         if (type && !strcmp(type, "softmax_loss")) loss = list->item[i];
     }
-    if (!loss) return no_model(s, list->pos, "no softmax_loss judges the next character", err);
+    if (!loss) return no_model(s, list->pos, "no softmax_loss scores the next character", err);
     const mu_node *src = mu_node_find(loss, "src");
     if (src && src->kind == MU_LIST && src->n) src = src->item[0];
     if (src && src->kind == MU_MAP) src = mu_node_find(src, "layer");

@@ -4,7 +4,7 @@
 // The net of phase predict is built for one stream of records of one character. Layers that take `data.begin`
 // carry their state from call to call by the growing sample number, as they do in training; others see a
 // single character. A recurrent layer without it would forget the text with every character: it is refused.
-// The scores are those that the job's last softmax_loss judges.
+// The scores are those that the job's last softmax_loss takes.
 #ifndef MU_LOOK_SAMPLE_H
 #define MU_LOOK_SAMPLE_H
 

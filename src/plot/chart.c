@@ -47,17 +47,17 @@ typedef struct axis {
     double lo, hi;
     double from, to;
 } axis; // values, pixels
-typedef struct box {
+typedef struct chart_area {
     double x, y, w, h;
-} box;
-typedef struct plot {
+} chart_area;
+typedef struct chart_frame {
     const mu_chart *c;
     mu_text *out;
     axis x, y;
     double width, height, legend;
-    box *taken; // marks and labels
+    chart_area *taken; // marks and labels
     size_t n_taken;
-} plot;
+} chart_frame;
 
 // ---- text ---------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ static double warp(bool log, double v) { return log ? log10(v) : v; }
 // Within 1e300 margins and steps stay finite.
 static bool drawable(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 1e-300); }
 
-static bool visible(const plot *p, const mu_chart_point *q) {
+static bool visible(const chart_frame *p, const mu_chart_point *q) {
     return drawable(&p->x, q->x) && drawable(&p->y, q->y);
 }
 
@@ -93,7 +93,7 @@ static double at(const axis *a, double v) {
 }
 
 // The axes see only points that both can draw.
-static void find_range(plot *p) {
+static void find_range(chart_frame *p) {
     axis *axes[2] = {&p->x, &p->y};
     for (int k = 0; k < 2; k++) {
         axis *a = axes[k];
@@ -154,12 +154,12 @@ int mu_chart_ticks(double lo, double hi, bool log, int wanted, double out[MU_CHA
                : linear_ticks(lo, hi, wanted, out); // a short stretch of a logarithmic axis is nearly linear
 }
 
-static void draw_grid_line(plot *p, double x1, double y1, double x2, double y2) {
+static void draw_grid_line(chart_frame *p, double x1, double y1, double x2, double y2) {
     mu_text_printf(p->out, "<path class=\"grid\" d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"#ddd\"/>\n", x1, y1, x2,
                    y2);
 }
 
-static void draw_axes(plot *p) {
+static void draw_axes(chart_frame *p) {
     double tick[MU_CHART_TICKS];
     char text[32];
     int n = mu_chart_ticks(p->x.lo, p->x.hi, p->x.log, 7, tick);
@@ -232,13 +232,13 @@ typedef struct column { // points of a line that lie in one column of pixels
     const mu_chart_point *first, *low, *high, *last;
 } column;
 
-static void put_vertex(plot *p, const mu_chart_point *q, bool *on) {
+static void put_vertex(chart_frame *p, const mu_chart_point *q, bool *on) {
     mu_text_printf(p->out, "%c%.1f %.1f", *on ? 'L' : 'M', at(&p->x, q->x), at(&p->y, q->y));
     *on = true;
 }
 
 // In the order of the points, each once.
-static void put_column(plot *p, column *c, bool *on) {
+static void put_column(chart_frame *p, column *c, bool *on) {
     if (!c->first) return;
     const mu_chart_point *v[4] = {c->first, c->low < c->high ? c->low : c->high,
                                   c->low < c->high ? c->high : c->low, c->last};
@@ -247,7 +247,7 @@ static void put_column(plot *p, column *c, bool *on) {
     *c = (column){0};
 }
 
-static void put_line(plot *p, const mu_chart_series *s) {
+static void put_line(chart_frame *p, const mu_chart_series *s) {
     bool on = false, thin = (double)s->n > 2 * p->width;
     column c = {0};
     for (size_t i = 0; i < s->n; i++) {
@@ -271,7 +271,7 @@ static const char *opacity(const mu_chart_series *s) {
     return s->pale ? " opacity=\"0.35\"" : s->line == MU_LINE_DASHED ? " opacity=\"0.6\"" : "";
 }
 
-static void draw_line(plot *p, const mu_chart_series *s) {
+static void draw_line(chart_frame *p, const mu_chart_series *s) {
     bool dashed = s->line == MU_LINE_DASHED;
     mu_text_printf(p->out, "<path class=\"s%u\" fill=\"none\" stroke=\"%s\"%s%s stroke-width=\"%s\" d=\"",
                    shade(s), colour[shade(s)], opacity(s), dashed ? " stroke-dasharray=\"4 4\"" : "",
@@ -281,7 +281,7 @@ static void draw_line(plot *p, const mu_chart_series *s) {
 }
 
 // Lines without length that have round ends.
-static void draw_dots(plot *p, const mu_chart_series *s) {
+static void draw_dots(chart_frame *p, const mu_chart_series *s) {
     mu_text_printf(
         p->out,
         "<path class=\"s%u\" fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-linecap=\"round\" "
@@ -293,13 +293,13 @@ static void draw_dots(plot *p, const mu_chart_series *s) {
     mu_markup_put(p->out, "\"/>\n");
 }
 
-static void draw_marks(plot *p, const mu_chart_series *s) {
+static void draw_marks(chart_frame *p, const mu_chart_series *s) {
     for (size_t i = 0; i < s->n; i++) {
         const mu_chart_point *q = &s->point[i];
         if (!visible(p, q)) continue;
         double x = at(&p->x, q->x), y = at(&p->y, q->y);
         draw_mark(p->out, x, y, s->look, q->tip);
-        p->taken[p->n_taken++] = (box){x - MARK - 1, y - MARK - 1, 2 * MARK + 2, 2 * MARK + 2};
+        p->taken[p->n_taken++] = (chart_area){x - MARK - 1, y - MARK - 1, 2 * MARK + 2, 2 * MARK + 2};
     }
 }
 
@@ -310,7 +310,7 @@ static double overlap(double a, double a_size, double b, double b_size) {
 }
 
 // What a label at `b` would hide, in square pixels; outside of the plot counts whole.
-static double hidden(const plot *p, const box *b) {
+static double hidden(const chart_frame *p, const chart_area *b) {
     double area = b->w * b->h - overlap(b->x, b->w, p->x.from, p->x.to - p->x.from) *
                                     overlap(b->y, b->h, p->y.to, p->y.from - p->y.to);
     for (size_t i = 0; i < p->n_taken; i++)
@@ -319,12 +319,12 @@ static double hidden(const plot *p, const box *b) {
     return area;
 }
 
-static void draw_label(plot *p, double x, double y, int look, const char *text) {
+static void draw_label(chart_frame *p, double x, double y, int look, const char *text) {
     static const struct {
         double x, y;
     } places[] = {// of the label's middle, in its half sizes and gaps
                   {1, -1}, {1, 1}, {-1, -1}, {-1, 1}, {1, 0}, {-1, 0}, {0, -1}, {0, 1}};
-    box best = {0}, b = {.w = em * SMALL * (double)mu_markup_letters(text), .h = SMALL};
+    chart_area best = {0}, b = {.w = em * SMALL * (double)mu_markup_letters(text), .h = SMALL};
     double least = INFINITY;
     for (int ring = 1; ring <= 3 && least > 0; ring++)
         for (size_t i = 0; i < MU_COUNT(places) && least > 0; i++) {
@@ -341,13 +341,13 @@ static void draw_label(plot *p, double x, double y, int look, const char *text) 
     put_text(p->out, best.x, best.y + SMALL - 1.5, SMALL, "start", fill, text);
 }
 
-static void draw_name(plot *p, double x, double y, const char *text) {
+static void draw_name(chart_frame *p, double x, double y, const char *text) {
     put_text(p->out, x, y + 5, FONT + 3, "middle",
              " class=\"halo\" font-weight=\"bold\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\"",
              text);
 }
 
-static void draw_labels(plot *p, const mu_chart_series *s) {
+static void draw_labels(chart_frame *p, const mu_chart_series *s) {
     bool alone = !s->marks && !s->dots && s->line == MU_LINE_NONE;
     for (size_t i = 0; i < s->n; i++) {
         if (!s->point[i].label || !visible(p, &s->point[i])) continue;
@@ -373,7 +373,7 @@ static double legend_width(const mu_chart *c) {
 }
 
 // A name that is too long loses its middle: runs differ at their ends.
-static void put_name(plot *p, double x, double y, const char *name) {
+static void put_name(chart_frame *p, double x, double y, const char *name) {
     char text[256];
     size_t letters = mu_markup_letters(name), room = (size_t)((p->legend - 46) / (em * FONT));
     if (letters <= room || letters < 8) {
@@ -391,7 +391,7 @@ static void put_name(plot *p, double x, double y, const char *name) {
     put_text(p->out, x, y, FONT, "start", "", text);
 }
 
-static void draw_sample(plot *p, const mu_chart_series *s, double x, double y) {
+static void draw_sample(chart_frame *p, const mu_chart_series *s, double x, double y) {
     unsigned k = shade(s);
     if (s->line != MU_LINE_NONE)
         mu_text_printf(p->out,
@@ -406,7 +406,7 @@ static void draw_sample(plot *p, const mu_chart_series *s, double x, double y) {
     if (s->marks) draw_mark(p->out, x, y, s->look, NULL);
 }
 
-static void draw_legend(plot *p) {
+static void draw_legend(chart_frame *p) {
     double x = p->x.to + 24, y = TOP + 6;
     size_t left = 0;
     for (size_t i = 0; i < p->c->n; i++) {
@@ -424,7 +424,7 @@ static void draw_legend(plot *p) {
 }
 
 // Ticks that are wide numbers push the plot to the right, so that the axis' name stays free.
-static double tick_room(const plot *p) {
+static double tick_room(const chart_frame *p) {
     double tick[MU_CHART_TICKS], most = 0;
     char text[32];
     int n = mu_chart_ticks(p->y.lo, p->y.hi, p->y.log, 6, tick);
@@ -435,14 +435,14 @@ static double tick_room(const plot *p) {
     return fmax(0, most - (LEFT - 36));
 }
 
-static bool is_empty(const plot *p) {
+static bool is_empty(const chart_frame *p) {
     for (size_t i = 0; i < p->c->n; i++)
         for (size_t j = 0; j < p->c->series[i].n; j++)
             if (visible(p, &p->c->series[i].point[j])) return false;
     return true;
 }
 
-static void draw(plot *p) {
+static void draw(chart_frame *p) {
     const mu_chart *c = p->c;
     mu_text_printf(
         p->out,
@@ -469,7 +469,7 @@ static void draw(plot *p) {
 }
 
 mu_status mu_chart_write(const mu_chart *c, mu_text *out, mu_err *err) {
-    plot p = {.c = c, .out = out, .x.log = c->x_log, .y.log = c->y_log};
+    chart_frame p = {.c = c, .out = out, .x.log = c->x_log, .y.log = c->y_log};
     size_t n_points = 0;
     p.width = c->width ? c->width : WIDTH;
     p.height = c->height ? c->height : HEIGHT;

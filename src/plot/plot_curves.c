@@ -2,7 +2,7 @@
 // plot_curves.c - see plot.h: the metrics of runs as line charts, one chart for each quantity.
 //
 // Keys of metrics.jsonl are a phase and a quantity (`val_loss`), or a quantity alone (`lr`). One run: phases
-// have colours. Several runs: runs have colours, training is pale behind what judged it.
+// have colours. Several runs: runs have colours, training is pale behind its evaluation.
 #include "plot/plot.h"
 
 #include "plot/chart.h"
@@ -155,7 +155,7 @@ static mu_status choose(const char *words, const quantity *have, size_t n_have, 
 
 // ---- one chart ----
 
-typedef struct panel {
+typedef struct curve_panel {
     const quantity *q;
     const mu_plot_opts *o;
     const mu_plot_run *run;
@@ -166,14 +166,14 @@ typedef struct panel {
     size_t n;
     bool positive; // all values: a logarithm can be taken
     bool has_raw, has_pale, has_dashed;
-} panel;
+} curve_panel;
 
-static double value_of(const panel *p, double v) {
+static double value_of(const curve_panel *p, double v) {
     if (!strcmp(p->q->key, "accuracy")) return p->q->is_error ? 100 * (1 - v) : 100 * v;
     return v;
 }
 
-static mu_chart_point *make_points(panel *p, const mu_curve *c, double smooth, mu_err *err) {
+static mu_chart_point *make_points(curve_panel *p, const mu_curve *c, double smooth, mu_err *err) {
     mu_chart_point *q = mu_arena_array(p->arena, c->n + 1, sizeof *q);
     if (!q) {
         (void)MU_FAIL_NOMEM(err, "a curve");
@@ -197,18 +197,19 @@ static mu_chart_point *make_points(panel *p, const mu_curve *c, double smooth, m
     return q;
 }
 
-static const char *label_of(panel *p, const char *name, const mu_curve *c) {
+static const char *label_of(curve_panel *p, const char *name, const mu_curve *c) {
     double last = value_of(p, mu_curve_last(c));
     bool percent = !strcmp(p->q->key, "accuracy");
     return isnan(last) ? name : mu_arena_printf(p->arena, percent ? "%s: %.2f %%" : "%s: %.4g", name, last);
 }
 
-static mu_status add_series(panel *p, const mu_curve *c, mu_chart_series s, bool judged, mu_err *err) {
+static mu_status add_series(curve_panel *p, const mu_curve *c, mu_chart_series s, bool evaluated,
+                            mu_err *err) {
     if (!c->n || p->n + 2 > MU_COUNT(p->series)) return MU_OK;
-    bool smooth = p->o->smooth > 0 && !judged && c->n > 2 && strcmp(p->q->key, "lr"); // a rate is no noise
+    bool smooth = p->o->smooth > 0 && !evaluated && c->n > 2 && strcmp(p->q->key, "lr"); // a rate is no noise
     s.n = c->n;
     s.line = s.line == MU_LINE_NONE ? MU_LINE_SOLID : s.line;
-    s.marks = c->n == 1 || (judged && c->n <= MARKS_MOST && !s.pale);
+    s.marks = c->n == 1 || (evaluated && c->n <= MARKS_MOST && !s.pale);
     if (smooth && !s.pale) {
         mu_chart_series raw = s;
         raw.name = NULL, raw.pale = true, raw.marks = false;
@@ -223,29 +224,29 @@ static mu_status add_series(panel *p, const mu_curve *c, mu_chart_series s, bool
     return MU_OK;
 }
 
-static const mu_curve *curve(const panel *p, size_t run, int phase) {
+static const mu_curve *curve(const curve_panel *p, size_t run, int phase) {
     char key[WORD + 16];
     snprintf(key, sizeof key, "%s%s", phase < PHASES ? phases[phase].prefix : "", p->q->key);
     return mu_curves_find(&p->run[run].curves, key);
 }
 
-static mu_status add_run(panel *p, size_t r, mu_err *err) {
+static mu_status add_run(curve_panel *p, size_t r, mu_err *err) {
     const mu_curve *c[PHASES + 1];
-    int judge = -1;
+    int shown = -1; // the evaluation with the name and the full colour
     for (int i = 0; i <= PHASES; i++) c[i] = curve(p, r, i);
     for (int i = VALIDATION; i <= TEST; i++)
-        if (c[i] && judge < 0) judge = i;
+        if (c[i] && shown < 0) shown = i;
     for (int i = 0; i <= PHASES; i++) {
         if (!c[i]) continue;
-        bool judged = i == VALIDATION || i == TEST;
-        mu_chart_series s = {.look = p->n_runs > 1 ? (int)r : i == judge ? 1 : i < PHASES ? i : 0};
+        bool evaluated = i == VALIDATION || i == TEST;
+        mu_chart_series s = {.look = p->n_runs > 1 ? (int)r : i == shown ? 1 : i < PHASES ? i : 0};
         if (p->n_runs == 1 && i < PHASES) s.name = label_of(p, phases[i].name, c[i]);
         if (p->n_runs > 1) {
-            s.pale = i == TRAINING && judge >= 0;
-            if (i == judge || (judge < 0 && !s.pale)) s.name = label_of(p, p->run[r].name, c[i]);
-            if (judged && i != judge) s.line = MU_LINE_DASHED;
+            s.pale = i == TRAINING && shown >= 0;
+            if (i == shown || (shown < 0 && !s.pale)) s.name = label_of(p, p->run[r].name, c[i]);
+            if (evaluated && i != shown) s.line = MU_LINE_DASHED;
         }
-        MU_TRY(add_series(p, c[i], s, judged, err));
+        MU_TRY(add_series(p, c[i], s, evaluated, err));
     }
     return MU_OK;
 }
@@ -259,13 +260,13 @@ static const char *y_name(const quantity *q) {
 }
 
 // What pale and dashed lines are; NULL = there are none.
-static const char *note_of(const panel *p) {
+static const char *note_of(const curve_panel *p) {
     const char *pale = p->has_raw ? "pale: before smoothing" : p->has_pale ? "pale: training" : NULL;
     if (pale && p->has_dashed) return mu_arena_printf(p->arena, "%s; dashed: test", pale);
     return pale ? pale : p->has_dashed ? "dashed: test" : NULL;
 }
 
-static mu_status draw(panel *p, mu_page *page, mu_err *err) {
+static mu_status draw(curve_panel *p, mu_page *page, mu_err *err) {
     const char *unit = p->time_unit == 1 ? "time, s" : p->time_unit == 60 ? "time, min" : "time, h";
     const char *quantity_name = p->q->is_error                        ? "error"
                                 : !strcmp(p->q->key, "lr")            ? "learning rate"
@@ -308,9 +309,9 @@ static mu_status draw_all(mu_page *page, const mu_plot_run *run, size_t n, const
     size_t n_have = list_quantities(run, n, have), n_want = n_have;
     if (o->curves) MU_TRY(choose(o->curves, have, n_have, want, &n_want, err));
     for (size_t i = 0; i < n_want; i++) {
-        panel *p = mu_arena_alloc(&page->arena, sizeof *p);
+        curve_panel *p = mu_arena_alloc(&page->arena, sizeof *p);
         if (!p) return MU_FAIL_NOMEM(err, "a chart");
-        *p = (panel){.q = o->curves ? &want[i] : &have[i],
+        *p = (curve_panel){.q = o->curves ? &want[i] : &have[i],
                      .o = o,
                      .run = run,
                      .n_runs = n,

@@ -17,15 +17,15 @@
 #define TAG "plot"
 enum { SAMPLES = 12, SAMPLES_MOST = 200, ROWS = 8, CELL = 64, GAP = 4 };
 
-typedef struct row {
+typedef struct image_row {
     const mu_blob *blob;
     const char *label;
     int64_t chw[3], size;
     float *v; // (samples, size), logical order
-} row;
+} image_row;
 
 typedef struct rows {
-    row v[ROWS];
+    image_row v[ROWS];
     int n;
     int64_t samples, have;
 } rows;
@@ -45,8 +45,8 @@ static mu_status add_row(const mu_inspect *in, rows *r, const mu_blob *b, const 
                          mu_err *err) {
     char text[96];
     if (r->n == ROWS) return MU_FAIL(err, MU_EUSAGE, "more than %d rows of images", ROWS - 1);
-    row *w = &r->v[r->n];
-    *w = (row){.blob = b, .label = label, .size = mu_shape_inner(&b->value.shape, 1)};
+    image_row *w = &r->v[r->n];
+    *w = (image_row){.blob = b, .label = label, .size = mu_shape_inner(&b->value.shape, 1)};
     if (!mu_plot_image_shape(in, &b->value.shape, w->size, guess, w->chw)) {
         MU_FAIL(err, MU_EUSAGE, "the output of `%s`, %s, cannot be shown as images", label,
                 mu_shape_text(&b->value.shape, text));
@@ -92,7 +92,7 @@ typedef struct tones {
     size_t n_mean;
 } tones;
 
-static void find_range(tones *t, const row *input, int64_t n) {
+static void find_range(tones *t, const image_row *input, int64_t n) {
     t->lo = INFINITY, t->hi = -INFINITY;
     for (int64_t i = 0; i < n * input->size; i++) {
         double v = (double)input->v[i];
@@ -102,7 +102,7 @@ static void find_range(tones *t, const row *input, int64_t n) {
     }
 }
 
-static tones tones_of(const mu_inspect *in, int field, const row *input, int64_t n) {
+static tones tones_of(const mu_inspect *in, int field, const image_row *input, int64_t n) {
     tones t = {.scale = 1, .hi = 255};
     const mu_node *block = mu_node_find(in->job->data, in->on);
     const char *scale = mu_node_text(mu_node_find(block, "scale"));
@@ -120,7 +120,7 @@ static tones tones_of(const mu_inspect *in, int field, const row *input, int64_t
 
 // Are the values of w pixels as the input has them? A layer may have given them other channels, whose mean
 // nobody knows.
-static bool is_like_input(const tones *t, const row *input, const row *w) {
+static bool is_like_input(const tones *t, const image_row *input, const image_row *w) {
     if (w->size != input->size) return false;
     if (!t->mean) return true;
     return w->chw[0] == input->chw[0] &&
@@ -128,7 +128,7 @@ static bool is_like_input(const tones *t, const row *input, const row *w) {
 }
 
 // In place, for a row like the input.
-static void undo(const tones *t, const row *w, float *v) {
+static void undo(const tones *t, const image_row *w, float *v) {
     int64_t c = w->chw[0], hw = w->chw[1] * w->chw[2];
     for (int64_t i = 0; i < w->size; i++) {
         int64_t channel = i / hw, at = t->n_mean == (size_t)c ? channel : i % hw * c + channel;
@@ -151,12 +151,12 @@ static mu_status draw(mu_page *page, const mu_inspect *in, int field, rows *r, m
     MU_TRY(mu_raster_create(r->have * cell_w - GAP, r->n * cell_h - GAP, &img, err));
     for (int k = 0; k < r->n; k++)
         for (int64_t i = 0; i < r->have; i++) {
-            row *it = &r->v[k];
+            image_row *it = &r->v[k];
             float *v = it->v + i * it->size;
             mu_planes p = {v, it->chw[0], it->chw[1], it->chw[2]};
             tones own = t;
             if (is_like_input(&t, &r->v[0], it)) undo(&t, it, v);
-            else find_range(&own, &(row){.v = v, .size = it->size}, 1); // a code: its own tones
+            else find_range(&own, &(image_row){.v = v, .size = it->size}, 1); // a code: its own tones
             mu_raster_draw(&img, i * cell_w, k * cell_h, scale, &p, own.lo, own.hi);
         }
     char note[120];

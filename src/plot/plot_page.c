@@ -3,6 +3,7 @@
 #include "plot/plot.h"
 
 #include "base/alloc.h"
+#include "file/outfile.h"
 #include "plot/chart.h"
 #include "plot/markup.h"
 
@@ -221,13 +222,10 @@ mu_status mu_page_check_name(const char *path, mu_err *err) {
 }
 
 static mu_status write_file(const char *path, const mu_text *t, mu_err *err) {
-    char dir[MU_FS_PATH];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    if (n >= sizeof dir) return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", path);
-    memcpy(dir, path, n);
-    dir[n] = '\0';
-    return mu_fs_replace(!slash ? "." : n ? dir : "/", slash ? slash + 1 : path, t->s, t->n, err);
+    mu_outfile *f;
+    MU_TRY(mu_outfile_create(path, &f, err));
+    mu_outfile_write(f, t->s, t->n);
+    return mu_outfile_commit(f, err);
 }
 
 mu_status mu_page_save(const mu_page *p, const char *path, mu_err *err) {

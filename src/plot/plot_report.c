@@ -229,12 +229,12 @@ static bool is_sample(const char *name) {
     return n > 4 && !strcmp(name + n - 4, ".txt") && strcmp(name, MU_RUN_LOG);
 }
 
-typedef struct names {
+typedef struct class_labels {
     char **v; // texts in the page's arena
     size_t n, cap;
-} names;
+} class_labels;
 
-static mu_status add_name(names *l, mu_arena *a, const char *name, mu_err *err) {
+static mu_status add_name(class_labels *l, mu_arena *a, const char *name, mu_err *err) {
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 16;
         char **v = mu_realloc(l->v, cap * sizeof *v, TAG);
@@ -248,7 +248,7 @@ static mu_status add_name(names *l, mu_arena *a, const char *name, mu_err *err) 
 }
 
 // All of them: the order of a folder is chance, so it may not choose.
-static mu_status list_texts(names *l, mu_arena *a, const char *run, mu_err *err) {
+static mu_status list_texts(class_labels *l, mu_arena *a, const char *run, mu_err *err) {
     mu_status st = MU_OK;
     DIR *dir = opendir(run);
     for (struct dirent *e; st == MU_OK && dir && (e = readdir(dir));)
@@ -261,7 +261,7 @@ static mu_status list_texts(names *l, mu_arena *a, const char *run, mu_err *err)
 // Samples of text lie in the run's folder as .txt files.
 static mu_status add_texts(mu_page *p, const char *run, mu_err *err) {
     char path[MU_FS_PATH];
-    names l = {0};
+    class_labels l = {0};
     mu_status st = list_texts(&l, &p->arena, run, err);
     for (size_t i = 0; st == MU_OK && i < l.n && i < TEXTS_MOST; i++) {
         mu_err own = {0};

@@ -77,15 +77,15 @@ static void name_words(const char *const *word, mu_chart_point *p, int64_t n, do
         if (n <= WORDS_MOST || -hypot(p[i].x, p[i].y) < room[WORDS_MOST]) p[i].label = word[i];
 }
 
-typedef struct drawing {
+typedef struct scatter {
     mu_chart_point *point, *name;
     mu_chart_series *series;
     double *room;
     size_t n_series, n_names;
-} drawing;
+} scatter;
 
 static mu_status add_class(mu_page *p, const mu_inspect *in, const cloud *c, int64_t k, int64_t n_classes,
-                           size_t *at, drawing *d, mu_err *err) {
+                           size_t *at, scatter *d, mu_err *err) {
     size_t first = *at;
     char number[32];
     for (int64_t i = 0; i < c->n; i++)
@@ -107,7 +107,7 @@ static mu_status add_class(mu_page *p, const mu_inspect *in, const cloud *c, int
 }
 
 static mu_status draw(mu_page *p, const mu_inspect *in, const cloud *c, const char *what, const double *share,
-                      drawing *d, int64_t n_classes, mu_err *err) {
+                      scatter *d, int64_t n_classes, mu_err *err) {
     size_t at = 0;
     for (int64_t k = 0; k < n_classes; k++) MU_TRY(add_class(p, in, c, k, n_classes, &at, d, err));
     if (d->n_names) d->series[d->n_series++] = (mu_chart_series){.point = d->name, .n = d->n_names};
@@ -143,7 +143,7 @@ static mu_status show(mu_page *p, const mu_inspect *in, cloud *c, const char *wh
             c->class[i] = CLASSES_MOST - 1; // one colour for the rest
         if (c->class[i] >= n_classes) n_classes = c->class[i] + 1;
     }
-    drawing d = {
+    scatter d = {
         .point = mu_alloc_array((size_t)c->n + 1, sizeof *d.point, TAG),
         .name = mu_alloc_array((size_t)n_classes, sizeof *d.name, TAG),
         .series = mu_alloc_array((size_t)n_classes + 1, sizeof *d.series, TAG),
@@ -160,7 +160,7 @@ static mu_status show(mu_page *p, const mu_inspect *in, cloud *c, const char *wh
 
 // ---- choosing ----
 
-// The first layer of two values that is not what a loss judges: a code.
+// The first layer of two values that is not what a loss takes: a code.
 static const mu_blob *find_code(const mu_net *net) {
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];

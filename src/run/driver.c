@@ -57,7 +57,7 @@ static mu_status write_job(const mu_training *r, mu_err *err) {
     write_folder(r->s->job, f);
     mu_status st = mu_job_write(r->s->job, f, err);
     fclose(f);
-    if (st == MU_OK) st = mu_fs_replace(r->dir.path, MU_RUN_JOB, text, size, err);
+    if (st == MU_OK) st = mu_outfile_replace(r->dir.path, MU_RUN_JOB, text, size, err);
     free(text);
     return st;
 }

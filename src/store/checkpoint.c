@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct names {          // the three names a step can have in `dir`
+typedef struct step_names {          // the three names a step can have in `dir`
     char step[MU_CKPT_NAME];
     char path[MU_FS_PATH], tmp[MU_FS_PATH], old[MU_FS_PATH];
-} names;
+} step_names;
 
-static mu_status make_names(const char *dir, int64_t step, names *out, mu_err *err) {
+static mu_status make_names(const char *dir, int64_t step, step_names *out, mu_err *err) {
     char with[MU_CKPT_NAME + 8];
     snprintf(out->step, sizeof out->step, "step-%" PRId64, step);
     MU_TRY(mu_fs_join(out->path, dir, out->step, err));
@@ -71,7 +71,7 @@ static void remove_checkpoint(const char *dir, const char *name) {
     if (mu_fs_join(path, dir, name, NULL) != MU_OK || mu_fs_join(tmp, dir, with, NULL) != MU_OK) return;
     mu_err why = {0};
     if (mu_fs_rename(path, tmp, &why) != MU_OK || mu_fs_sync_dir(dir, &why) != MU_OK) mu_warn("%s", why.msg);
-    else mu_fs_remove_dir(tmp);
+    else mu_fs_remove_tree(tmp);
 }
 
 // A kill between the two renames of replace() left step-N.old. Exactly one of the two survives this:
@@ -100,9 +100,10 @@ static mu_status tidy(const char *dir, int64_t *serial, mu_err *err) {
     for (struct dirent *e; (e = readdir(d));) {
         char path[MU_FS_PATH];
         if (strncmp(e->d_name, "step-", 5) || !ends_with(e->d_name, ".tmp")) continue;
-        if (mu_fs_join(path, dir, e->d_name, NULL) == MU_OK) mu_fs_remove_dir(path);
+        if (mu_fs_join(path, dir, e->d_name, NULL) == MU_OK) mu_fs_remove_tree(path);
     }
     closedir(d);
+    mu_fs_remove_unfinished(dir);
     MU_TRY(mu_ckpt_list(dir, &list, &n, err));
     mu_status status = MU_OK;
     *serial = 1;
@@ -120,31 +121,23 @@ static mu_status write_arrays(const char *dir, const char *name, const mu_st_ten
     snprintf(step, sizeof step, "%" PRId64, meta->step);
     const mu_st_meta about[] = {{"format", "pt"}, {"step", step}};
     MU_TRY(mu_fs_join(path, dir, name, err));
-    mu_fs_file *f;
-    MU_TRY(mu_fs_file_create(path, &f, err));
+    mu_outfile *f;
+    MU_TRY(mu_outfile_create_part(path, &entry->digest, &f, err));
     mu_status status = mu_st_write(f, tensors, n, about, MU_COUNT(about), err);
     if (status != MU_OK) {
-        mu_fs_file_abandon(f);
+        mu_outfile_abandon(f);
         return status;
     }
     entry->name = name;
-    return mu_fs_file_finish(f, &entry->digest, err);
+    return mu_outfile_commit(f, err);
 }
 
+// Comes last, and syncs the folder: with it the checkpoint is complete.
 static mu_status write_manifest(const char *dir, const mu_manifest *m, mu_err *err) {
-    char *text = NULL, path[MU_FS_PATH];
+    char *text = NULL;
     size_t size = 0;
-    MU_TRY(mu_fs_join(path, dir, MU_MANIFEST_NAME, err));
     MU_TRY(mu_manifest_format(m, &text, &size, err));
-    mu_fs_file *f;
-    mu_digest digest = {0};
-    mu_status status = mu_fs_file_create(path, &f, err);
-    if (status == MU_OK) {
-        status = mu_fs_file_write(f, text, size, err);
-        if (status == MU_OK) status = mu_fs_file_finish(f, &digest, err);
-        else mu_fs_file_abandon(f);
-    }
-    mu_digest_fini(&digest);
+    mu_status status = mu_outfile_replace(dir, MU_MANIFEST_NAME, text, size, err);
     mu_free(text);
     return status;
 }
@@ -165,14 +158,13 @@ static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t ser
     }
     if (status == MU_OK) status = write_manifest(tmp, &m, err);
     for (size_t i = 0; i < m.n_files; i++) mu_digest_fini(&files[i].digest);
-    if (status == MU_OK) status = mu_fs_sync_dir(tmp, err);
     if (status != MU_OK) return status;
     status = mu_ckpt_verify(tmp, err);
     if (status != MU_OK) mu_err_note(err, "while reading back the checkpoint just written");
     return status;
 }
 
-static mu_status put_in_place(const char *dir, const names *at, mu_err *err) {
+static mu_status put_in_place(const char *dir, const step_names *at, mu_err *err) {
     bool replaces = exists(at->path);
     if (replaces) MU_TRY(mu_fs_rename(at->path, at->old, err));
     mu_status status = mu_fs_rename(at->tmp, at->path, err);
@@ -193,7 +185,7 @@ static mu_status put_in_place(const char *dir, const names *at, mu_err *err) {
 static mu_status point_to(const char *dir, const char *record, const char *step, mu_err *err) {
     char line[MU_CKPT_NAME + 1];
     int n = snprintf(line, sizeof line, "%s\n", step);
-    return mu_fs_replace(dir, record, line, (size_t)n, err);
+    return mu_outfile_replace(dir, record, line, (size_t)n, err);
 }
 
 // Failing to prune is no reason to lose a checkpoint that was saved: it is logged.
@@ -215,7 +207,7 @@ mu_status mu_ckpt_save(const char *dir, const mu_ckpt *state, const mu_ckpt_opts
     if (opts->keep < 1 || state->meta.step < 0)
         return MU_FAIL(err, MU_EUSAGE, "cannot save step %" PRId64 " and keep %" PRId64 " checkpoints",
                        state->meta.step, opts->keep);
-    names at;
+    step_names at;
     int64_t serial = 0;
     MU_TRY(make_names(dir, state->meta.step, &at, err));
     MU_TRY(check_finite(state->params, state->n_params, "parameter", err));
@@ -225,7 +217,7 @@ mu_status mu_ckpt_save(const char *dir, const mu_ckpt *state, const mu_ckpt_opts
     mu_status status = write_folder(at.tmp, state, serial, err);
     if (status == MU_OK) status = put_in_place(dir, &at, err);
     if (status != MU_OK) {
-        if (exists(at.tmp)) mu_fs_remove_dir(at.tmp); // gives the space back
+        if (exists(at.tmp)) mu_fs_remove_tree(at.tmp); // gives the space back
         mu_err_note(err, "while saving %s; earlier checkpoints are intact", at.step);
         return status;
     }

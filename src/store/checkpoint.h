@@ -21,6 +21,7 @@
 #define MU_STORE_CHECKPOINT_H
 
 #include "store/manifest.h"
+#include "file/fs.h"
 #include "file/safetensors.h"
 
 #define MU_CKPT_MODEL "model.safetensors"

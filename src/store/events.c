@@ -155,11 +155,11 @@ static mu_status open_new(mu_events *e, const char *dir, mu_err *err) {
         snprintf(leaf, sizeof leaf, "events.out.tfevents.%lld.%s.%ld.%d", (long long)mu_clock_wall_s(), host,
                  (long)getpid(), k);
         MU_TRY(mu_fs_join(e->path, dir, leaf, err));
-        e->fd = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+        e->fd = mu_fs()->open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (e->fd >= 0) return MU_OK;
         if (errno != EEXIST) break;
     }
-    return MU_FAIL(err, MU_EIO, "cannot create `%s`: %s", e->path, strerror(errno));
+    return mu_fs_fail(err, "create", e->path);
 }
 
 mu_status mu_events_open(const char *dir, mu_events **result, mu_err *err) {
@@ -185,6 +185,6 @@ mu_status mu_events_write(mu_events *e, int64_t step, const mu_scalar *scalars, 
 
 void mu_events_close(mu_events *e) {
     if (!e) return;
-    if (e->fd >= 0) close(e->fd);
+    if (e->fd >= 0) mu_fs()->close(e->fd);
     mu_free(e);
 }

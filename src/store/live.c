@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "file/json.h"
+#include "file/outfile.h"
 #include "store/rundir.h"
 
 #include <dirent.h>
@@ -31,7 +32,7 @@ mu_status mu_live_write(const char *dir, pid_t pid, int fd, const char *run_id, 
     mu_text_json_string(&t, run_id);
     mu_text_printf(&t, ",\"started\":%.3f}\n", mu_clock_wall_s());
     mu_status s = t.failed ? MU_FAIL_NOMEM(err, MU_RUN_LIVE)
-                           : mu_fs_replace(dir, MU_RUN_LIVE, t.s, t.n, err);
+                           : mu_outfile_replace(dir, MU_RUN_LIVE, t.s, t.n, err);
     mu_text_fini(&t);
     return s;
 }

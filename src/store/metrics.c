@@ -6,12 +6,10 @@
 #include "file/fs.h"
 #include "file/json.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TAG "metrics"
 #define LINE_BYTES 8192u
@@ -22,7 +20,7 @@ struct mu_metrics {
     char path[MU_FS_PATH];
 };
 
-// A line that is no object, or has no step, is not later: it is kept, it is not ours to judge.
+// A line that is no object, or has no step, is not later: it is kept, as it is not of our making.
 static mu_status is_later(const char *line, size_t n, int64_t resume_step, bool *out, mu_err *err) {
     static const mu_json_limits limits = { .max_depth = 4, .max_values = 1024 };
     json_t *root = NULL;
@@ -57,8 +55,7 @@ static mu_status cut_tail(mu_metrics *m, int64_t resume_step, mu_err *err) {
     mu_status status = kept_bytes(text, size, resume_step, &keep, err);
     mu_free(text);
     MU_TRY(status);
-    if (keep < size && ftruncate(m->fd, (off_t)keep))
-        return MU_FAIL(err, MU_EIO, "cannot shorten `%s`: %s", m->path, strerror(errno));
+    if (keep < size && mu_fs()->ftruncate(m->fd, (off_t)keep)) return mu_fs_fail(err, "shorten", m->path);
     return MU_OK;
 }
 
@@ -68,9 +65,8 @@ mu_status mu_metrics_open(const char *path, int64_t resume_step, mu_metrics **ou
     mu_metrics *m = mu_alloc(sizeof *m, TAG);
     if (!m) return MU_FAIL_NOMEM(err, "metrics");
     memcpy(m->path, path, n + 1);
-    m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    mu_status status = m->fd < 0 ? MU_FAIL(err, MU_EIO, "cannot open `%s`: %s", path, strerror(errno))
-                                 : cut_tail(m, resume_step, err);
+    m->fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    mu_status status = m->fd < 0 ? mu_fs_fail(err, "open", path) : cut_tail(m, resume_step, err);
     if (status == MU_OK) *out = m;
     else mu_metrics_close(m);
     return status;
@@ -121,6 +117,6 @@ mu_status mu_metrics_write(mu_metrics *m, const mu_metric_value *values, size_t 
 
 void mu_metrics_close(mu_metrics *m) {
     if (!m) return;
-    if (m->fd >= 0) close(m->fd);
+    if (m->fd >= 0) mu_fs()->close(m->fd);
     mu_free(m);
 }

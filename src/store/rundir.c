@@ -4,11 +4,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "file/outfile.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,16 @@
 static void make_id(uint64_t n, char out[ID_DIGITS + 1]) {
     for (int i = ID_DIGITS - 1; i >= 0; i--, n /= 36) out[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[n % 36];
     out[ID_DIGITS] = '\0';
+}
+
+void mu_rundir_id(const char *path, char out[MU_RUN_ID]) {
+    char full[PATH_MAX]; // without `.`, `..` and slashes at the end
+    const char *whole = realpath(path, full) ? full : path, *slash = strrchr(whole, '/');
+    const char *leaf = slash ? slash + 1 : whole;
+    size_t n = strnlen(leaf, MU_RUN_ID - 1);
+    while (n && leaf[n] && ((unsigned char)leaf[n] & 0xC0) == 0x80) n--; // cut between characters
+    if (n) snprintf(out, MU_RUN_ID, "%.*s", (int)n, leaf);
+    else snprintf(out, MU_RUN_ID, "run"); // the root folder has no name
 }
 
 // Letters, digits, `.`, `_` and bytes of UTF-8 stay; the rest becomes `-`, and so does a leading dot.
@@ -52,23 +64,22 @@ static mu_status refuse_locked(int fd, const char *path, mu_err *err) {
 static mu_status take_lock(mu_rundir *d, mu_err *err) {
     char path[MU_FS_PATH], text[32];
     MU_TRY(mu_rundir_path(d, MU_RUN_LOCK, path, err));
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (d->lock_fd < 0) return MU_FAIL(err, MU_EIO, "cannot open `%s`: %s", path, strerror(errno));
+    d->lock_fd = mu_fs()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (d->lock_fd < 0) return mu_fs_fail(err, "open", path);
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB)) {
         if (errno == EWOULDBLOCK) return refuse_locked(d->lock_fd, d->path, err);
         return MU_FAIL(err, MU_EIO, "cannot lock `%s`: %s", path, strerror(errno));
     }
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(d->lock_fd, 0)) return MU_FAIL(err, MU_EIO, "cannot write `%s`: %s", path, strerror(errno));
+    if (mu_fs()->ftruncate(d->lock_fd, 0)) return mu_fs_fail(err, "write", path);
     return mu_fs_write_all(d->lock_fd, text, (size_t)n, path, err);
 }
 
 static mu_status open_log(mu_rundir *d, mu_err *err) {
     char path[MU_FS_PATH];
     MU_TRY(mu_rundir_path(d, MU_RUN_LOG, path, err));
-    d->log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (d->log_fd < 0) return MU_FAIL(err, MU_EIO, "cannot open `%s`: %s", path, strerror(errno));
-    return MU_OK;
+    d->log_fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return d->log_fd < 0 ? mu_fs_fail(err, "open", path) : MU_OK;
 }
 
 // Writes and removes one page the way checkpoints are written.
@@ -76,7 +87,7 @@ static mu_status probe(const mu_rundir *d, mu_err *err) {
     static const char page[4096];
     char path[MU_FS_PATH];
     MU_TRY(mu_rundir_path(d, PROBE, path, err));
-    mu_status status = mu_fs_replace(d->path, PROBE, page, sizeof page, err);
+    mu_status status = mu_outfile_replace(d->path, PROBE, page, sizeof page, err);
     if (status != MU_OK) {
         mu_err_note(err, "while testing that the run folder can be written");
         return status;
@@ -106,14 +117,13 @@ mu_status mu_rundir_create(const char *base, const char *name, mu_rundir *out, m
         make_id(now + i, id);
         snprintf(leaf, sizeof leaf, "%s-%s", folder, id);
         MU_TRY(mu_fs_join(d.path, base, leaf, err));
-        if (mkdir(d.path, 0777) == 0) {
+        if (mu_fs()->mkdir(d.path, 0777) == 0) {
             MU_TRY(mu_fs_sync_dir(base, err));
             MU_TRY(enter(&d, err));
             *out = d;
             return MU_OK;
         }
-        if (errno != EEXIST)
-            return MU_FAIL(err, MU_EIO, "cannot create the folder `%s`: %s", d.path, strerror(errno));
+        if (errno != EEXIST) return mu_fs_fail(err, "create the folder", d.path);
     }
     return MU_FAIL(err, MU_EIO, "no free name for run `%s` in `%s`", folder, base);
 }
@@ -157,14 +167,15 @@ mu_status mu_rundir_open(const char *path, mu_rundir *out, mu_err *err) {
         return MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path);
     if (!holds_run(&d)) return MU_FAIL(err, MU_ENOTFOUND, "`%s` does not hold a run", path);
     MU_TRY(enter(&d, err));
+    mu_fs_remove_unfinished(d.path);
     *out = d;
     return MU_OK;
 }
 
 void mu_rundir_close(mu_rundir *d) {
     if (!d) return;
-    if (d->log_fd >= 0) close(d->log_fd);
-    if (d->lock_fd >= 0) close(d->lock_fd);
+    if (d->log_fd >= 0) mu_fs()->close(d->log_fd);
+    if (d->lock_fd >= 0) mu_fs()->close(d->lock_fd);
     d->log_fd = d->lock_fd = -1;
 }
 

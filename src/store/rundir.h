@@ -25,6 +25,11 @@ typedef struct mu_rundir {
     int  lock_fd;
 } mu_rundir;
 
+#define MU_RUN_ID 64            // bytes of a run's id with its terminator
+
+// The id of a run, shown by `status` and `top`: the name of its folder, however the path to it is written.
+void mu_rundir_id(const char *path, char out[MU_RUN_ID]);
+
 // A new folder base/<name>-<id>. Characters of `name` that are awkward in paths become `-`.
 // Creation, locking, the log file and a write test all happen here, so that a run that could not save
 // fails in its first second. *out needs mu_rundir_close after MU_OK.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_cli_doctor.c - the verdicts of `muster doctor` about machines good and bad, and its exit status.
+// test_cli_doctor.c - the findings of `muster doctor` about machines good and bad, and its exit status.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "cli/cli.h"
-#include "cli/doctor.h"
+#include "run/doctor.h"
 #include "file/json.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 extern const mu_verb_class mu_verb_doctor;
 
 // advice NULL = there must be none.
-static void expect(mu_finding *f, mu_verdict want, const char *text, const char *advice) {
-    if (f->verdict != want || !strstr(f->text, text))
-        fail_msg("%s: `%s`, want %s: `%s`", mu_verdict_name(f->verdict), f->text, mu_verdict_name(want),
+static void expect(mu_finding *f, mu_finding_level want, const char *text, const char *advice) {
+    if (f->level != want || !strstr(f->text, text))
+        fail_msg("%s: `%s`, want %s: `%s`", mu_finding_level_name(f->level), f->text, mu_finding_level_name(want),
                  text);
     if (advice ? !strstr(f->advice, advice) : f->advice[0] != '\0')
         fail_msg("`%s` advises `%s`, want `%s`", f->text, f->advice, advice ? advice : "nothing");
@@ -31,54 +31,54 @@ static void expect(mu_finding *f, mu_verdict want, const char *text, const char 
 static void processors(void **state) {
     (void)state;
     mu_finding f = {0};
-    mu_judge_cpu(&f, "P", MU_ISA_AVX2, MU_ISA_AVX2, "native");
-    expect(&f, MU_VERDICT_OK, "P; has avx2, built for avx2 (-march=native)", NULL);
-    mu_judge_cpu(&f, "P", MU_ISA_BASELINE, MU_ISA_AVX512, "x86-64");
-    expect(&f, MU_VERDICT_NOTE, "has avx512f, built for baseline", "rebuild");
-    mu_judge_cpu(&f, "P", MU_ISA_AVX512, MU_ISA_AVX2, "native");
-    expect(&f, MU_VERDICT_MISSING, "has avx2, built for avx512f", "rebuild");
-    mu_judge_latency(&f, 140, 0, 1);
-    expect(&f, MU_VERDICT_OK, "140 ns there and back between cores 0 and 1", NULL);
-    mu_judge_latency(&f, 1001, 0, 64);
-    expect(&f, MU_VERDICT_NOTE, "cores 0 and 64", "far apart");
+    mu_check_cpu(&f, "P", MU_ISA_AVX2, MU_ISA_AVX2, "native");
+    expect(&f, MU_FINDING_OK, "P; has avx2, built for avx2 (-march=native)", NULL);
+    mu_check_cpu(&f, "P", MU_ISA_BASELINE, MU_ISA_AVX512, "x86-64");
+    expect(&f, MU_FINDING_NOTE, "has avx512f, built for baseline", "rebuild");
+    mu_check_cpu(&f, "P", MU_ISA_AVX512, MU_ISA_AVX2, "native");
+    expect(&f, MU_FINDING_MISSING, "has avx2, built for avx512f", "rebuild");
+    mu_check_latency(&f, 140, 0, 1);
+    expect(&f, MU_FINDING_OK, "140 ns there and back between cores 0 and 1", NULL);
+    mu_check_latency(&f, 1001, 0, 64);
+    expect(&f, MU_FINDING_NOTE, "cores 0 and 64", "far apart");
 }
 
 static void memory_and_disk(void **state) {
     (void)state;
     mu_finding f = {0};
-    mu_judge_memory(&f, 16, 1);
-    expect(&f, MU_VERDICT_OK, "16.0 GiB, 1.0 available", NULL);
-    mu_judge_memory(&f, 16, 0.9);
-    expect(&f, MU_VERDICT_NOTE, "0.9 available", "close other programs");
-    mu_judge_shm(&f, 0, 256);
-    expect(&f, MU_VERDICT_OK, "256 MiB free", NULL);
-    mu_judge_shm(&f, 0, 64);    // what a container gets when nobody asks
-    expect(&f, MU_VERDICT_NOTE, "64 MiB free", "--shm-size");
-    mu_judge_shm(&f, ENOENT, 0);
-    expect(&f, MU_VERDICT_NOTE, "No such file", "mount a tmpfs");
-    mu_judge_folder(&f, 0, true, 10);
-    expect(&f, MU_VERDICT_OK, "writable, 10.0 GiB free", NULL);
-    mu_judge_folder(&f, 0, true, 0.5);
-    expect(&f, MU_VERDICT_NOTE, "0.5 GiB free", "need room");
-    mu_judge_folder(&f, 0, false, 10);
-    expect(&f, MU_VERDICT_NOTE, "no fsync", "power cut");
-    mu_judge_folder(&f, EACCES, false, 0);
-    expect(&f, MU_VERDICT_MISSING, "cannot be written: Permission denied", "--out");
+    mu_check_memory(&f, 16, 1);
+    expect(&f, MU_FINDING_OK, "16.0 GiB, 1.0 available", NULL);
+    mu_check_memory(&f, 16, 0.9);
+    expect(&f, MU_FINDING_NOTE, "0.9 available", "close other programs");
+    mu_check_shm(&f, 0, 256);
+    expect(&f, MU_FINDING_OK, "256 MiB free", NULL);
+    mu_check_shm(&f, 0, 64);    // what a container gets when its owner asks for nothing else
+    expect(&f, MU_FINDING_NOTE, "64 MiB free", "--shm-size");
+    mu_check_shm(&f, ENOENT, 0);
+    expect(&f, MU_FINDING_NOTE, "No such file", "mount a tmpfs");
+    mu_check_folder(&f, 0, true, 10);
+    expect(&f, MU_FINDING_OK, "writable, 10.0 GiB free", NULL);
+    mu_check_folder(&f, 0, true, 0.5);
+    expect(&f, MU_FINDING_NOTE, "0.5 GiB free", "need room");
+    mu_check_folder(&f, 0, false, 10);
+    expect(&f, MU_FINDING_NOTE, "no fsync", "power cut");
+    mu_check_folder(&f, EACCES, false, 0);
+    expect(&f, MU_FINDING_MISSING, "cannot be written: Permission denied", "--out");
 }
 
 static void libraries_and_data(void **state) {
     (void)state;
     mu_finding f = {0};
-    mu_judge_images(&f, true, true);
-    expect(&f, MU_VERDICT_OK, "PNG, JPEG", NULL);
-    mu_judge_images(&f, false, true);
-    expect(&f, MU_VERDICT_NOTE, "no PNG, JPEG", "libpng-dev");
-    mu_judge_images(&f, true, false);
-    expect(&f, MU_VERDICT_NOTE, "PNG, no JPEG", "libturbojpeg0-dev");
-    mu_judge_data(&f, true);
-    expect(&f, MU_VERDICT_OK, "Fashion-MNIST", NULL);
-    mu_judge_data(&f, false);
-    expect(&f, MU_VERDICT_NOTE, "no Fashion-MNIST", "dataset-fashion-mnist");
+    mu_check_images(&f, true, true);
+    expect(&f, MU_FINDING_OK, "PNG, JPEG", NULL);
+    mu_check_images(&f, false, true);
+    expect(&f, MU_FINDING_NOTE, "no PNG, JPEG", "libpng-dev");
+    mu_check_images(&f, true, false);
+    expect(&f, MU_FINDING_NOTE, "PNG, no JPEG", "libturbojpeg0-dev");
+    mu_check_data(&f, true);
+    expect(&f, MU_FINDING_OK, "Fashion-MNIST", NULL);
+    mu_check_data(&f, false);
+    expect(&f, MU_FINDING_NOTE, "no Fashion-MNIST", "dataset-fashion-mnist");
 }
 
 // ---- the verb, in a folder that is there and in one that is not ----

@@ -92,7 +92,7 @@ static void test_writer_refuses(void **state) {
     REFUSED("its shape needs 8",
             {.name = "a", .dtype = MU_ST_F32, .shape = MU_SHAPE(2), .data = x, .size_bytes = 12});
 #undef REFUSED
-    snprintf(leaf, sizeof leaf, "%s/x.tmp", dir);
+    snprintf(leaf, sizeof leaf, "%s/x.tmp-%ld", dir, (long)getpid());
     assert_int_equal(access(leaf, F_OK), -1); // nothing is left behind
     remove_tree(dir);
 }
@@ -264,7 +264,7 @@ static void test_allocation_failures(void **state) {
         if (s == MU_OK) break;
         assert_int_equal(s, MU_ENOMEM);
     }
-    assert_in_range(n_failed, 4, 100);
+    assert_in_range(n_failed, 3, 100);
     for (int64_t n = 1;; n++, n_failed++) {
         uint64_t live = mu_alloc_get_stats().n_live;
         mu_err e = {0};

@@ -56,7 +56,7 @@ static void test_told_again(void **state) {
     (void)state;
     mu_curves c = parsed("{\"step\":1,\"train_loss\":1}\n{\"step\":2,\"train_loss\":2}\n"
                          "{\"step\":3,\"train_loss\":99}\n{\"step\":4,\"train_loss\":99}\n"
-                         "{\"step\":2,\"val_loss\":7}\n" // judged later than its step
+                         "{\"step\":2,\"val_loss\":7}\n" // evaluated later than its step
                          "{\"step\":3,\"train_loss\":3}\n{\"step\":5,\"train_loss\":5}\n");
     CURVE(c, "train_loss", L(1, 2, 3, 5), L(1, 2, 3, 5));
     CURVE(c, "val_loss", L(2), L(7));

@@ -100,7 +100,7 @@ static void test_several_runs(void **state) {
                        run_of("none", "{\"step\":1,\"epoch\":1,\"lr\":3}\n")};
     mu_page p = curves_of(r, 3, &(mu_plot_opts){.curves = "loss"});
     assert_int_equal(p.n, 1);
-    assert_has(&p.v[0].svg, ">a&lt;b: 1.25</text>"); // what judged it, not training
+    assert_has(&p.v[0].svg, ">a&lt;b: 1.25</text>"); // the evaluation, not training
     assert_has(&p.v[0].svg, ">one: 3</text>");
     assert_has(&p.v[0].svg, "pale: training");
     assert_int_equal(count(p.v[0].svg.s, "<rect class"), 1);

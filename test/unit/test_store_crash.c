@@ -9,6 +9,11 @@
 // random moments.
 #include "run_help.h"
 
+#include "learners/record.h"
+#include "store/events.h"
+#include "store/metrics.h"
+#include "store/rundir.h"
+
 #include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -32,6 +37,8 @@ static struct disk {
     int fail_errno; // != 0: the call fails once instead of crashing
     bool power_cut; // un-synced things may be lost
     int n_calls;
+    char seen[4096];     // names of the calls, each followed by a space
+    const char *refused; // name of the call that failed or crashed
     uint64_t seed;
     char fd_path[MAX_FDS][300];
     pending list[MAX_PENDING];
@@ -63,8 +70,11 @@ static void drop_pending(int i) {
 }
 
 // True when this call must not happen: the crash is here or was before. A failing call is not a crash.
-static bool refuse(void) {
+static bool refuse(const char *call) {
     disk.n_calls++;
+    if (disk.countdown != 1) strncat(disk.seen, call, sizeof disk.seen - strlen(disk.seen) - 2);
+    if (disk.countdown != 1) strcat(disk.seen, " ");
+    else disk.refused = call;
     if (disk.dead) return errno = EIO, true;
     if (disk.countdown == 0 || --disk.countdown > 0) return false;
     if (disk.fail_errno) errno = disk.fail_errno;
@@ -73,7 +83,7 @@ static bool refuse(void) {
 }
 
 static int sim_open(const char *path, int flags, mode_t mode) {
-    if (refuse()) return -1;
+    if (refuse("open")) return -1;
     bool is_new = flags & O_CREAT && access(path, F_OK) != 0;
     int fd = open(path, flags, mode);
     if (fd < 0 || fd >= MAX_FDS) return fd;
@@ -84,7 +94,7 @@ static int sim_open(const char *path, int flags, mode_t mode) {
 
 static ssize_t sim_write(int fd, const void *data, size_t size) {
     bool was_dead = disk.dead;
-    if (refuse()) {
+    if (refuse("write")) {
         if (!was_dead && size > 1) { // the call that crashes gets half of its bytes out
             ssize_t half = write(fd, data, size / 2);
             (void)half;
@@ -98,7 +108,7 @@ static ssize_t sim_write(int fd, const void *data, size_t size) {
 
 // Syncing is bookkeeping here: the real disk is not waited for.
 static int sim_fsync(int fd) {
-    if (refuse()) return -1;
+    if (refuse("fsync")) return -1;
     for (int i = disk.n - 1; i >= 0; i--) {
         const pending *p = &disk.list[i];
         bool done = p->kind == UNSYNCED_DATA ? !strcmp(p->path, disk.fd_path[fd])
@@ -109,7 +119,7 @@ static int sim_fsync(int fd) {
 }
 
 static int sim_close(int fd) { // always closes, so that the test does not leak
-    bool no = refuse();
+    bool no = refuse("close");
     close(fd);
     return no ? -1 : 0;
 }
@@ -127,7 +137,7 @@ static void move_pending(const char *from, const char *to) {
 }
 
 static int sim_rename(const char *from, const char *to) {
-    if (refuse()) return -1;
+    if (refuse("rename")) return -1;
     char old[64];
     int old_size = -1, fd = open(to, O_RDONLY);
     if (fd >= 0) {
@@ -146,18 +156,25 @@ static int sim_rename(const char *from, const char *to) {
 }
 
 static int sim_mkdir(const char *path, mode_t mode) {
-    if (refuse()) return -1;
+    if (refuse("mkdir")) return -1;
     int rc = mkdir(path, mode);
     if (rc == 0) add_pending(UNSYNCED_ENTRY, path, "");
     return rc;
 }
 
-static int sim_unlink(const char *path) { return refuse() ? -1 : unlink(path); }
-static int sim_rmdir(const char *path) { return refuse() ? -1 : rmdir(path); }
+static int sim_ftruncate(int fd, off_t size) {
+    if (refuse("ftruncate")) return -1;
+    add_pending(UNSYNCED_DATA, disk.fd_path[fd], "");
+    return ftruncate(fd, size);
+}
+
+static int sim_unlink(const char *path) { return refuse("unlink") ? -1 : unlink(path); }
+static int sim_rmdir(const char *path) { return refuse("rmdir") ? -1 : rmdir(path); }
 
 static const mu_fs_ops sim = {.open = sim_open,
                               .write = sim_write,
                               .fsync = sim_fsync,
+                              .ftruncate = sim_ftruncate,
                               .close = sim_close,
                               .rename = sim_rename,
                               .mkdir = sim_mkdir,
@@ -170,6 +187,8 @@ static void arm(int countdown, int fail_errno, bool power_cut, uint64_t seed) {
     disk.fail_errno = fail_errno;
     disk.power_cut = power_cut;
     disk.n_calls = disk.n = 0;
+    disk.seen[0] = '\0';
+    disk.refused = NULL;
     disk.seed = seed;
 }
 
@@ -323,6 +342,99 @@ static void test_every_call_fails_once(void **state) {
     remove_tree(dir);
 }
 
+// ---- files that grow, and the folder of the run: the same table ----
+
+static mu_status make_run(const char *dir, mu_err *err) {
+    mu_rundir d;
+    MU_TRY(mu_rundir_create(dir, "x", &d, err));
+    mu_rundir_close(&d);
+    return MU_OK;
+}
+
+static mu_status go_on_with_metrics(const char *dir, mu_err *err) {
+    char path[100];
+    mu_metrics *m;
+    snprintf(path, sizeof path, "%s/metrics", dir);
+    MU_TRY(mu_metrics_open(path, 3, &m, err)); // the line of step 4 goes
+    mu_status st = mu_metrics_write(m, &(mu_metric_value){.key = "step", .value = 4}, 1, err);
+    mu_metrics_close(m);
+    return st;
+}
+
+static mu_status make_events(const char *dir, mu_err *err) {
+    mu_events *e;
+    MU_TRY(mu_events_open(dir, &e, err));
+    mu_status st = mu_events_write(e, 1, &(mu_scalar){.tag = "loss", .value = 1}, 1, err);
+    mu_events_close(e);
+    return st;
+}
+
+static mu_status make_record(const char *dir, mu_err *err) {
+    char path[100];
+    mu_recorder *r;
+    const mu_runlog_head head = {.protocol = "async", .learners = 2, .rows = 1, .global_batch = 2};
+    snprintf(path, sizeof path, "%s/log", dir);
+    MU_TRY(mu_recorder_open(path, &head, &r, err));
+    return mu_recorder_close(r, &(mu_runlog_end){.version = 1}, err);
+}
+
+static mu_status make_picture(const char *dir, mu_err *err) {
+    return mu_outfile_replace(dir, "a.svg", "<svg/>", 6, err);
+}
+
+static const struct growing {
+    const char *name, *calls; // what must be seen, in this order, perhaps with others between
+    mu_status (*make)(const char *dir, mu_err *err);
+} growing[] = {
+    {"run folder", "mkdir fsync open ftruncate write open write fsync rename unlink", make_run},
+    {"metrics", "open ftruncate write close", go_on_with_metrics},
+    {"events", "open write write close", make_events},
+    {"record", "open write write fsync close", make_record},
+    {"picture", "open write fsync close rename fsync", make_picture},
+};
+
+static void assert_seen(const struct growing *g) {
+    const char *seen = disk.seen;
+    for (const char *want = g->calls; *want; want += strspn(want, " ")) {
+        char word[16];
+        int n = (int)strcspn(want, " ");
+        snprintf(word, sizeof word, "%.*s ", n, want);
+        want += n;
+        seen = strstr(seen, word);
+        if (!seen) fail_msg("%s: no %safter that in: %s", g->name, word, disk.seen);
+        seen += strlen(word);
+    }
+}
+
+// Lets the n-th call fail. False: there was no n-th call.
+static bool fail_nth(const struct growing *g, int n) {
+    static const char lines[] = "{\"step\":3}\n{\"step\":4}\n";
+    char dir[64], path[100];
+    mu_err e = {0};
+    snprintf(path, sizeof path, "%s/metrics", temp_dir(dir));
+    write_file(path, lines, sizeof lines - 1);
+    arm(n, ENOSPC, false, 1);
+    mu_status st = g->make(dir, &e);
+    const char *call = disk.refused;
+    if (!call) assert_seen(g);
+    arm(0, 0, false, 1);
+    remove_tree(dir);
+    // Removing is best effort, and closing what grows has nothing to tell.
+    bool may_fail = call && (!strcmp(call, "unlink") || !strcmp(call, "close"));
+    bool is_told = st == MU_EIO && strstr(e.msg, "No space left") && strstr(e.hint, "Free some space");
+    if (call ? !is_told && !(may_fail && st == MU_OK) : st != MU_OK)
+        fail_msg("%s, call %d (%s): %s: %s", g->name, n, call ? call : "none", mu_status_name(st), e.msg);
+    return call != NULL;
+}
+
+static void test_every_kind_of_file(void **state) {
+    (void)state;
+    mu_fs_set_ops(&sim);
+    for (size_t i = 0; i < MU_COUNT(growing); i++)
+        for (int n = 1; fail_nth(&growing[i], n); n++) {}
+    mu_fs_set_ops(NULL);
+}
+
 static int n_stutter;
 static ssize_t stutter_write(int fd, const void *data, size_t size) {
     if (n_stutter++ % 2) return errno = EINTR, -1;
@@ -400,8 +512,9 @@ int main(void) {
         cmocka_unit_test(test_stop_at_every_call),
         cmocka_unit_test(test_power_cut_at_every_call),
         cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_every_kind_of_file),
         cmocka_unit_test(test_short_and_interrupted_writes),
         cmocka_unit_test(test_kill_9),
     };
-    return cmocka_run_group_tests_name("run/crash", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/crash", tests, NULL, NULL);
 }

@@ -57,6 +57,55 @@ static void test_open_at(void **state) {
     remove_tree(dir);
 }
 
+static void assert_id(const char *path, const char *want) {
+    char id[MU_RUN_ID];
+    mu_rundir_id(path, id);
+    if (strcmp(id, want)) fail_msg("the id of `%s` is `%s`, want `%s`", path, id, want);
+}
+
+// However the user writes the folder, the run has its name.
+static void test_id(void **state) {
+    (void)state;
+    char dir[64], path[400], name[128], want[MU_RUN_ID];
+    mu_rundir d;
+    snprintf(path, sizeof path, "%s/mine//", temp_dir(dir));
+    assert_ok(mu_rundir_create_at(path, &d, err));
+    assert_id(d.path, "mine");
+    mu_rundir_close(&d);
+    static const char *const ends[] = {"", "/", "/.", "/../mine//"};
+    for (size_t i = 0; i < MU_COUNT(ends); i++) {
+        snprintf(path, sizeof path, "%s/mine%s", dir, ends[i]);
+        assert_id(path, "mine");
+    }
+    assert_id(dir, dir);
+    assert_id("/", "run");
+    assert_id("gone/run-7", "run-7");
+    memset(name, 'x', 62);
+    memcpy(name + 62, "\xC3\xA9y", 4); // the 63rd and 64th byte are one character
+    snprintf(want, sizeof want, "%.62s", name);
+    assert_id(name, want);
+    name[62] = 'x', name[63] = '\0';
+    assert_id(name, name);
+    remove_tree(dir);
+}
+
+static void test_unfinished_files_go(void **state) {
+    (void)state;
+    char dir[64], path[100];
+    mu_rundir d;
+    temp_dir(dir);
+    snprintf(path, sizeof path, "%s/live.json.tmp-12", dir);
+    write_file(path, "{", 1);
+    assert_ok(mu_rundir_create_at(dir, &d, err)); // a folder of the user's: nothing is removed
+    assert_int_equal(access(path, F_OK), 0);
+    mark(&d);
+    mu_rundir_close(&d);
+    assert_ok(mu_rundir_open(dir, &d, err));
+    mu_rundir_close(&d);
+    assert_int_equal(access(path, F_OK), -1);
+    remove_tree(dir);
+}
+
 static void test_lock(void **state) {
     (void)state;
     char dir[64], path[100], expected[120];
@@ -123,6 +172,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create_and_find),
         cmocka_unit_test(test_open_at),
+        cmocka_unit_test(test_id),
+        cmocka_unit_test(test_unfinished_files_go),
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_not_writable),
     };

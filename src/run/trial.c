@@ -2,17 +2,17 @@
 // trial.c - see trial.h.
 //
 // The child's streams are files in memory, not pipes: it can never block on us, and we never on it.
-#include "cli/trial.h"
+#include "run/trial.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/process.h"
 #include "file/fs.h"
+#include "file/json.h"
 #include "train/stopflag.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -102,18 +102,11 @@ static ending await(pid_t pid, double limit_s, mu_process_end *end) {
 
 // ---- its folder ---------------------------------------------------------------------------------
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
-
 // Curves and log stay; parameters of many trainings would fill a disk.
 static void remove_weights(const char *folder) {
     char path[MU_FS_PATH];
-    if (mu_fs_join(path, folder, "checkpoints", NULL) == MU_OK) remove_tree(path);
-    if (mu_fs_join(path, folder, "model.safetensors", NULL) == MU_OK) unlink(path);
+    if (mu_fs_join(path, folder, "checkpoints", NULL) == MU_OK) mu_fs_remove_tree(path);
+    if (mu_fs_join(path, folder, "model.safetensors", NULL) == MU_OK) mu_fs_remove_file(path);
 }
 
 // ---- what came out ------------------------------------------------------------------------------
@@ -158,7 +151,7 @@ static void find_reason(const char *text, const mu_process_end *end, char *out, 
     }
 }
 
-static void judge(const mu_process_end *end, const char *out, const char *text, mu_trial *row) {
+static void fill_or_fail(const mu_process_end *end, const char *out, const char *text, mu_trial *row) {
     json_t *o = NULL;
     char reason[160];
     bool diverged = end->exit_code == mu_status_exit_code(MU_EDIVERGED);
@@ -180,7 +173,7 @@ static mu_status settle(const mu_trial_opts *o, ending how, const mu_process_end
         return MU_OK;
     }
     char *out = read_stream(c->out), *text = read_stream(c->err);
-    if (out && text) judge(end, out, text, row);
+    if (out && text) fill_or_fail(end, out, text, row);
     mu_free(out);
     mu_free(text);
     return out && text ? MU_OK : MU_FAIL_NOMEM(err, "the result of a training");
@@ -199,7 +192,7 @@ mu_status mu_trial_run(const mu_trial_opts *o, mu_trial *row, mu_err *err) {
                        ? MU_FAIL(err, MU_EIO, "cannot make a file in memory: %s", strerror(errno))
                        : MU_OK;
     if (st == MU_OK) {
-        remove_tree(o->out);
+        mu_fs_remove_tree(o->out);
         st = mu_process_start("muster-trial", become_muster, &c, &pid, err);
     }
     if (st == MU_OK) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.c - see page.h.
-#include "cli/page.h"
+// help_page.c - see help_page.h.
+#include "cli/help_page.h"
 
 #include "cli/term.h"
 
 #include <string.h>
 
-static bool markdown(const mu_page *p) { return p->style == MU_PAGE_MARKDOWN; }
+static bool markdown(const mu_help_page *p) { return p->style == MU_HELP_MARKDOWN; }
 
-void mu_page_heading(mu_page *p, int level, const char *text) {
+void mu_help_heading(mu_help_page *p, int level, const char *text) {
     if (!markdown(p)) {
         mu_text_fill(p->out, text, 0, 0, MU_TEXT_COLUMNS);
         fputc('\n', p->out);
@@ -18,13 +18,13 @@ void mu_page_heading(mu_page *p, int level, const char *text) {
     fprintf(p->out, " %s\n\n", text);
 }
 
-void mu_page_paragraph(mu_page *p, const char *text) {
+void mu_help_paragraph(mu_help_page *p, const char *text) {
     if (markdown(p)) fprintf(p->out, "%s\n", text);
     else mu_text_fill(p->out, text, 0, 0, MU_TEXT_COLUMNS);
     fputc('\n', p->out);
 }
 
-void mu_page_code(mu_page *p, const char *text) {
+void mu_help_code(mu_help_page *p, const char *text) {
     for (const char *s = text; *s;) {
         int n = (int)strcspn(s, "\n");
         fprintf(p->out, "%s%.*s\n", markdown(p) ? "    " : "  ", n, s);
@@ -33,11 +33,11 @@ void mu_page_code(mu_page *p, const char *text) {
     fputc('\n', p->out);
 }
 
-void mu_page_begin_list(mu_page *p) {
+void mu_help_begin_list(mu_help_page *p) {
     if (markdown(p)) fputs("| word | what |\n|---|---|\n", p->out);
 }
 
-void mu_page_item(mu_page *p, const char *word, const char *text) {
+void mu_help_item(mu_help_page *p, const char *word, const char *text) {
     if (markdown(p)) {
         fprintf(p->out, "| `%s` | %s |\n", word, text);
         return;
@@ -46,7 +46,7 @@ void mu_page_item(mu_page *p, const char *word, const char *text) {
     mu_text_fill(p->out, text, n, 22, MU_TEXT_COLUMNS);
 }
 
-void mu_page_end_list(mu_page *p) { fputc('\n', p->out); }
+void mu_help_end_list(mu_help_page *p) { fputc('\n', p->out); }
 
 // ---- field tables -------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ static void cell(FILE *f, const char *text) {
     }
 }
 
-static void field_row(mu_page *p, const mu_field *f, const char *type) {
+static void field_row(mu_help_page *p, const mu_field *f, const char *type) {
     fprintf(p->out, "| `%s` | ", f->key);
     cell(p->out, type);
     if (!f->def) fputs(" | required | ", p->out);
@@ -94,7 +94,7 @@ static void field_row(mu_page *p, const mu_field *f, const char *type) {
     fputs(" |\n", p->out);
 }
 
-static void field_text(mu_page *p, const mu_field *f, const char *type) {
+static void field_text(mu_help_page *p, const mu_field *f, const char *type) {
     char text[600], note[100] = "";
     if (!f->def) snprintf(note, sizeof note, "; required");
     else if (!is_empty(f->def)) snprintf(note, sizeof note, "; default %s", f->def);
@@ -103,10 +103,10 @@ static void field_text(mu_page *p, const mu_field *f, const char *type) {
     mu_text_fill(p->out, text, n, 18, MU_TEXT_COLUMNS);
 }
 
-void mu_page_fields(mu_page *p, const mu_field *fields) {
+void mu_help_fields(mu_help_page *p, const mu_field *fields) {
     char type[160];
     if (!fields || !fields->key) {
-        mu_page_paragraph(p, "No options.");
+        mu_help_paragraph(p, "No options.");
         return;
     }
     if (markdown(p)) fputs("| key | value | default | meaning |\n|---|---|---|---|\n", p->out);

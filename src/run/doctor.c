@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor.c - see doctor.h.
-#include "cli/doctor.h"
+// doctor.c - findings about a machine from what is known of it; see doctor.h.
+#include "run/doctor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #define LOW_DISK_GIB 0.5
 #define SLOW_ROUND_TRIP_NS 1000.0
 
-const char *mu_verdict_name(mu_verdict v) {
+const char *mu_finding_level_name(mu_finding_level v) {
     static const char *const names[] = {"ok", "note", "missing"};
     return names[v];
 }
 
-void mu_finding_set(mu_finding *f, mu_verdict v, const char *fmt, ...) {
+void mu_finding_set(mu_finding *f, mu_finding_level v, const char *fmt, ...) {
     va_list ap;
-    f->verdict = v;
+    f->level = v;
     va_start(ap, fmt);
     vsnprintf(f->text, sizeof f->text, fmt, ap);
     va_end(ap);
@@ -26,44 +26,44 @@ void mu_finding_set(mu_finding *f, mu_verdict v, const char *fmt, ...) {
 
 void mu_finding_advise(mu_finding *f, const char *text) { snprintf(f->advice, sizeof f->advice, "%s", text); }
 
-static mu_verdict note_unless(bool good) { return good ? MU_VERDICT_OK : MU_VERDICT_NOTE; }
+static mu_finding_level note_unless(bool good) { return good ? MU_FINDING_OK : MU_FINDING_NOTE; }
 
-void mu_judge_cpu(mu_finding *f, const char *name, int build_isa, int cpu_isa, const char *arch) {
+void mu_check_cpu(mu_finding *f, const char *name, int build_isa, int cpu_isa, const char *arch) {
     static const char *const isa[] = {"baseline", "avx2", "avx512f"};
-    mu_verdict v = build_isa > cpu_isa ? MU_VERDICT_MISSING : note_unless(build_isa == cpu_isa);
+    mu_finding_level v = build_isa > cpu_isa ? MU_FINDING_MISSING : note_unless(build_isa == cpu_isa);
     mu_finding_set(f, v, "%s; has %s, built for %s (-march=%s)", name, isa[cpu_isa], isa[build_isa], arch);
-    if (v != MU_VERDICT_OK) mu_finding_advise(f, "rebuild on this machine: make clean && make");
+    if (v != MU_FINDING_OK) mu_finding_advise(f, "rebuild on this machine: make clean && make");
 }
 
-void mu_judge_images(mu_finding *f, bool png, bool jpeg) {
+void mu_check_images(mu_finding *f, bool png, bool jpeg) {
     mu_finding_set(f, note_unless(png && jpeg), "%s, %s", png ? "PNG" : "no PNG", jpeg ? "JPEG" : "no JPEG");
     if (!png || !jpeg)
         mu_finding_advise(f, "apt-get install libpng-dev libturbojpeg0-dev, then make clean && make");
 }
 
-void mu_judge_memory(mu_finding *f, double total_gib, double free_gib) {
+void mu_check_memory(mu_finding *f, double total_gib, double free_gib) {
     bool good = free_gib >= LOW_MEMORY_GIB;
     mu_finding_set(f, note_unless(good), "%.1f GiB, %.1f available", total_gib, free_gib);
     if (!good) mu_finding_advise(f, "large nets will not fit; close other programs");
 }
 
-void mu_judge_shm(mu_finding *f, int error, double free_mib) {
+void mu_check_shm(mu_finding *f, int error, double free_mib) {
     bool good = !error && free_mib >= LOW_SHM_MIB;
-    if (error) mu_finding_set(f, MU_VERDICT_NOTE, "/dev/shm: %s", strerror(error));
+    if (error) mu_finding_set(f, MU_FINDING_NOTE, "/dev/shm: %s", strerror(error));
     else mu_finding_set(f, note_unless(good), "/dev/shm: %.0f MiB free", free_mib);
     if (error) mu_finding_advise(f, "runs with several learners share memory there; mount a tmpfs");
     else if (!good) mu_finding_advise(f, "little for several learners; in a container give --shm-size=1g");
 }
 
-void mu_judge_data(mu_finding *f, bool there) {
+void mu_check_data(mu_finding *f, bool there) {
     mu_finding_set(f, note_unless(there), "%s",
                    there ? "Fashion-MNIST" : "no Fashion-MNIST for the examples");
     if (!there) mu_finding_advise(f, "apt-get install dataset-fashion-mnist");
 }
 
-void mu_judge_folder(mu_finding *f, int error, bool synced, double free_gib) {
+void mu_check_folder(mu_finding *f, int error, bool synced, double free_gib) {
     if (error) {
-        mu_finding_set(f, MU_VERDICT_MISSING, "the current folder cannot be written: %s", strerror(error));
+        mu_finding_set(f, MU_FINDING_MISSING, "the current folder cannot be written: %s", strerror(error));
         mu_finding_advise(f, "runs are kept in ./runs; change folder or give --out");
         return;
     }
@@ -74,7 +74,7 @@ void mu_judge_folder(mu_finding *f, int error, bool synced, double free_gib) {
     else if (!synced) mu_finding_advise(f, "a power cut may cost checkpoints here; use a local disk");
 }
 
-void mu_judge_latency(mu_finding *f, double round_trip_ns, int core_a, int core_b) {
+void mu_check_latency(mu_finding *f, double round_trip_ns, int core_a, int core_b) {
     bool good = round_trip_ns <= SLOW_ROUND_TRIP_NS;
     mu_finding_set(f, note_unless(good), "%.0f ns there and back between cores %d and %d", round_trip_ns,
                    core_a, core_b);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trials.h - the table behind `muster tradeoff`: one row for each training, kept as a CSV file, drawn as a
-// chart.
+// trials.h - the table behind `muster tradeoff`: one row for each training, kept as a CSV file.
 //
 // A row is known by what was asked (protocol, mu, lambda, seed); measuring it again replaces it. The file is
 // replaced as a whole after every training, so a reader or a later run never sees half a row. Its columns:
@@ -9,11 +8,10 @@
 //   staleness_mean,staleness_max,overlap,status
 //
 // Values that are not known are empty. status is `ok`, `diverged: REASON` or `failed: REASON`.
-#ifndef MU_PLOT_TRIALS_H
-#define MU_PLOT_TRIALS_H
+#ifndef MU_RUN_TRIALS_H
+#define MU_RUN_TRIALS_H
 
 #include "base/err.h"
-#include "file/json.h"
 
 #include <stdint.h>
 
@@ -35,6 +33,7 @@ typedef struct mu_trials {
 
 mu_trial mu_trial_make(const char *protocol, int64_t mu, int64_t lambda, int64_t seed); // nothing known yet
 bool mu_trial_ok(const mu_trial *t);
+bool mu_trial_same_cell(const mu_trial *a, const mu_trial *b); // they differ by their seeds at most
 bool mu_trial_settled(const mu_trial *t); // would come out the same again: ok or diverged
 
 const mu_trial *mu_trials_find(const mu_trials *t, const mu_trial *asked); // same question; NULL
@@ -43,10 +42,5 @@ MU_MUST_CHECK mu_status mu_trials_put(mu_trials *t, const mu_trial *row, mu_err 
 MU_MUST_CHECK mu_status mu_trials_load(mu_trials *t, const char *folder, mu_err *err);
 MU_MUST_CHECK mu_status mu_trials_save(const mu_trials *t, const char *folder, mu_err *err);
 void mu_trials_fini(mu_trials *t);
-
-// Test error (loss, where no row has an error) against training time, as SVG: one mark for each protocol, mu
-// and lambda, the mean of its seeds, labelled (mu, lambda); one colour and shape for each protocol; a dashed
-// line through its marks of equal mu * lambda.
-MU_MUST_CHECK mu_status mu_trials_chart(const mu_trials *t, const char *job_name, mu_text *out, mu_err *err);
 
 #endif

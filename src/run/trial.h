@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// trial.h - one training in a process of its own, as if somebody had typed `muster train`.
+// trial.h - one training in a process of its own, as `muster train` on a command line would do it.
 //
-// A fresh process has the memory, threads and caches of a first training, and whatever ends it (divergence, a
+// A fresh process has the memory, threads and caches of a first training, and what ends it (divergence, a
 // crash, the out-of-memory killer) is a result of that training and no more. It dies with its parent.
-#ifndef MU_CLI_TRIAL_H
-#define MU_CLI_TRIAL_H
+#ifndef MU_RUN_TRIAL_H
+#define MU_RUN_TRIAL_H
 
 #include "base/err.h"
-#include "plot/trials.h"
+#include "run/trials.h"
 
 typedef struct mu_trial_opts {
     const char *job;        // file or run folder
     const char *protocol;   // the value of `cluster.protocol`, as YAML
-    const char *out;        // run folder; whatever is there is removed first
+    const char *out;        // run folder; what is there is removed first
     const char *const *set; // edits
     size_t n_sets;
     double limit_s; // a training still running then is ended; its row says so
