@@ -161,7 +161,7 @@ int64_t mu_energy_room(size_t *bytes, int64_t floats) {
 
 void mu_bond_infer(mu_bond *b, const mu_layer *l, mu_param *weight, int64_t n, int64_t i, int64_t o) {
     *b = (mu_bond){.n = n, .i = i, .o = o, .weight = weight};
-    if (!weight->value) weight->max_batch = l->contrast ? 2 * n : n; // of the training net
+    if (!l->shares_params) weight->max_batch = l->contrast ? 2 * n : n;
 }
 
 static mu_status add_op(const mu_bond *b, mu_layer *l, int64_t rows, bool down, mu_op **out, mu_err *err) {

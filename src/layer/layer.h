@@ -4,8 +4,9 @@
 // Life of a layer, driven by net/net.c:
 //   bind      the block of the job file is written into `state` by the field table
 //   infer     shapes: reads src shapes, declares outputs, parameters, keep and scratch bytes. No data yet.
-//   setup     once, after shapes and before memory: creates ops; may still raise keep and scratch bytes
-//   (plan)    the net lays out memory; blob and parameter pointers are valid from here on
+//   (plan)    the net knows who needs which buffer when. A net that is only checked ends here
+//   setup     in the process that runs the net, before memory: creates ops; may raise keep and scratch bytes
+//   (memory)  blob and parameter pointers are valid from here on
 //   forward   fills out[].value from src[]->value
 //   backward  fills src[]->grad (=) from out[].grad; parameter gradients by mu_param_accumulates
 //   teardown  undoes setup; takes a half-built layer
@@ -106,6 +107,7 @@ typedef struct mu_layer {
     unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
+    bool         shares_params;         // an earlier net has declared them: what it noted in them stands
     bool         restored;              // its values come from a checkpoint: no look at files of initial ones
     mu_arena    *arena;                 // the net's
     int          n_src, n_out, n_param, n_metric;
@@ -126,7 +128,7 @@ typedef struct mu_layer {
     int          at;                    // place in the net's list
     bool         inserted;              // not in the job: split(x), steps(x), stack(x)
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
-    struct mu_net_builder *builder;     // only during infer and setup
+    struct mu_net_builder *builder;     // only during infer
     const struct mu_node *node;         // its block; NULL for inserted layers
 } mu_layer;
 

@@ -258,6 +258,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 static mu_status set_up(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
     mu_shared *g = l->shared;
+    MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
     l->w.end_steps = l->role->at->end_steps;
     l->w.end_epochs = l->role->at->end_epochs;

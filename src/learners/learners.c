@@ -32,7 +32,7 @@ typedef struct cluster {
 } cluster;
 
 bool mu_learners_wanted(const mu_session *s) {
-    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
+    return mu_session_forks(s);
 }
 
 // ---- the beginning ----

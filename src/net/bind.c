@@ -91,6 +91,7 @@ mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
     l->builder = nb;
     l->contrast = nb->o->contrast;
     l->restored = nb->o->restored;
+    l->shares_params = nb->o->share != NULL;
     return mu_build_append(nb, l, err) == MU_OK ? l : NULL;
 }
 
@@ -477,7 +478,7 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
 static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
     const mu_init_class *init = (const mu_init_class *)p->init.plugin;
     const mu_params *ps = nb->net->params;
-    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->value || p->n_users > 1)
+    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->complete || p->n_users > 1)
         return MU_OK;
     mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
     if (s != MU_OK && err && !err->pos.line) err->pos = pos;
@@ -516,7 +517,7 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     const mu_node *at = init && !mu_params_same_init(&want->init, &p->init) ? init : NULL;
     for (size_t i = 0; block && i < MU_COUNT(keys); i++)
         if (differs[i] && mu_node_find(block, keys[i])) at = mu_node_find(block, keys[i]);
-    if (!at || nb->net->params->value || p->n_users < 2) return MU_OK;
+    if (!at || nb->net->params->complete || p->n_users < 2) return MU_OK;
     const char *layer = first_user(nb->net, p);
     mu_status st = MU_FAIL_AT(err, MU_EJOB, at->pos, "`%s` is described by layer `%s`, with another `%s`",
                               p->name, layer, at->key);

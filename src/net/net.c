@@ -70,12 +70,12 @@ static void check_has_energy(mu_net_builder *nb) {
                      "Add one such as `{name: rbm1, type: rbm, hidden: 500}`, or write `algorithm: bp`.");
 }
 
-static mu_status build(mu_net_builder *nb, mu_err *err) {
+static mu_status shape(mu_net_builder *nb, mu_err *err) {
     mu_net *net = nb->net;
     size_t errors_before = nb->b->diags->n_errors;
     if (nb->o->share) net->params = nb->o->share;
     else {
-        MU_TRY(mu_params_create(net->device, &net->params, err));
+        MU_TRY(mu_params_create(&net->params, err));
         net->owns_params = true;
         net->params->late = nb->o->restored;
     }
@@ -88,23 +88,20 @@ static mu_status build(mu_net_builder *nb, mu_err *err) {
     }
     if (nb->b->diags->n_errors > errors_before)
         return MU_FAIL(err, MU_EJOB, "the net has problems");
-    if (nb->o->shapes_only) return MU_OK;
-    MU_TRY(setup_layers(net, err));
-    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, net->backward, nb->o->seed, err));
+    net->params->complete = true;
     return mu_build_plan(nb, err);
 }
 
-mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
+mu_status mu_net_shape(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
     mu_net *net = mu_alloc(sizeof *net, "net");
     if (!net) return MU_FAIL_NOMEM(err, "the net");
     mu_arena_init(&net->arena, "net");
     net->phase = o->phase;
     net->batch = o->batch;
     net->seed = o->seed;
-    net->device = mu_device_cpu();
     net->backward = o->phase == MU_TRAIN;
     mu_net_builder nb = {.b = b, .o = o, .net = net};
-    mu_status s = build(&nb, err);
+    mu_status s = shape(&nb, err);
     for (int i = 0; i < net->n_layers; i++) net->layer[i]->builder = NULL;
     if (s != MU_OK) {
         mu_net_destroy(net);
@@ -114,6 +111,27 @@ mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err
     return MU_OK;
 }
 
+mu_status mu_net_ready(mu_net *net, mu_device *d, mu_err *err) {
+    if (net->ready) return MU_OK;
+    if (net->device) return MU_FAIL(err, MU_EBACKEND, "the net could not be made ready before");
+    net->device = d;
+    MU_TRY(setup_layers(net, err));
+    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
+    if (net->backward) MU_TRY(mu_params_alloc_grads(net->params, err));
+    MU_TRY(mu_build_memory(net, err));
+    net->ready = true;
+    return MU_OK;
+}
+
+mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
+    mu_net *net;
+    MU_TRY(mu_net_shape(b, o, &net, err));
+    mu_status s = mu_net_ready(net, mu_device_cpu(), err);
+    if (s == MU_OK) *out = net;
+    else mu_net_destroy(net);
+    return s;
+}
+
 void mu_net_destroy(mu_net *net) {
     if (!net) return;
     for (int i = net->n_layers - 1; i >= 0; i--) {
@@ -121,8 +139,10 @@ void mu_net_destroy(mu_net *net) {
         if (l->class->teardown && !l->broken) l->class->teardown(l);
         mu_op_destroy(l->op);
     }
-    net->device->class->free(net->device, net->activations);
-    net->device->class->free(net->device, net->scratch);
+    if (net->device) {
+        net->device->class->free(net->device, net->activations);
+        net->device->class->free(net->device, net->scratch);
+    }
     if (net->owns_params) mu_params_destroy(net->params);
     mu_arena_fini(&net->arena);
     mu_free(net);

@@ -31,6 +31,8 @@ typedef struct mu_session_opts {
                                 // except that a missing `data.train` is a problem when training is wanted,
                                 // and prediction alone falls back to `data.test`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
+    bool     trains;            // for run/driver.h: where several processes train, every process that runs a
+                                // net makes it ready itself (mu_net_ready), and this one has values only
     bool     keep_all;          // every layer's output stays readable after a forward pass (look/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
     bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
@@ -40,6 +42,11 @@ typedef struct mu_session_opts {
 // MU_EJOB: look at job->diags. MU_EDATA and others: err.
 mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err);
 void      mu_session_close(mu_session *s);
+
+// Is this session's training the work of several processes, forked from this one?
+static inline bool mu_session_forks(const mu_session *s) {
+    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
+}
 
 // The phase that judges progress while training: validation if the job has it, else test, else NULL.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
