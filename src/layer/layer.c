@@ -63,3 +63,15 @@ mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err) {
     l->scratch_bytes = whole_lines(l->op->scratch_bytes);
     return MU_OK;
 }
+
+mu_cost mu_layer_cost(const mu_layer *l) {
+    mu_cost c = {0};
+    if (l->class->cost) {
+        l->class->cost(l, &c);
+        return c;
+    }
+    for (int k = 0; k < l->n_src; k++) c.bytes += (double)mu_tensor_count(&l->src[k]->value);
+    for (int k = 0; k < l->n_out; k++) c.bytes += (double)mu_tensor_count(&l->out[k].value);
+    c.bytes *= (double)sizeof(float); // integers are as long
+    return c;
+}

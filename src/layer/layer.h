@@ -145,7 +145,7 @@ typedef struct mu_layer_class {
     // positive statistics of what forward computed, minus those after k steps of a Gibbs chain, which begins
     // at the data or goes on where it was (persistent).
     mu_status (*contrast)(mu_layer *l, const mu_step *s, int64_t k, bool persistent, mu_err *err);
-    void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes)
+    void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes) for mu_layer_cost
     void      (*teardown)(mu_layer *l);                                 // (optional)
 } mu_layer_class;
 
@@ -169,5 +169,9 @@ mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
 // The op's needs become the layer's; sets l->op.
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);
 static inline bool mu_layer_trains(const mu_layer *l) { return l->phase == MU_TRAIN; }
+// Does it work after the forward pass? Contrast runs in the order of backward.
+static inline bool mu_layer_runs_in_backward(const mu_layer *l) { return l->in_backward || l->in_contrast; }
+// Of class->cost, or the default: it moves its sources and outputs once and computes nothing.
+mu_cost mu_layer_cost(const mu_layer *l);
 
 #endif

@@ -39,6 +39,7 @@ typedef struct mu_param {
     const char  *name;          // global: "conv1.weight"
     mu_srcpos    pos;           // of its block or layer in the job file
     mu_shape     shape;         // logical, PyTorch's order
+    int          index;         // in the job's set (net/params.h)
     size_t       offset, count; // place in each block, in floats
     mu_class_ref init;          // initialiser
     int64_t      fan_in, fan_out;

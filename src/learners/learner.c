@@ -69,7 +69,7 @@ static void before_forward(void *ctx, mu_layer *layer) {
     mu_client_pulse(&l->client);
     mu_failpoint("learner/forward");
     for (int i = 0; i < layer->n_param; i++)
-        mu_client_collect(&l->client, mu_gradient_index(l->w.params, layer->param[i]));
+        mu_client_collect(&l->client, layer->param[i]->index);
 }
 
 static void pulse_after_backward(void *ctx, mu_layer *layer) {
@@ -85,7 +85,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_look(&l->w, layer->param[i]);
-        mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
+        mu_client_push(&l->client, layer->param[i]->index, layer->param[i]);
     }
 }
 

@@ -141,7 +141,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_look(&r->w, layer->param[i]);
-        mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
+        mu_message_put(&r->message, r->now, layer->param[i]->index, layer->param[i]);
     }
 }
 

@@ -20,9 +20,6 @@ static mu_blob *root_of(mu_blob *b) {
 
 static bool has_params(const mu_layer *l) { return l->class->params != NULL; }
 
-// Does it have a turn after the forward pass? Contrast comes in the order of backward.
-static bool comes_back(const mu_layer *l) { return l->in_backward || l->in_contrast; }
-
 // ---- who needs gradients ----
 
 static void mark_backward(mu_net *net) {
@@ -161,7 +158,7 @@ static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     for (;; s = s->same_as) { // every layer that wrote this memory
         const mu_layer *p = s->producer;
         if (p->class == &mu_input_class || p->n_out > 1) return false;
-        if (net->backward && comes_back(p) && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
+        if (net->backward && mu_layer_runs_in_backward(p) && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
         if (!s->same_as) return true;
         if (s->same_as->n_uses != 1) return false;
     }
@@ -223,7 +220,7 @@ static void plan_values(planner *p) {
                 p->value_item[id_of(r)] = p->plan->n;
             }
             extend(it, i);
-            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_DST))
+            if (net->backward && mu_layer_runs_in_backward(l) && (l->class->flags & MU_BACK_NEEDS_DST))
                 extend(it, 2 * n - 1 - i);
             if (!p->inner[id_of(b)]) extend(it, 2 * n); // results stay readable after the step
         }
@@ -233,7 +230,7 @@ static void plan_values(planner *p) {
             mu_plan_item *it = item_of(p, p->value_item, root_of(l->src[k]));
             if (!it) continue;
             extend(it, i);
-            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
+            if (net->backward && mu_layer_runs_in_backward(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
                 extend(it, 2 * n - 1 - i);
             bool names_rows =
                 l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward

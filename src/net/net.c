@@ -187,16 +187,30 @@ void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
         }
 }
 
-mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
-    for (int i = 1; i < net->n_layers; i++) {
-        mu_layer *l = net->layer[i];
-        if (s->hooks && s->hooks->before_forward) s->hooks->before_forward(s->hooks->ctx, l);
-        mu_status st = l->class->forward(l, s, err);
-        if (MU_UNLIKELY(st != MU_OK)) {
-            mu_err_note(err, "in the forward pass of layer `%s`", l->name);
-            return st;
-        }
+// ---- passes ----
+
+static mu_status back(mu_layer *l, const mu_step *s, mu_err *err) {
+    return l->in_contrast ? l->class->contrast(l, s, l->contrast->k, l->contrast->persistent, err)
+                          : l->class->backward(l, s, err);
+}
+
+mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err) {
+    const mu_step_hooks *h = s->hooks;
+    const bool forward = pass == MU_PASS_FORWARD;
+    if (!forward && !mu_layer_runs_in_backward(l)) return MU_OK;
+    if (forward && h && h->before_forward) h->before_forward(h->ctx, l);
+    mu_status st = forward ? l->class->forward(l, s, err) : back(l, s, err);
+    if (MU_UNLIKELY(st != MU_OK)) {
+        mu_err_note(err, "in the %s of layer `%s`",
+                    forward ? "forward pass" : l->in_contrast ? "Gibbs chain" : "backward pass", l->name);
+        return st;
     }
+    if (!forward && h && h->after_backward) h->after_backward(h->ctx, l);
+    return MU_OK;
+}
+
+mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
+    for (int i = 1; i < net->n_layers; i++) MU_TRY(mu_net_pass(net->layer[i], MU_PASS_FORWARD, s, err));
     return MU_OK;
 }
 
@@ -206,15 +220,6 @@ void mu_net_begin_grads(mu_net *net, const mu_step *s) {
 
 mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
     mu_net_begin_grads(net, s);
-    for (int i = net->n_layers - 1; i > 0; i--) {
-        mu_layer *l = net->layer[i];
-        if (!l->in_backward) continue;
-        mu_status st = l->class->backward(l, s, err);
-        if (MU_UNLIKELY(st != MU_OK)) {
-            mu_err_note(err, "in the backward pass of layer `%s`", l->name);
-            return st;
-        }
-        if (s->hooks && s->hooks->after_backward) s->hooks->after_backward(s->hooks->ctx, l);
-    }
+    for (int i = net->n_layers - 1; i > 0; i--) MU_TRY(mu_net_pass(net->layer[i], MU_PASS_BACK, s, err));
     return MU_OK;
 }

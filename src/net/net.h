@@ -70,6 +70,13 @@ const mu_layer *mu_net_family(const mu_layer *l);
 bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
+// Runs one layer: all passes of all callers go through here. It tells the step's hooks, and errors name the
+// layer. What another layer of the net shall see of the moment (rows, first sample) is to be decided here.
+typedef enum mu_pass {
+    MU_PASS_FORWARD,
+    MU_PASS_BACK        // backward, or contrast where the layer learns so; nothing when it does neither
+} mu_pass;
+mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err);
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);
 mu_status mu_net_backward(mu_net *net, const mu_step *s,
                           mu_err *err); // starts gradients anew unless s->accumulate

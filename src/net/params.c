@@ -102,6 +102,7 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
         if (proto->init.plugin->state_size) memcpy(state, proto->init.state, proto->init.plugin->state_size);
         p->init.state = state;
     }
+    p->index = ps->n;
     p->offset = ps->count;
     p->count = (size_t)count;
     p->n_users = 1;
