@@ -123,7 +123,8 @@ static inline mu_status rig_prepare(rig *r, const mu_layer_class *c, const char 
     r->seed = seed;
     mu_arena_init(&r->net.arena, "rig");
     mu_layer *l = &r->layer;
-    *l = (mu_layer){.class = c, .name = "it", .phase = phase, .arena = &r->net.arena, .builder = &r->builder};
+    *l = (mu_layer){.class = c, .name = "it", .phase = phase, .arena = &r->net.arena, .builder = &r->builder,
+                    .add_param = mu_build_add_param};
     l->key = mu_rng_key_make(seed, "layer/it");
     r->below.class = &mu_input_class;
     r->below.name = "below";

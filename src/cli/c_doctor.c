@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/doctor.h"
+#include "device/device.h"
 #include "ops/dnnl.h"
 #include "file/json.h"
 
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 #ifdef MU_HAVE_BLAS
 #include <cblas.h>
@@ -67,19 +67,10 @@ static void check_images(mu_finding *f) {
 
 // ---- machine ------------------------------------------------------------------------------------
 
-static void cpu_name(char *out, size_t size) {
-    struct utsname u;
-    snprintf(out, size, "%s", uname(&u) ? "unknown" : u.machine);
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) || !colon) continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(out, size, "%s", colon + 2);
-        break;
-    }
-    if (f) fclose(f);
+static mu_device_props device_props(void) {
+    mu_device_props p;
+    mu_device_cpu()->class->props(mu_device_cpu(), &p);
+    return p;
 }
 
 static int isa_of_build(void) {
@@ -102,16 +93,13 @@ static int isa_of_cpu(void) {
 }
 
 static void check_cpu(mu_finding *f) {
-    char name[100];
-    cpu_name(name, sizeof name);
-    mu_judge_cpu(f, name, isa_of_build(), isa_of_cpu(), MU_ARCH);
+    const mu_device_props p = device_props();
+    mu_judge_cpu(f, p.model, isa_of_build(), isa_of_cpu(), MU_ARCH);
 }
 
 static void check_cores(mu_finding *f) {
-    cpu_set_t set;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int usable = sched_getaffinity(0, sizeof set, &set) ? (int)online : CPU_COUNT(&set);
-    mu_finding_set(f, MU_VERDICT_OK, "%d usable of %ld", usable, online);
+    mu_finding_set(f, MU_VERDICT_OK, "%d usable of %ld", device_props().n_cores,
+                   sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static void check_memory(mu_finding *f) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer.c - the registry of layers and what infer and setup functions call.
-//
-// mu_layer_add_param and mu_layer_add_stat are in net/bind.c: they need the parameter set of the job.
 #include "layer/layer.h"
 
 #include <assert.h>
@@ -36,6 +34,22 @@ mu_status mu_layer_add_out(mu_layer *l, const char *suffix, mu_shape shape, mu_d
     b->value = (mu_tensor){.shape = shape, .dtype = type};
     b->grad = (mu_tensor){.shape = shape, .dtype = MU_F32};
     return MU_OK;
+}
+
+mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
+                             const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = fan_in, .fan_out = fan_out};
+    return l->add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
+    return l->add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true, .is_state = true};
+    return l->add_param(l, &proto, what, "constant", err);
 }
 
 mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) {

@@ -129,6 +129,9 @@ typedef struct mu_layer {
     bool         inserted;              // not in the job: split(x), steps(x), stack(x)
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
     struct mu_net_builder *builder;     // only during infer
+    // The net's part of declaring a parameter: adds what the job says of it, and l->param gets it.
+    mu_status (*add_param)(struct mu_layer *l, mu_param *proto, const char *what, const char *init,
+                           mu_err *err);
     const struct mu_node *node;         // its block; NULL for inserted layers
 } mu_layer;
 

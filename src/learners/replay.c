@@ -9,8 +9,8 @@
 // rounding, is the one of the recorded run.
 #include "learners/replay.h"
 
-#include "learners/learner.h"
 #include "learners/record.h"
+#include "ps/slices.h"
 
 #include <stdio.h>
 #include <string.h>

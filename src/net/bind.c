@@ -89,6 +89,7 @@ mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
     l->arena = &nb->net->arena;
     l->phase = nb->net->phase;
     l->builder = nb;
+    l->add_param = mu_build_add_param;
     l->contrast = nb->o->contrast;
     l->restored = nb->o->restored;
     l->shares_params = nb->o->share != NULL;
@@ -526,8 +527,8 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     return st;
 }
 
-static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
-                           mu_err *err) {
+mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
+                             mu_err *err) {
     mu_net_builder *nb = l->builder;
     const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
     param_opts opts = {.lr = 1, .decay = 1};
@@ -565,20 +566,4 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
     const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
     MU_TRY(check_described(nb, p, proto, block, init, err));
     return check_init(nb, p, init ? init->pos : proto->pos, err);
-}
-
-mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
-                             const char *init, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = fan_in, .fan_out = fan_out};
-    return add_param(l, &proto, what, init, err);
-}
-
-mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
-    return add_param(l, &proto, what, init, err);
-}
-
-mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true, .is_state = true};
-    return add_param(l, &proto, what, "constant", err);
 }

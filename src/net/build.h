@@ -27,6 +27,8 @@ typedef struct mu_net_plan {
 mu_status mu_build_layers(mu_net_builder *nb, mu_err *err);     // bind.c: blocks to layers, src resolved
 mu_status mu_build_splits(mu_net_builder *nb, mu_err *err); // graph.c: who needs gradients, split(x) inserted
 mu_status mu_build_infer(mu_net_builder *nb, mu_err *err);      // bind.c: shapes and parameters
+mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init,
+                             mu_err *err);                      // bind.c: mu_layer.add_param
 mu_status mu_build_plan(mu_net_builder *nb, mu_err *err);       // graph.c: in place, lifetimes, sizes
 mu_status mu_build_memory(mu_net *net, mu_err *err);    // graph.c: with what ops keep: offsets, blocks, pointers
 
