@@ -8,7 +8,7 @@
 //
 //   a row of the parameter = a stream:  [tag | state after an even number][tag | state after an odd one]
 //
-// tag - 1 is the number the state belongs to. A state is never overwritten by its direct successor, so a
+// The tag tells the number that the state belongs to. A state is never overwritten by its direct successor, so a
 // gradient that has to be made again (its learner died) begins with what it began with the first time, and
 // merging the rows of several learners is taking the larger tag. Tag 0: there is no state, or it is being
 // written; learners that share the memory (hogwild) never see one that is not complete.
