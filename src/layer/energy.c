@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// energy.c - see energy.h.
+// energy.c - units, visible layers and bonds, of which rbm and dbm are made.
+//
+// Units: means, draws and the logarithm of their partition function, by vectors; sums over a batch are in
+// double, since free energies are differences of large numbers. A draw is a function of (key, sample,
+// element), so it is the same in every batch size. Bonds: the weights between two layers of units with the
+// ops that multiply by them in both directions.
 #include "layer/energy.h"
 
 #include "layer/grad.h"

@@ -12,7 +12,7 @@
 //   teardown  undoes setup; takes a half-built layer
 //
 // A blob with several consumers is split by the net (an inserted `split(x)` layer adds the gradients),
-// so a layer is the only writer of each src[]->grad. src[]->grad.data is NULL when nobody below needs it.
+// so a layer is the only writer of each src[]->grad. src[]->grad.data is NULL when no layer below needs it.
 // Phases: one net object per phase; layers excluded from a phase are not in that net.
 #ifndef MU_LAYER_LAYER_H
 #define MU_LAYER_LAYER_H
@@ -56,7 +56,7 @@ typedef struct mu_step {                // what forward and backward know about 
     // Takes blocks of rows of a finished weight gradient at once (fused update); NULL = gradients are left
     // in the params. Only asked for parameters for which `takes` answers true.
     const struct mu_grad_sink *sink;
-    const struct mu_step_hooks *hooks;  // told about every layer; NULL = nobody listens
+    const struct mu_step_hooks *hooks;  // told about every layer; NULL = none
 } mu_step;
 
 typedef struct mu_step_hooks {          // entries may be NULL

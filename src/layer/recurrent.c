@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// recurrent.c - see recurrent.h.
+// recurrent.c - the recurrent layers but for their cells: sources, parameters, remembered states, passes.
+//
+// One op runs all time steps of a batch. Around it this file finds the state that each row begins with,
+// checks word numbers before an op reads rows by them, and leaves the last states for the next batch. States
+// beyond the valid rows are never read or left: those rows are samples of other batches.
 #include "layer/recurrent.h"
 
 #include "layer/grad.h"

@@ -30,7 +30,7 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err);      // bind.c: shape
 mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init,
                              mu_err *err);                      // bind.c: mu_layer.add_param
 mu_status mu_build_plan(mu_net_builder *nb, mu_err *err);       // graph.c: in place, lifetimes, sizes
-mu_status mu_build_memory(mu_net *net, mu_err *err);    // graph.c: with what ops keep: offsets, blocks, pointers
+mu_status mu_build_memory(mu_net *net, mu_err *err); // graph.c: with what ops keep: blocks and pointers
 
 mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err); // the next of the list; NULL after reporting
 mu_status mu_build_append(mu_net_builder *nb, mu_layer *l, mu_err *err);

@@ -148,7 +148,7 @@ static void count_uses(mu_net *net) {
         for (int k = 0; k < net->layer[i]->n_src; k++) net->layer[i]->src[k]->n_uses++;
 }
 
-// May `l` overwrite the memory of its source? Nobody else may read that memory afterwards.
+// May `l` overwrite the memory of its source? No other layer may read that memory afterwards.
 static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     const mu_blob *s = l->src[0];
     if (!(l->class->flags & MU_LAYER_IN_PLACE) || s->n_uses != 1) return false;
@@ -158,7 +158,8 @@ static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     for (;; s = s->same_as) { // every layer that wrote this memory
         const mu_layer *p = s->producer;
         if (p->class == &mu_input_class || p->n_out > 1) return false;
-        if (net->backward && mu_layer_runs_in_backward(p) && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
+        if (net->backward && mu_layer_runs_in_backward(p) && (p->class->flags & MU_BACK_NEEDS_DST))
+            return false;
         if (!s->same_as) return true;
         if (s->same_as->n_uses != 1) return false;
     }
@@ -262,7 +263,7 @@ static void plan_grads(planner *p) {
                 p->grad_item[id_of(r)] = p->plan->n;
             }
             extend(it, read);
-            if (!b->needs_grad) extend(it, 0), extend(it, 2 * n); // nobody writes it: stays zero for ever
+            if (!b->needs_grad) extend(it, 0), extend(it, 2 * n); // no layer writes it: stays zero for ever
             b->needs_grad = true;
             if (p->plan->keep_factors && has_params(l)) extend(it, 2 * n);
         }

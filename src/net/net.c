@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // net.c - life of a net, and running it.
+//
+// Shaping goes on after a problem as long as something can still be found, and fails at the end; making
+// ready stops at the first error, whose place is the layer's. A net is destroyed in any state.
+//
+// Every pass of a layer goes through mu_net_pass. So hooks of a step are told the same by every algorithm:
+// before the forward of each layer, after the backward of each that has one.
 #include "net/net.h"
 
 #include "net/build.h"

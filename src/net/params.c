@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// params.c - the parameter set; see params.h for the layout.
+// params.c - the parameter set: names, places, blocks and initial values. The layout is in params.h.
+//
+// A parameter is added while the net that defines the set is shaped; from then on the list and all offsets
+// stand, so an index or an offset means the same in every process and in every block. Blocks are taken later
+// and one by one: the parent of learners needs no gradients, a prediction no history.
 #include "net/params.h"
 
 #include <math.h>

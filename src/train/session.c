@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.c - see session.h.
+// session.c - opens a job: binds its parts, opens data, shapes nets, gives memory.
+//
+// Problems of the job are collected, not returned: every step goes on with what the one before could make,
+// and open_all counts at the end. Data comes before nets (its fields are their sources), the rows of a
+// learner before data (they are its batch). Memory is taken last, when nothing of the job is wrong.
 #include "train/session.h"
 
 #include "comm/cores.h"
@@ -109,7 +113,7 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
 }
 
 // Learners that wait for each other share one batch, of which every row needs a stream of its own. A warm
-// start that nobody asked for is left out where they have none.
+// start that the job does not ask for is left out where they have none.
 static void check_streams(mu_session *s, const mu_net *net) {
     mu_setup *setup = &s->setup;
     if (!setup->rows || !setup->protocol || !(setup->protocol->synchronous || setup->warm_versions)) return;
@@ -122,7 +126,8 @@ static void check_streams(mu_session *s, const mu_net *net) {
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
                                                   setup->global_batch, &own) == MU_OK)
                 continue;
-            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) setup->warm_versions = 0;
+            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO)
+                setup->warm_versions = 0;
             else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams
         }
@@ -332,7 +337,7 @@ static void check_learners(mu_session *s) {
 }
 
 // Needed twice: rows before data is opened, the number of records for `warm_start` after.
-static mu_status plan_cluster(mu_session *s, mu_err *err) {
+static mu_status make_setup(mu_session *s, mu_err *err) {
     if (!s->cluster) return MU_OK;      // problems are in the diags
     mu_err own;
     mu_err_clear(&own);
@@ -417,7 +422,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         }
         if (!o->restored) check_initial(s);
         s->cluster = mu_cluster_bind(&s->binder, job->cluster);
-        MU_TRY(plan_cluster(s, err));
+        MU_TRY(make_setup(s, err));
         check_learners(s);
     }
     bool any = false;
@@ -432,7 +437,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
-    if (s->setup.rows && s->train.source) MU_TRY(plan_cluster(s, err));
+    if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(buildable & (unsigned)phases[i])) continue;

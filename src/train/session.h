@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h - a job made ready: updater, algorithm, cluster setup, and for each wanted phase its data and net.
+// session.h - a job made ready: updater, algorithm, setup of learners; for each wanted phase data and net.
 //
 // mu_session_open does everything short of training, in the order of the flow, and is also the whole
 // of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
@@ -21,7 +21,7 @@ typedef struct mu_session {
     void                *algo_state;
     mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
-    mu_setup      setup;          // training net and source have setup.rows rows; 0 without training
+    mu_setup             setup;         // training net and source have setup.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
     mu_session_phase     train, validation, test, predict;
 } mu_session;
@@ -48,7 +48,7 @@ static inline bool mu_session_forks(const mu_session *s) {
     return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
 }
 
-// The phase that judges progress while training: validation if the job has it, else test, else NULL.
+// The phase that progress is evaluated on while training: validation if the job has it, else test, else NULL.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of

@@ -168,8 +168,9 @@ static void a_layer_without_a_cost_moves_its_elements(void **state) {
     (void)state;
     fixture f;
     build_by(mu_net_shape, &f, BRANCHES, (mu_net_opts){0});
-    const mu_cost relu = mu_layer_cost(mu_net_find(f.net, "r1")), sum = mu_layer_cost(mu_net_find(f.net, "sum")),
-                  c1 = mu_layer_cost(mu_net_find(f.net, "c1"));
+    const mu_cost relu = mu_layer_cost(mu_net_find(f.net, "r1"));
+    const mu_cost sum = mu_layer_cost(mu_net_find(f.net, "sum"));
+    const mu_cost c1 = mu_layer_cost(mu_net_find(f.net, "c1"));
     assert_true(relu.flops_forward == 0 && relu.bytes == 4.0 * 2 * 3 * 4 * 8 * 8);
     assert_true(sum.bytes == 4.0 * 4 * 3 * 4 * 8 * 8);
     assert_true(c1.flops_forward > 0 && c1.flops_backward == c1.flops_forward); // no gradient of the data
