@@ -123,16 +123,16 @@ static inline mu_status rig_prepare(rig *r, const mu_layer_class *c, const char 
     r->seed = seed;
     mu_arena_init(&r->net.arena, "rig");
     mu_layer *l = &r->layer;
-    *l = (mu_layer){.class = c, .name = "it", .phase = phase, .arena = &r->net.arena, .builder = &r->builder};
+    *l = (mu_layer){.class = c, .name = "it", .phase = phase, .arena = &r->net.arena, .builder = &r->builder,
+                    .add_param = mu_build_add_param};
     l->key = mu_rng_key_make(seed, "layer/it");
     r->below.class = &mu_input_class;
     r->below.name = "below";
     rig_bind(r, c, settings);
     l->pos = l->node->pos;
     if (r->job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%s", r->job->diags.list[0].msg);
-    r->net.device = mu_device_cpu();
     r->builder = (mu_net_builder){.b = &r->binder, .o = &r->opts, .net = &r->net};
-    assert_int_equal(mu_params_create(r->net.device, &r->net.params, err), MU_OK);
+    assert_int_equal(mu_params_create(&r->net.params, err), MU_OK);
     rig_add_sources(r, sources);
     for (int i = 0; i < MU_MAX_OUT; i++) l->out[i].needs_grad = true;
     return MU_OK;
@@ -163,7 +163,9 @@ static inline void rig_setup(rig *r) {
     mu_err err = {0};
     if (l->class->setup && l->class->setup(l, &err) != MU_OK)
         fail_msg("layer %s: setup: %s", l->class->name, err.msg);
-    if (mu_params_alloc(r->net.params, true, r->seed, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_params_alloc(r->net.params, mu_device_cpu(), true, r->seed, &err) != MU_OK ||
+        mu_params_alloc_grads(r->net.params, &err) != MU_OK)
+        fail_msg("%s", err.msg);
     for (int k = 0; k < l->n_src; k++) {
         size_t n = mu_tensor_count(&l->src[k]->value);
         l->src[k]->value.data = rig_buffer(r, n);

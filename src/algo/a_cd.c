@@ -36,20 +36,14 @@ static int lowest(const mu_net *net) {
 }
 
 static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
-    const struct cd *c = state;
+    (void)state; // the layers know it: mu_layer.contrast
     const int last = lowest(net);
     MU_TRY(mu_net_forward(net, s, err));
     mu_net_begin_grads(net, s);
     for (int i = net->n_layers - 1; i > 0; i--) {
-        mu_layer *l = net->layer[i];
         mu_step own = *s;
         if (i != last) own.sink = NULL;
-        mu_status st = l->in_contrast ? l->class->contrast(l, &own, c->k, c->persistent, err) : MU_OK;
-        if (MU_UNLIKELY(st != MU_OK)) {
-            mu_err_note(err, "in the Gibbs chain of layer `%s`", l->name);
-            return st;
-        }
-        if (s->hooks && s->hooks->after_backward) s->hooks->after_backward(s->hooks->ctx, l);
+        MU_TRY(mu_net_pass(net->layer[i], MU_PASS_BACK, &own, err));
     }
     return MU_OK;
 }

@@ -8,13 +8,14 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 typedef struct header {
-    void       *raw;            // what malloc returned
+    void       *raw;            // as the C library gave it
     size_t      size;
     size_t      tag_slot;
 } header;
@@ -42,10 +43,10 @@ static int must_fail(void) {
     return atomic_fetch_sub(&fail_countdown, 1) == 1;
 }
 
-static void *alloc_aligned(size_t size, size_t align, const char *tag) {
+static void *alloc_aligned(size_t size, size_t align, bool zeroed, const char *tag) {
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
     if (must_fail() || size > SIZE_MAX - align - sizeof(header)) return NULL;
-    char *raw = malloc(size + align + sizeof(header));
+    char *raw = zeroed ? calloc(1, size + align + sizeof(header)) : malloc(size + align + sizeof(header));
     if (!raw) return NULL;
     uintptr_t user = ((uintptr_t)raw + sizeof(header) + align - 1) & ~(uintptr_t)(align - 1);
     header h = {raw, size, tag_slot(tag)};
@@ -60,9 +61,7 @@ static void *alloc_aligned(size_t size, size_t align, const char *tag) {
 }
 
 void *mu_alloc(size_t size, const char *tag) {
-    void *p = alloc_aligned(size, MU_CACHE_LINE, tag);
-    if (p) memset(p, 0, size);
-    return p;
+    return alloc_aligned(size, MU_CACHE_LINE, true, tag);
 }
 
 void *mu_alloc_array(size_t n, size_t size, const char *tag) {
@@ -71,12 +70,10 @@ void *mu_alloc_array(size_t n, size_t size, const char *tag) {
 }
 
 void *mu_alloc_block(size_t size, const char *tag) {
-    void *p = alloc_aligned(size, 4096, tag);
-    if (!p) return NULL;
+    void *p = alloc_aligned(size, 4096, true, tag); // the kernel's own zero pages: taken when they are used
 #ifdef MADV_HUGEPAGE
-    if (size >= (size_t)4 << 20) (void)madvise(p, size & ~(size_t)4095, MADV_HUGEPAGE);
+    if (p && size >= (size_t)4 << 20) (void)madvise(p, size & ~(size_t)4095, MADV_HUGEPAGE);
 #endif
-    memset(p, 0, size);
     return p;
 }
 
@@ -92,10 +89,10 @@ void mu_free(void *p) {
 }
 
 void *mu_realloc(void *p, size_t size, const char *tag) {
-    if (!p) return alloc_aligned(size, MU_CACHE_LINE, tag);
+    if (!p) return alloc_aligned(size, MU_CACHE_LINE, false, tag);
     header h;
     memcpy(&h, (char *)p - sizeof h, sizeof h);
-    void *q = alloc_aligned(size, MU_CACHE_LINE, tag);
+    void *q = alloc_aligned(size, MU_CACHE_LINE, false, tag);
     if (!q) return NULL;
     memcpy(q, p, h.size < size ? h.size : size);
     mu_free(p);
@@ -104,7 +101,7 @@ void *mu_realloc(void *p, size_t size, const char *tag) {
 
 char *mu_strdup(const char *s, const char *tag) {
     size_t n = strlen(s) + 1;
-    char *d = alloc_aligned(n, MU_CACHE_LINE, tag);
+    char *d = alloc_aligned(n, MU_CACHE_LINE, false, tag);
     return d ? memcpy(d, s, n) : NULL;
 }
 

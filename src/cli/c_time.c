@@ -43,10 +43,11 @@ static void print_json(const mu_timing *t) {
     json_t *layers = json_array();
     for (int i = 0; i < t->n; i++) {
         const mu_layer_time *l = &t->layer[i];
-        json_array_append_new(layers, json_pack("{s:s s:s s:s s:f s:f s:f s:f}", "name", l->name, "type",
-                                                l->type, "op", l->op, "forward_ms", 1e3 * l->forward_s,
-                                                "backward_ms", 1e3 * l->backward_s, "forward_flops",
-                                                l->forward_flops, "backward_flops", l->backward_flops));
+        json_array_append_new(
+            layers, json_pack("{s:s s:s s:s s:f s:f s:f s:f s:f}", "name", l->name, "type", l->type, "op",
+                              l->op, "forward_ms", 1e3 * l->forward_s, "backward_ms", 1e3 * l->backward_s,
+                              "forward_flops", l->forward_flops, "backward_flops", l->backward_flops,
+                              "bytes", l->bytes));
     }
     mu_cli_print_json(json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:f s:f s:o}", "step_ms", 1e3 * t->step_s, "step_min_ms",

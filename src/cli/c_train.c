@@ -195,7 +195,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (v->resume && !*v->resume && mu_cli_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;
-    mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .restored = v->resume != NULL};
+    mu_session_opts o = {
+        .phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .trains = true, .restored = v->resume != NULL};
     mu_status st = mu_stop_install(err);
     if (st == MU_OK && v->replay) st = take_log_sets(a, v->replay, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);

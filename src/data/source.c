@@ -3,8 +3,8 @@
 //
 // Everything a batch holds is a function of its sample numbers, so the prefetch thread, the inline
 // path and a resumed run give the same bytes. Two cursors: `next` belongs to the caller (start of the
-// batch it gets next), `fill_at` to whoever fills; they differ by what waits in the ring, and stopping
-// just forgets the latter. `bad` is touched only by the filling side; `n_bad` is atomic because
+// batch it gets next), `fill_at` to the thread that fills; they differ by what waits in the ring, and
+// stopping just forgets the latter. `bad` is touched only by the filling side; `n_bad` is atomic because
 // statistics are read from outside.
 #include "data/source.h"
 

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #if defined(__AVX512F__)
@@ -35,7 +36,8 @@
 // ---- properties ----
 
 static void read_model(char *out, size_t size) {
-    snprintf(out, size, "unknown processor");
+    struct utsname u;
+    snprintf(out, size, "%s", uname(&u) ? "unknown processor" : u.machine); // arm has no name there
     FILE *f = fopen("/proc/cpuinfo", "re");
     if (!f) return;
     char line[256];
@@ -80,18 +82,12 @@ static void release(mu_device *d, void *p) {
     mu_free(p);
 }
 
-static void copy(mu_device *d, void *dst, const void *src, size_t size) {
-    (void)d;
-    if (size) memcpy(dst, src, size);
-}
-
 static const mu_device_class cpu_class = {
-    .name = "cpu", .help = "the processor's cores and main memory",
-    .props = props, .alloc = alloc, .free = release, .copy = copy,
+    .name = "cpu", .props = props, .alloc = alloc, .free = release,
 };
 
 mu_device *mu_device_cpu(void) {
-    static mu_device cpu = {&cpu_class, 0};
+    static mu_device cpu = {&cpu_class};
     return &cpu;
 }
 

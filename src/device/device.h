@@ -20,14 +20,13 @@ typedef struct mu_device_props {
 typedef struct mu_device mu_device;
 
 typedef struct mu_device_class {
-    const char *name, *help;
+    const char *name;
     void      (*props)(const mu_device *d, mu_device_props *out);
     void *(*alloc)(mu_device *d, size_t size, const char *tag); // zeroed, page aligned; NULL = no memory
     void      (*free)(mu_device *d, void *p);
-    void      (*copy)(mu_device *d, void *dst, const void *src, size_t size);
 } mu_device_class;
 
-struct mu_device { const mu_device_class *class; int index; };
+struct mu_device { const mu_device_class *class; };
 
 mu_device *mu_device_cpu(void);                 // always there
 // Does this processor have the instructions the program was built for? MU_EUNSUPPORTED names the missing one.

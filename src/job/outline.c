@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // outline.c - the sections of a job file and the options that belong to training itself.
+//
+// Here every key at the top and of the sections train, test, checkpoint and log has its row in a table;
+// data, net, updater and cluster are kept as trees for the rooms that know them. An unknown key is reported
+// and, when it is near a valid one, taken for that: one run of `check` tells all problems.
 #include "job/outline.h"
 
 #include "job/suggest.h"
@@ -102,7 +106,7 @@ static bool is_top_key(const char *key) {
 }
 
 // Reports an unknown key. A key that is near a valid one goes on under the valid name, if that is
-// free, so that what is in it is checked all the same; with errors, nobody runs or writes the job.
+// free, so that what is in it is checked all the same; a job with errors is neither run nor written.
 static void unknown_name(mu_job *job, const mu_node *map, mu_node *n, mu_diag *g, const mu_words *valid,
                          const char *plural) {
     const char *near = mu_diag_suggest(&job->diags, g, n->key, valid, plural);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// yaml_error.c - syntax errors explained to somebody who does not know the YAML grammar.
+// yaml_error.c - syntax errors explained to a reader who does not know the YAML grammar.
 //
 // libyaml gives a problem text with a place, and often a context ("while parsing a block mapping")
 // with the place where that construct began. For something left open the beginning is the useful

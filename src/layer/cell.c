@@ -16,6 +16,7 @@ static mu_status infer_input(mu_layer *l, mu_recurrent *r, mu_err *err) {
     const mu_blob *b = l->src[0];
     const mu_shape *in = &b->value.shape;
     r->d.one_hot = b->value.dtype == MU_I32;
+    r->d.need_dsrc = b->needs_grad && !r->d.one_hot;
     if (l->left_out & 1) {
         mu_status st = mu_layer_fail(l, err, "time step %d of %s has no input: its first source is left out",
                                      l->copy, l->class->name);

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// energy.c - see energy.h.
+// energy.c - units, visible layers and bonds, of which rbm and dbm are made.
+//
+// Units: means, draws and the logarithm of their partition function, by vectors; sums over a batch are in
+// double, since free energies are differences of large numbers. A draw is a function of (key, sample,
+// element), so it is the same in every batch size. Bonds: the weights between two layers of units with the
+// ops that multiply by them in both directions.
 #include "layer/energy.h"
 
 #include "layer/grad.h"
@@ -161,7 +166,7 @@ int64_t mu_energy_room(size_t *bytes, int64_t floats) {
 
 void mu_bond_infer(mu_bond *b, const mu_layer *l, mu_param *weight, int64_t n, int64_t i, int64_t o) {
     *b = (mu_bond){.n = n, .i = i, .o = o, .weight = weight};
-    if (!weight->value) weight->max_batch = l->contrast ? 2 * n : n; // of the training net
+    if (!l->shares_params) weight->max_batch = l->contrast ? 2 * n : n;
 }
 
 static mu_status add_op(const mu_bond *b, mu_layer *l, int64_t rows, bool down, mu_op **out, mu_err *err) {

@@ -45,17 +45,17 @@ bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu
     return true;
 }
 
-static bool is_tame(const float *v, int64_t n) {
-    int wild = 0;
-    for (int64_t k = 0; k < n; k++) wild |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
-    return !wild;
+static bool is_bounded(const float *v, int64_t n) {
+    int large = 0;
+    for (int64_t k = 0; k < n; k++) large |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
+    return !large;
 }
 
 mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
                                 const float *dy, int64_t n_dy, mu_err *err) {
     const char *what = NULL;
-    if (!is_tame(x, n_x)) what = "input";
-    else if (!is_tame(dy, n_dy)) what = "output gradient";
+    if (!is_bounded(x, n_x)) what = "input";
+    else if (!is_bounded(dy, n_dy)) what = "output gradient";
     if (!what) return MU_OK;
     return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
                       l->name, (long long)s->step);

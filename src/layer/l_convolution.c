@@ -77,6 +77,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         .dil_w = s->dilation[1],
         .groups = s->groups,
         .bias = s->bias_term,
+        .need_dsrc = l->src[0]->needs_grad,
     };
     int64_t taps = s->d.kh * s->d.kw, fan_in = s->d.c / s->groups * taps, fan_out = s->filters * taps;
     MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->filters, s->d.c / s->groups, s->d.kh, s->d.kw), fan_in,
@@ -88,7 +89,6 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 
 static mu_status setup(mu_layer *l, mu_err *err) {
     struct convolution *s = l->state;
-    s->d.need_dsrc = l->src[0]->needs_grad;
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_CONV, .conv = s->d}, err);
 }
 

@@ -104,9 +104,9 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->vocab, s->dim), s->vocab, s->dim, "gaussian std=0.1",
                               err));
     mu_param *w = l->param[0];
-    if (!w->value) w->max_rows = mu_shape_count(in); // of the training net
+    if (!l->shares_params) w->max_rows = mu_shape_count(in);
     // other nets take their values from a checkpoint: the file may be gone by then
-    if (mu_layer_trains(l) && !w->value && !w->start && (s->pad || s->vectors))
+    if (mu_layer_trains(l) && !l->shares_params && !w->start && (s->pad || s->vectors))
         MU_TRY(prepare_start(l, s, err));
     if (s->pad && mu_layer_trains(l)) {
         s->row = mu_arena_array(l->arena, (size_t)mu_shape_count(in), sizeof *s->row);

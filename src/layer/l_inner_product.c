@@ -70,7 +70,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     MU_TRY(find_axis(l, &axis, &out, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
     s->d = (mu_inner_desc){.i = mu_shape_inner(in, axis), .o = s->outputs, .bias = s->bias_term,
-                           .transposed = s->transpose};
+                           .transposed = s->transpose, .need_dsrc = l->src[0]->needs_grad};
     s->per_sample = 1;
     for (int k = 1; k < axis; k++) s->per_sample *= in->d[k];
     s->d.n = in->d[0] * s->per_sample;
@@ -81,7 +81,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     }
     mu_shape weight = s->transpose ? MU_SHAPE(s->d.i, s->d.o) : MU_SHAPE(s->d.o, s->d.i);
     MU_TRY(mu_layer_add_param(l, "weight", weight, s->d.i, s->d.o, "xavier", err));
-    if (!l->param[0]->value) l->param[0]->max_batch = s->d.n; // of the training net
+    if (!l->shares_params) l->param[0]->max_batch = s->d.n;
     if (s->bias_term)
         MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(s->d.o), s->d.i, s->d.o, "constant", err));
     return mu_layer_add_out(l, NULL, out, MU_F32, err);
@@ -89,7 +89,6 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 
 static mu_status setup(mu_layer *l, mu_err *err) {
     struct inner_product *s = l->state;
-    s->d.need_dsrc = l->src[0]->needs_grad;
     MU_TRY(mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_INNER, .inner = s->d}, err));
     s->op_keep = l->keep_bytes;
     s->op_scratch = l->scratch_bytes;

@@ -148,13 +148,13 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 
 static mu_status setup(mu_layer *l, mu_err *err) {
     struct rbm *s = l->state;
-    const bool learns = l->in_contrast && mu_layer_trains(l), judged = l->in_contrast && !learns;
+    const bool learns = l->in_contrast && mu_layer_trains(l), evaluated = l->in_contrast && !learns;
     const bool goes_back = mu_layer_trains(l) && !l->contrast;
     MU_TRY(mu_bond_setup(&s->bond, l, err));
     s->at_x = mu_energy_room(&l->keep_bytes, (learns ? 2 : s->visible.reorder) * s->n * s->v);
     s->at_dy = mu_energy_room(&l->keep_bytes, (learns ? 2 : goes_back) * s->n * s->h);
     s->at_h = mu_energy_room(&l->scratch_bytes, l->in_contrast ? s->n * s->h : 0);
-    s->at_v = mu_energy_room(&l->scratch_bytes, judged || s->c || s->visible.reorder ? s->n * s->v : 0);
+    s->at_v = mu_energy_room(&l->scratch_bytes, evaluated || s->c || s->visible.reorder ? s->n * s->v : 0);
     s->at_second = mu_energy_room(&l->scratch_bytes, !s->twice ? 0 : s->v > s->h ? s->v : s->h);
     s->at_ch = mu_energy_room(&l->scratch_bytes, s->c ? s->n * s->h : 0);
     s->at_cv = mu_energy_room(&l->scratch_bytes, s->c ? s->n * s->v : 0);
@@ -262,7 +262,7 @@ static void set_metric(mu_metric *m, double sum, int64_t rows) {
 // ---- forward ----
 
 // Evaluation: one Gibbs step from the data, and how much better the model likes the data than that.
-static mu_status judge(mu_layer *l, const mu_step *step, double energy, mu_err *err) {
+static mu_status evaluate(mu_layer *l, const mu_step *step, double energy, mu_err *err) {
     struct rbm *s = l->state;
     float *h = in_scratch(l, s->at_h), *v = in_scratch(l, s->at_v);
     const int64_t rows = step->rows;
@@ -278,14 +278,14 @@ static mu_status judge(mu_layer *l, const mu_step *step, double energy, mu_err *
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     struct rbm *s = l->state;
     double log_z = 0;
-    const bool judged = l->in_contrast && !mu_layer_trains(l);
+    const bool evaluated = l->in_contrast && !mu_layer_trains(l);
     mu_visible_flatten(&s->visible, l, in_keep(l, s->at_x));
     condition(l, l->in_contrast);
-    MU_TRY(hidden_mean(l, step->rows, flat_src(l), l->out[0].value.f, judged ? &log_z : NULL, err));
-    if (!judged) return MU_OK; // in training contrast tells the error
+    MU_TRY(hidden_mean(l, step->rows, flat_src(l), l->out[0].value.f, evaluated ? &log_z : NULL, err));
+    if (!evaluated) return MU_OK; // in training contrast tells the error
     const double energy = free_energy(l, step->rows, flat_src(l), log_z);
     set_metric(s->energy, energy, step->rows);
-    return judge(l, step, energy, err);
+    return evaluate(l, step, energy, err);
 }
 
 // ---- contrast ----

@@ -63,7 +63,8 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     MU_TRY(mu_infer_float(l, 0, err));
     MU_TRY(check(l, s, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    s->d = (mu_text_desc){.n = in->d[0], .t = in->d[1], .d = in->d[2], .o = s->filters, .bias = s->bias_term};
+    s->d = (mu_text_desc){.n = in->d[0], .t = in->d[1], .d = in->d[2], .o = s->filters, .bias = s->bias_term,
+                          .need_dsrc = l->src[0]->needs_grad};
     for (size_t i = 0; i < s->widths.n; i++) {
         s->d.width[s->d.n_widths++] = s->widths.v[i];
         s->d.sum_widths += s->widths.v[i];
@@ -72,7 +73,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     const mu_shape weight = MU_SHAPE(s->d.sum_widths * s->filters, s->d.d);
     MU_TRY(mu_layer_add_param(l, "weight", weight, fan_in, s->filters, "xavier", err));
     mu_param *w = l->param[0];
-    if (!w->value) w->max_batch = s->d.n, w->max_x = s->d.t; // of the training net
+    if (!l->shares_params) w->max_batch = s->d.n, w->max_x = s->d.t;
     if (s->bias_term)
         MU_TRY(mu_layer_add_param(l, "bias", MU_SHAPE(n * s->filters), fan_in, s->filters, "constant", err));
     return mu_layer_add_out(l, NULL, MU_SHAPE(s->d.n, n * s->filters), MU_F32, err);
@@ -80,7 +81,6 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 
 static mu_status setup(mu_layer *l, mu_err *err) {
     struct sentence *s = l->state;
-    s->d.need_dsrc = l->src[0]->needs_grad;
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_TEXT, .text = s->d}, err);
 }
 

@@ -2,7 +2,7 @@
 // l_time_step.c - steps of a sequence: (n, t, ...) -> (n, ...), also of integers (n, t) -> (n).
 //
 // With several outputs each takes the next `length` steps; one step alone loses the time axis. Unrolling
-// inserts it as steps(x) between a sequence and the copies of a layer. Steps that nobody takes get the
+// inserts it as steps(x) between a sequence and the copies of a layer. Steps that no layer takes get the
 // gradient zero.
 #include "layer/infer.h"
 

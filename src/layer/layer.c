@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer.c - the registry of layers and what infer and setup functions call.
-//
-// mu_layer_add_param and mu_layer_add_stat are in net/bind.c: they need the parameter set of the job.
 #include "layer/layer.h"
 
 #include <assert.h>
@@ -38,6 +36,22 @@ mu_status mu_layer_add_out(mu_layer *l, const char *suffix, mu_shape shape, mu_d
     return MU_OK;
 }
 
+mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
+                             const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = fan_in, .fan_out = fan_out};
+    return l->add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
+    return l->add_param(l, &proto, what, init, err);
+}
+
+mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_err *err) {
+    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true, .is_state = true};
+    return l->add_param(l, &proto, what, "constant", err);
+}
+
 mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) {
     char text[300];
     va_list ap;
@@ -62,4 +76,16 @@ mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err) {
     l->keep_bytes = whole_lines(l->op->keep_bytes);
     l->scratch_bytes = whole_lines(l->op->scratch_bytes);
     return MU_OK;
+}
+
+mu_cost mu_layer_cost(const mu_layer *l) {
+    mu_cost c = {0};
+    if (l->class->cost) {
+        l->class->cost(l, &c);
+        return c;
+    }
+    for (int k = 0; k < l->n_src; k++) c.bytes += (double)mu_tensor_count(&l->src[k]->value);
+    for (int k = 0; k < l->n_out; k++) c.bytes += (double)mu_tensor_count(&l->out[k].value);
+    c.bytes *= (double)sizeof(float); // integers are as long
+    return c;
 }

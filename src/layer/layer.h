@@ -4,14 +4,15 @@
 // Life of a layer, driven by net/net.c:
 //   bind      the block of the job file is written into `state` by the field table
 //   infer     shapes: reads src shapes, declares outputs, parameters, keep and scratch bytes. No data yet.
-//   setup     once, after shapes and before memory: creates ops; may still raise keep and scratch bytes
-//   (plan)    the net lays out memory; blob and parameter pointers are valid from here on
+//   (plan)    the net knows who needs which buffer when. A net that is only checked ends here
+//   setup     in the process that runs the net, before memory: creates ops; may raise keep and scratch bytes
+//   (memory)  blob and parameter pointers are valid from here on
 //   forward   fills out[].value from src[]->value
 //   backward  fills src[]->grad (=) from out[].grad; parameter gradients by mu_param_accumulates
 //   teardown  undoes setup; takes a half-built layer
 //
 // A blob with several consumers is split by the net (an inserted `split(x)` layer adds the gradients),
-// so a layer is the only writer of each src[]->grad. src[]->grad.data is NULL when nobody below needs it.
+// so a layer is the only writer of each src[]->grad. src[]->grad.data is NULL when no layer below needs it.
 // Phases: one net object per phase; layers excluded from a phase are not in that net.
 #ifndef MU_LAYER_LAYER_H
 #define MU_LAYER_LAYER_H
@@ -55,7 +56,7 @@ typedef struct mu_step {                // what forward and backward know about 
     // Takes blocks of rows of a finished weight gradient at once (fused update); NULL = gradients are left
     // in the params. Only asked for parameters for which `takes` answers true.
     const struct mu_grad_sink *sink;
-    const struct mu_step_hooks *hooks;  // told about every layer; NULL = nobody listens
+    const struct mu_step_hooks *hooks;  // told about every layer; NULL = none
 } mu_step;
 
 typedef struct mu_step_hooks {          // entries may be NULL
@@ -106,6 +107,7 @@ typedef struct mu_layer {
     unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
+    bool         shares_params;         // an earlier net has declared them: what it noted in them stands
     bool         restored;              // its values come from a checkpoint: no look at files of initial ones
     mu_arena    *arena;                 // the net's
     int          n_src, n_out, n_param, n_metric;
@@ -126,7 +128,10 @@ typedef struct mu_layer {
     int          at;                    // place in the net's list
     bool         inserted;              // not in the job: split(x), steps(x), stack(x)
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
-    struct mu_net_builder *builder;     // only during infer and setup
+    struct mu_net_builder *builder;     // only during infer
+    // The net's part of declaring a parameter: adds what the job says of it, and l->param gets it.
+    mu_status (*add_param)(struct mu_layer *l, mu_param *proto, const char *what, const char *init,
+                           mu_err *err);
     const struct mu_node *node;         // its block; NULL for inserted layers
 } mu_layer;
 
@@ -143,7 +148,7 @@ typedef struct mu_layer_class {
     // positive statistics of what forward computed, minus those after k steps of a Gibbs chain, which begins
     // at the data or goes on where it was (persistent).
     mu_status (*contrast)(mu_layer *l, const mu_step *s, int64_t k, bool persistent, mu_err *err);
-    void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes)
+    void (*cost)(const mu_layer *l, mu_cost *out); // (optional, 0 flops and in+out bytes) for mu_layer_cost
     void      (*teardown)(mu_layer *l);                                 // (optional)
 } mu_layer_class;
 
@@ -167,5 +172,9 @@ mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
 // The op's needs become the layer's; sets l->op.
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);
 static inline bool mu_layer_trains(const mu_layer *l) { return l->phase == MU_TRAIN; }
+// Does it work after the forward pass? Contrast runs in the order of backward.
+static inline bool mu_layer_runs_in_backward(const mu_layer *l) { return l->in_backward || l->in_contrast; }
+// Of class->cost, or the default: it moves its sources and outputs once and computes nothing.
+mu_cost mu_layer_cost(const mu_layer *l);
 
 #endif

@@ -39,6 +39,7 @@ typedef struct mu_param {
     const char  *name;          // global: "conv1.weight"
     mu_srcpos    pos;           // of its block or layer in the job file
     mu_shape     shape;         // logical, PyTorch's order
+    int          index;         // in the job's set (net/params.h)
     size_t       offset, count; // place in each block, in floats
     mu_class_ref init;          // initialiser
     int64_t      fan_in, fan_out;
@@ -65,7 +66,7 @@ static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form
 static inline int64_t mu_param_rows(const mu_param *p) { return p->shape.n ? p->shape.d[0] : 1; }
 
 // Factors or picks of so many samples are much smaller than their product. Asked by the layer that makes them
-// and by the plan of a message that has room for one form only (ps/message.h).
+// and by the layout of a message that has room for one form only (ps/message.h).
 static inline bool mu_param_factors_pay(const mu_param *p, int64_t batch) {
     const double o = (double)mu_param_rows(p), i = (double)p->count / o, n = (double)batch;
     const double size = p->max_x ? n * ((double)p->max_x * i + 2 * o) : n * (i + o);

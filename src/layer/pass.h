@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// to = from, `like` many floats; `to` may be NULL (nobody wants it) or `from` itself (in place).
+// to = from, `like` many floats; `to` may be NULL (not wanted) or `from` itself (in place).
 static inline void mu_pass_on(float *to, const float *from, const mu_tensor *like) {
     if (to && to != from) memcpy(to, from, mu_tensor_count(like) * sizeof(float));
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// recurrent.c - see recurrent.h.
+// recurrent.c - the recurrent layers but for their cells: sources, parameters, remembered states, passes.
+//
+// One op runs all time steps of a batch. Around it this file finds the state that each row begins with,
+// checks word numbers before an op reads rows by them, and leaves the last states for the next batch. States
+// beyond the valid rows are never read or left: those rows are samples of other batches.
 #include "layer/recurrent.h"
 
 #include "layer/grad.h"
@@ -18,6 +22,7 @@ static mu_status infer_source(mu_layer *l, mu_recurrent *s, mu_err *err) {
     const mu_blob *b = l->src[0];
     const mu_shape *in = &b->value.shape;
     s->d.one_hot = b->value.dtype == MU_I32;
+    s->d.need_dsrc = b->needs_grad && !s->d.one_hot;
     if (in->n != (s->d.one_hot ? 2 : 3)) {
         mu_status st = mu_layer_fail(l, err,
                                      "%s needs sequences (batch, time, values), or integers (batch, time), "
@@ -112,7 +117,7 @@ mu_status mu_recurrent_open_forget_gate(mu_layer *l, mu_err *err) {
     if (s->forget_bias == 0) return MU_OK;
     if (!s->bias_term) return mu_layer_fail(l, err, "`forget_bias` needs `bias_term: true`");
     mu_param *bias = l->param[2];
-    if (bias->value || bias->init.plugin == &opened_init.plugin) return MU_OK; // a later net, or shared
+    if (l->shares_params || bias->init.plugin == &opened_init.plugin) return MU_OK; // a later net, or shared
     struct opened *own = mu_arena_alloc(l->arena, sizeof *own);
     if (!own) return MU_FAIL_NOMEM(err, "an initialiser");
     *own = (struct opened){bias->init, s->forget_bias};
@@ -123,7 +128,6 @@ mu_status mu_recurrent_open_forget_gate(mu_layer *l, mu_err *err) {
 // With `last`, the outputs of all steps are kept, and their gradients are made in scratch.
 mu_status mu_recurrent_setup(mu_layer *l, mu_err *err) {
     mu_recurrent *s = l->state;
-    s->d.need_dsrc = l->src[0]->needs_grad && !s->d.one_hot;
     MU_TRY(mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_RNN, .rnn = s->d}, err));
     s->op_keep = l->keep_bytes;
     s->op_scratch = l->scratch_bytes;

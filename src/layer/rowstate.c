@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// rowstate.c - see rowstate.h.
+// rowstate.c - the states of streams, written and found by their tags.
 //
-// Tags are floats: numbers of a stream are exact up to 2^24, far beyond the steps of any run.
+// Tags are floats, as everything in a parameter, and grow with the number they stand for: 1, 2, ... 2^24, and
+// from there on the next float each time, whatever its value. So each number has one tag, tags compare as
+// their numbers do, and no state is found in the place of another.
 #include "layer/rowstate.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+enum { WHOLE = 1 << 24 };       // a float counts to here by ones; its bits are 0x4b800000
+
+// Of the state after number q. 0 = there is none left, after 889 million: then every sample begins anew.
+static float tag_for(int64_t q) {
+    if (q < WHOLE) return (float)(q + 1);
+    const int64_t bits = 0x4b800000 + (q + 1 - WHOLE);
+    if (bits > 0x7f7fffff) return 0; // the last finite one
+    const uint32_t as_bits = (uint32_t)bits;
+    float tag;
+    memcpy(&tag, &as_bits, sizeof tag);
+    return tag;
+}
 
 static int64_t row_floats(const mu_rowstate *s) { return 2 * (1 + s->width); }
 
@@ -57,8 +72,8 @@ static float tag_of(const float *at) {
 const float *mu_rowstate_before(const mu_rowstate *s, int64_t g) {
     const int64_t q = g / s->streams - 1;
     if (q < 0) return NULL;
-    const float *at = state_of(s, g, q);
-    return tag_of(at) == (float)(q + 1) ? at + 1 : NULL;
+    const float *at = state_of(s, g, q), tag = tag_for(q);
+    return tag > 0 && tag_of(at) == tag ? at + 1 : NULL;
 }
 
 const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to) {
@@ -71,7 +86,7 @@ const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to) {
 
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
     const int64_t q = g / s->streams;
-    const float now = (float)(q + 1), *best = NULL;
+    const float now = tag_for(q), *best = NULL;
     float best_tag = 0;
     for (int64_t k = 0; k < 2; k++) {
         const float *at = state_of(s, g, k), tag = tag_of(at);
@@ -92,7 +107,7 @@ float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
 
 void mu_rowstate_commit(mu_rowstate *s, int64_t g) {
     const int64_t q = g / s->streams;
-    float tag = (float)(q + 1);
+    float tag = tag_for(q);
     __atomic_store(state_of(s, g, q), &tag, __ATOMIC_RELEASE);
 }
 

@@ -8,13 +8,13 @@
 //
 //   a row of the parameter = a stream:  [tag | state after an even number][tag | state after an odd one]
 //
-// tag - 1 is the number the state belongs to. A state is never overwritten by its direct successor, so a
+// The tag tells the number the state belongs to. A state is never overwritten by its direct successor, so a
 // gradient that has to be made again (its learner died) begins with what it began with the first time, and
 // merging the rows of several learners is taking the larger tag. Tag 0: there is no state, or it is being
 // written; learners that share the memory (hogwild) never see one that is not complete.
 //
 // What a sample may begin with is its layer's choice. A text goes on only from what the direct predecessor
-// left (`before`): who finds none, since another learner is still busy with it, begins a new sequence. A
+// left (`before`): a learner that finds none, since another is still busy with it, begins a new sequence. A
 // Gibbs chain may go on from any state of its stream (`latest`): a learner that is behind never restarts it.
 #ifndef MU_LAYER_ROWSTATE_H
 #define MU_LAYER_ROWSTATE_H
@@ -44,7 +44,7 @@ const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to);
 // The newest state of the stream of g that is older than g; when there is none, the newest that is not of g
 // itself; NULL = none at all.
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g);
-// Where to write the state after sample g, which nobody finds before it is committed.
+// Where to write the state after sample g, which no sample finds before it is committed.
 float *mu_rowstate_slot(mu_rowstate *s, int64_t g);
 void   mu_rowstate_commit(mu_rowstate *s, int64_t g);
 

@@ -17,6 +17,7 @@
 #include "learners/gradients.h"
 #include "learners/learner.h"
 #include "learners/record.h"
+#include "ps/slices.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,7 +150,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_check_finite(&r->w, layer->param[i]);
-        mu_message_put(&r->message, r->now, mu_gradient_index(r->w.params, layer->param[i]), layer->param[i]);
+        mu_message_put(&r->message, r->now, layer->param[i]->index, layer->param[i]);
     }
 }
 
@@ -309,6 +310,7 @@ static mu_status make_buffers(replay *r, mu_err *err) {
 static mu_status set_up(replay *r, mu_err *err) {
     mu_session *s = r->t->s;
     MU_TRY(mu_runlog_load(r->t->o->replay, &r->log, err));
+    MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&r->w, s);
     MU_TRY(mu_message_layout_make(s->params, s->setup.rows, &r->message, err)); // after init: it sets the forms
     MU_TRY(mu_slices_make(s->params, &r->slices, err));

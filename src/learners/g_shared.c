@@ -38,7 +38,7 @@ typedef struct shared_run {
 } shared_run;
 
 static bool wants(const mu_session *s, const mu_run_opts *o) {
-    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS || o->record;
+    return mu_session_forks(s) || o->record;
 }
 
 // ---- the beginning ----

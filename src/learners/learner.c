@@ -62,7 +62,7 @@ static void before_forward(void *ctx, mu_layer *layer) {
     mu_client_pulse(&l->client);
     mu_failpoint("learner/forward");
     for (int i = 0; i < layer->n_param; i++)
-        mu_client_collect(&l->client, mu_gradient_index(l->w.params, layer->param[i]));
+        mu_client_collect(&l->client, layer->param[i]->index);
 }
 
 static void pulse_after_backward(void *ctx, mu_layer *layer) {
@@ -78,7 +78,7 @@ static void after_backward(void *ctx, mu_layer *layer) {
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
         mu_worker_check_finite(&l->w, layer->param[i]);
-        mu_client_push(&l->client, mu_gradient_index(l->w.params, layer->param[i]), layer->param[i]);
+        mu_client_push(&l->client, layer->param[i]->index, layer->param[i]);
     }
 }
 
@@ -245,6 +245,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 static mu_status set_up(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
     mu_shared *g = l->shared;
+    MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;

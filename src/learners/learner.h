@@ -23,12 +23,4 @@ int mu_server_main(void *role);
 // Of an update that begins after `samples`: schedule, rate factor, rollbacks; early or not.
 mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
 
-// ---- a gradient on its way into a message ----
-
-static inline int mu_gradient_index(const mu_params *ps, const mu_param *p) {   // -1 = not of this set
-    for (int i = 0; i < ps->n; i++)
-        if (ps->list[i] == p) return i;
-    return -1;
-}
-
 #endif

@@ -89,8 +89,10 @@ mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err) {
     l->arena = &nb->net->arena;
     l->phase = nb->net->phase;
     l->builder = nb;
+    l->add_param = mu_build_add_param;
     l->contrast = nb->o->contrast;
     l->restored = nb->o->restored;
+    l->shares_params = nb->o->share != NULL;
     return mu_build_append(nb, l, err) == MU_OK ? l : NULL;
 }
 
@@ -477,7 +479,7 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
 static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
     const mu_init_class *init = (const mu_init_class *)p->init.plugin;
     const mu_params *ps = nb->net->params;
-    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->value || p->n_users > 1)
+    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->complete || p->n_users > 1)
         return MU_OK;
     mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
     if (s != MU_OK && err && !err->pos.line) err->pos = pos;
@@ -516,7 +518,7 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     const mu_node *at = init && !mu_params_same_init(&want->init, &p->init) ? init : NULL;
     for (size_t i = 0; block && i < MU_COUNT(keys); i++)
         if (differs[i] && mu_node_find(block, keys[i])) at = mu_node_find(block, keys[i]);
-    if (!at || nb->net->params->value || p->n_users < 2) return MU_OK;
+    if (!at || nb->net->params->complete || p->n_users < 2) return MU_OK;
     const char *layer = first_user(nb->net, p);
     mu_status st = MU_FAIL_AT(err, MU_EJOB, at->pos, "`%s` is described by layer `%s`, with another `%s`",
                               p->name, layer, at->key);
@@ -525,8 +527,8 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     return st;
 }
 
-static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
-                           mu_err *err) {
+mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
+                             mu_err *err) {
     mu_net_builder *nb = l->builder;
     const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
     param_opts opts = {.lr = 1, .decay = 1};
@@ -564,20 +566,4 @@ static mu_status add_param(mu_layer *l, mu_param *proto, const char *what, const
     const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
     MU_TRY(check_described(nb, p, proto, block, init, err));
     return check_init(nb, p, init ? init->pos : proto->pos, err);
-}
-
-mu_status mu_layer_add_param(mu_layer *l, const char *what, mu_shape shape, int64_t fan_in, int64_t fan_out,
-                             const char *init, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = fan_in, .fan_out = fan_out};
-    return add_param(l, &proto, what, init, err);
-}
-
-mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const char *init, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true};
-    return add_param(l, &proto, what, init, err);
-}
-
-mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_err *err) {
-    mu_param proto = {.shape = shape, .fan_in = 1, .fan_out = 1, .is_stat = true, .is_state = true};
-    return add_param(l, &proto, what, "constant", err);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// build.h - the steps of mu_net_create, in order; private to net/.
+// build.h - the steps of mu_net_shape and mu_net_ready, in order; private to net/.
 #ifndef MU_NET_BUILD_H
 #define MU_NET_BUILD_H
 
+#include "net/memplan.h"
 #include "net/net.h"
 
-typedef struct mu_net_builder {         // lives only during mu_net_create
+typedef struct mu_net_builder {         // lives only during mu_net_shape
     mu_binder         *b;
     const mu_net_opts *o;
     mu_net            *net;
@@ -16,10 +17,20 @@ typedef struct mu_net_builder {         // lives only during mu_net_create
     int                n_absent;
 } mu_net_builder;
 
+typedef struct mu_net_plan {
+    bool          reuse, keep_factors;  // as mu_net_opts says
+    size_t        n;
+    mu_plan_item *item;                 // room for what every layer keeps is there
+    void       ***target;               // [n] pointers to set to activations + offset
+} mu_net_plan;
+
 mu_status mu_build_layers(mu_net_builder *nb, mu_err *err);     // bind.c: blocks to layers, src resolved
 mu_status mu_build_splits(mu_net_builder *nb, mu_err *err); // graph.c: who needs gradients, split(x) inserted
 mu_status mu_build_infer(mu_net_builder *nb, mu_err *err);      // bind.c: shapes and parameters
-mu_status mu_build_plan(mu_net_builder *nb, mu_err *err); // graph.c: in place, lifetimes, offsets, pointers
+mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init,
+                             mu_err *err);                      // bind.c: mu_layer.add_param
+mu_status mu_build_plan(mu_net_builder *nb, mu_err *err);       // graph.c: in place, lifetimes, sizes
+mu_status mu_build_memory(mu_net *net, mu_err *err); // graph.c: with what ops keep: blocks and pointers
 
 mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err); // the next of the list; NULL after reporting
 mu_status mu_build_append(mu_net_builder *nb, mu_layer *l, mu_err *err);

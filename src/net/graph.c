@@ -9,7 +9,6 @@
 // Memory: moments are 0..n-1 for forward, n..2n-1 for backward (layer i at 2n-1-i), 2n for "after the
 // step". Each group of blobs that share memory (same_as) becomes one item of the plan.
 #include "net/build.h"
-#include "net/memplan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +19,6 @@ static mu_blob *root_of(mu_blob *b) {
 }
 
 static bool has_params(const mu_layer *l) { return l->class->params != NULL; }
-
-// Does it have a turn after the forward pass? Contrast comes in the order of backward.
-static bool comes_back(const mu_layer *l) { return l->in_backward || l->in_contrast; }
 
 // ---- who needs gradients ----
 
@@ -152,7 +148,7 @@ static void count_uses(mu_net *net) {
         for (int k = 0; k < net->layer[i]->n_src; k++) net->layer[i]->src[k]->n_uses++;
 }
 
-// May `l` overwrite the memory of its source? Nobody else may read that memory afterwards.
+// May `l` overwrite the memory of its source? No other layer may read that memory afterwards.
 static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     const mu_blob *s = l->src[0];
     if (!(l->class->flags & MU_LAYER_IN_PLACE) || s->n_uses != 1) return false;
@@ -162,7 +158,8 @@ static bool may_overwrite(const mu_net *net, const mu_layer *l) {
     for (;; s = s->same_as) { // every layer that wrote this memory
         const mu_layer *p = s->producer;
         if (p->class == &mu_input_class || p->n_out > 1) return false;
-        if (net->backward && comes_back(p) && (p->class->flags & MU_BACK_NEEDS_DST)) return false;
+        if (net->backward && mu_layer_runs_in_backward(p) && (p->class->flags & MU_BACK_NEEDS_DST))
+            return false;
         if (!s->same_as) return true;
         if (s->same_as->n_uses != 1) return false;
     }
@@ -181,18 +178,15 @@ static void share_memory(mu_net *net, bool in_place) {
 
 // ---- lifetimes ----
 
-typedef struct plan {
+typedef struct planner {
     mu_net       *net;
-    bool          keep_factors;
-    size_t        n;
-    mu_plan_item *item;
-    void       ***target;       // pointers to set to block + offset
+    mu_net_plan  *plan;
     size_t       *value_item;   // by id_of a root: number + 1 of its item, 0 = none yet
     size_t       *grad_item;
     bool         *inner;        // by id: read by more than losses and outputs
-} plan;
+} planner;
 
-static mu_plan_item *add_item(plan *p, size_t bytes, int first, int last, void **target) {
+static mu_plan_item *add_item(mu_net_plan *p, size_t bytes, int first, int last, void **target) {
     mu_plan_item *it = &p->item[p->n];
     *it = (mu_plan_item){bytes, first, last, 0};
     p->target[p->n++] = target;
@@ -204,12 +198,12 @@ static void extend(mu_plan_item *it, int t) {
     if (t > it->last) it->last = t;
 }
 
-static mu_plan_item *item_of(plan *p, const size_t *number, const mu_blob *root) {
+static mu_plan_item *item_of(planner *p, const size_t *number, const mu_blob *root) {
     size_t k = number[id_of(root)];
-    return k ? &p->item[k - 1] : NULL;
+    return k ? &p->plan->item[k - 1] : NULL;
 }
 
-static void plan_values(plan *p) {
+static void plan_values(planner *p) {
     mu_net *net = p->net;
     int n = net->n_layers;
     for (int i = 1; i < n; i++)
@@ -223,11 +217,11 @@ static void plan_values(plan *p) {
             if (r->producer->class == &mu_input_class) continue;
             mu_plan_item *it = item_of(p, p->value_item, r);
             if (!it) {
-                it = add_item(p, mu_tensor_count(&r->value) * 4, i, i, &r->value.data);
-                p->value_item[id_of(r)] = p->n;
+                it = add_item(p->plan, mu_tensor_count(&r->value) * 4, i, i, &r->value.data);
+                p->value_item[id_of(r)] = p->plan->n;
             }
             extend(it, i);
-            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_DST))
+            if (net->backward && mu_layer_runs_in_backward(l) && (l->class->flags & MU_BACK_NEEDS_DST))
                 extend(it, 2 * n - 1 - i);
             if (!p->inner[id_of(b)]) extend(it, 2 * n); // results stay readable after the step
         }
@@ -237,11 +231,11 @@ static void plan_values(plan *p) {
             mu_plan_item *it = item_of(p, p->value_item, root_of(l->src[k]));
             if (!it) continue;
             extend(it, i);
-            if (net->backward && comes_back(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
+            if (net->backward && mu_layer_runs_in_backward(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
                 extend(it, 2 * n - 1 - i);
             bool names_rows =
                 l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward
-            if (has_params(l) && (p->keep_factors || names_rows)) extend(it, 2 * n);
+            if (has_params(l) && (p->plan->keep_factors || names_rows)) extend(it, 2 * n);
         }
 }
 
@@ -252,7 +246,7 @@ static mu_blob *grad_root(mu_blob *b) {
     return b;
 }
 
-static void plan_grads(plan *p) {
+static void plan_grads(planner *p) {
     mu_net *net = p->net;
     int n = net->n_layers;
     for (int i = 1; i < n; i++) {
@@ -265,13 +259,13 @@ static void plan_grads(plan *p) {
             mu_plan_item *it = item_of(p, p->grad_item, r);
             int read = 2 * n - 1 - i;
             if (!it) {
-                it = add_item(p, mu_tensor_count(&r->value) * 4, read, read, &r->grad.data);
-                p->grad_item[id_of(r)] = p->n;
+                it = add_item(p->plan, mu_tensor_count(&r->value) * 4, read, read, &r->grad.data);
+                p->grad_item[id_of(r)] = p->plan->n;
             }
             extend(it, read);
-            if (!b->needs_grad) extend(it, 0), extend(it, 2 * n); // nobody writes it: stays zero for ever
+            if (!b->needs_grad) extend(it, 0), extend(it, 2 * n); // no layer writes it: stays zero for ever
             b->needs_grad = true;
-            if (p->keep_factors && has_params(l)) extend(it, 2 * n);
+            if (p->plan->keep_factors && has_params(l)) extend(it, 2 * n);
         }
     }
     for (int i = 1; i < n; i++) { // written in the backward of the consumer
@@ -284,14 +278,20 @@ static void plan_grads(plan *p) {
     }
 }
 
-static void plan_keeps(plan *p) {
-    int n = p->net->n_layers;
+static void plan_keeps(mu_net *net) {
+    int n = net->n_layers;
     for (int i = 1; i < n; i++) {
-        mu_layer *l = p->net->layer[i];
+        mu_layer *l = net->layer[i];
         if (!l->keep_bytes) continue;
-        int last = !p->net->backward ? i : p->keep_factors ? 2 * n : 2 * n - 1 - i;
-        add_item(p, l->keep_bytes, i, last, &l->keep);
+        int last = !net->backward ? i : net->plan->keep_factors ? 2 * n : 2 * n - 1 - i;
+        add_item(net->plan, l->keep_bytes, i, last, &l->keep);
     }
+}
+
+static mu_status place(mu_net *net, mu_err *err) {
+    mu_net_plan *p = net->plan;
+    MU_TRY(mu_memplan(p->item, p->n, false, &net->unplanned_bytes, err));
+    return mu_memplan(p->item, p->n, p->reuse, &net->activation_bytes, err);
 }
 
 static void set_pointers(mu_net *net) {
@@ -314,19 +314,28 @@ mu_status mu_build_plan(mu_net_builder *nb, mu_err *err) {
     size_t most = 0;
     for (int i = 0; i < net->n_layers; i++) most += 2 * (size_t)net->layer[i]->n_out + 1;
     size_t n_ids = (size_t)net->n_layers * MU_MAX_OUT;
-    plan p = {.net = net, .keep_factors = nb->o->keep_factors,
-              .item = mu_arena_array(&net->arena, most, sizeof *p.item),
-              .target = mu_arena_array(&net->arena, most, sizeof *p.target),
-              .value_item = mu_arena_array(&net->arena, n_ids, sizeof *p.value_item),
-              .grad_item = mu_arena_array(&net->arena, n_ids, sizeof *p.grad_item),
-              .inner = mu_arena_array(&net->arena, n_ids, sizeof *p.inner)};
-    if (!p.item || !p.target || !p.value_item || !p.grad_item || !p.inner)
+    net->plan = mu_arena_alloc(&net->arena, sizeof *net->plan);
+    if (!net->plan) return MU_FAIL_NOMEM(err, "the memory plan");
+    *net->plan = (mu_net_plan){.reuse = !nb->o->keep_all,
+                               .keep_factors = nb->o->keep_factors,
+                               .item = mu_arena_array(&net->arena, most, sizeof *net->plan->item),
+                               .target = mu_arena_array(&net->arena, most, sizeof *net->plan->target)};
+    planner p = {.net = net,
+                 .plan = net->plan,
+                 .value_item = mu_arena_array(&net->arena, n_ids, sizeof *p.value_item),
+                 .grad_item = mu_arena_array(&net->arena, n_ids, sizeof *p.grad_item),
+                 .inner = mu_arena_array(&net->arena, n_ids, sizeof *p.inner)};
+    if (!net->plan->item || !net->plan->target || !p.value_item || !p.grad_item || !p.inner)
         return MU_FAIL_NOMEM(err, "the memory plan");
     plan_values(&p);
     if (net->backward) plan_grads(&p);
-    plan_keeps(&p);
-    MU_TRY(mu_memplan(p.item, p.n, false, &net->unplanned_bytes, err));
-    MU_TRY(mu_memplan(p.item, p.n, !nb->o->keep_all, &net->activation_bytes, err));
+    return place(net, err);
+}
+
+mu_status mu_build_memory(mu_net *net, mu_err *err) {
+    const mu_net_plan *p = net->plan;
+    plan_keeps(net);
+    MU_TRY(place(net, err));
     for (int i = 0; i < net->n_layers; i++)
         if (net->layer[i]->scratch_bytes > net->scratch_bytes)
             net->scratch_bytes = net->layer[i]->scratch_bytes;
@@ -339,7 +348,7 @@ mu_status mu_build_plan(mu_net_builder *nb, mu_err *err) {
         mu_err_hint(err, "A smaller `train.batch` needs proportionally less.");
         return MU_ENOMEM;
     }
-    for (size_t i = 0; i < p.n; i++) *p.target[i] = (char *)net->activations + p.item[i].offset;
+    for (size_t i = 0; i < p->n; i++) *p->target[i] = (char *)net->activations + p->item[i].offset;
     set_pointers(net);
     return MU_OK;
 }

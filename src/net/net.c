@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // net.c - life of a net, and running it.
+//
+// Shaping goes on after a problem as long as something can still be found, and fails at the end; making
+// ready stops at the first error, whose place is the layer's. A net is destroyed in any state.
+//
+// Every pass of a layer goes through mu_net_pass. So hooks of a step are told the same by every algorithm:
+// before the forward of each layer, after the backward of each that has one.
 #include "net/net.h"
 
 #include "net/build.h"
@@ -70,12 +76,12 @@ static void check_has_energy(mu_net_builder *nb) {
                      "Add one such as `{name: rbm1, type: rbm, hidden: 500}`, or write `algorithm: bp`.");
 }
 
-static mu_status build(mu_net_builder *nb, mu_err *err) {
+static mu_status shape(mu_net_builder *nb, mu_err *err) {
     mu_net *net = nb->net;
     size_t errors_before = nb->b->diags->n_errors;
     if (nb->o->share) net->params = nb->o->share;
     else {
-        MU_TRY(mu_params_create(net->device, &net->params, err));
+        MU_TRY(mu_params_create(&net->params, err));
         net->owns_params = true;
         net->params->late = nb->o->restored;
     }
@@ -88,23 +94,20 @@ static mu_status build(mu_net_builder *nb, mu_err *err) {
     }
     if (nb->b->diags->n_errors > errors_before)
         return MU_FAIL(err, MU_EJOB, "the net has problems");
-    if (nb->o->shapes_only) return MU_OK;
-    MU_TRY(setup_layers(net, err));
-    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, net->backward, nb->o->seed, err));
+    net->params->complete = true;
     return mu_build_plan(nb, err);
 }
 
-mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
+mu_status mu_net_shape(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
     mu_net *net = mu_alloc(sizeof *net, "net");
     if (!net) return MU_FAIL_NOMEM(err, "the net");
     mu_arena_init(&net->arena, "net");
     net->phase = o->phase;
     net->batch = o->batch;
     net->seed = o->seed;
-    net->device = mu_device_cpu();
     net->backward = o->phase == MU_TRAIN;
     mu_net_builder nb = {.b = b, .o = o, .net = net};
-    mu_status s = build(&nb, err);
+    mu_status s = shape(&nb, err);
     for (int i = 0; i < net->n_layers; i++) net->layer[i]->builder = NULL;
     if (s != MU_OK) {
         mu_net_destroy(net);
@@ -114,6 +117,27 @@ mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err
     return MU_OK;
 }
 
+mu_status mu_net_ready(mu_net *net, mu_device *d, mu_err *err) {
+    if (net->ready) return MU_OK;
+    if (net->device) return MU_FAIL(err, MU_EBACKEND, "the net could not be made ready before");
+    net->device = d;
+    MU_TRY(setup_layers(net, err));
+    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
+    if (net->backward) MU_TRY(mu_params_alloc_grads(net->params, err));
+    MU_TRY(mu_build_memory(net, err));
+    net->ready = true;
+    return MU_OK;
+}
+
+mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err) {
+    mu_net *net;
+    MU_TRY(mu_net_shape(b, o, &net, err));
+    mu_status s = mu_net_ready(net, mu_device_cpu(), err);
+    if (s == MU_OK) *out = net;
+    else mu_net_destroy(net);
+    return s;
+}
+
 void mu_net_destroy(mu_net *net) {
     if (!net) return;
     for (int i = net->n_layers - 1; i >= 0; i--) {
@@ -121,8 +145,10 @@ void mu_net_destroy(mu_net *net) {
         if (l->class->teardown && !l->broken) l->class->teardown(l);
         mu_op_destroy(l->op);
     }
-    net->device->class->free(net->device, net->activations);
-    net->device->class->free(net->device, net->scratch);
+    if (net->device) {
+        net->device->class->free(net->device, net->activations);
+        net->device->class->free(net->device, net->scratch);
+    }
     if (net->owns_params) mu_params_destroy(net->params);
     mu_arena_fini(&net->arena);
     mu_free(net);
@@ -167,16 +193,30 @@ void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
         }
 }
 
-mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
-    for (int i = 1; i < net->n_layers; i++) {
-        mu_layer *l = net->layer[i];
-        if (s->hooks && s->hooks->before_forward) s->hooks->before_forward(s->hooks->ctx, l);
-        mu_status st = l->class->forward(l, s, err);
-        if (MU_UNLIKELY(st != MU_OK)) {
-            mu_err_note(err, "in the forward pass of layer `%s`", l->name);
-            return st;
-        }
+// ---- passes ----
+
+static mu_status back(mu_layer *l, const mu_step *s, mu_err *err) {
+    return l->in_contrast ? l->class->contrast(l, s, l->contrast->k, l->contrast->persistent, err)
+                          : l->class->backward(l, s, err);
+}
+
+mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err) {
+    const mu_step_hooks *h = s->hooks;
+    const bool forward = pass == MU_PASS_FORWARD;
+    if (!forward && !mu_layer_runs_in_backward(l)) return MU_OK;
+    if (forward && h && h->before_forward) h->before_forward(h->ctx, l);
+    mu_status st = forward ? l->class->forward(l, s, err) : back(l, s, err);
+    if (MU_UNLIKELY(st != MU_OK)) {
+        mu_err_note(err, "in the %s of layer `%s`",
+                    forward ? "forward pass" : l->in_contrast ? "Gibbs chain" : "backward pass", l->name);
+        return st;
     }
+    if (!forward && h && h->after_backward) h->after_backward(h->ctx, l);
+    return MU_OK;
+}
+
+mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err) {
+    for (int i = 1; i < net->n_layers; i++) MU_TRY(mu_net_pass(net->layer[i], MU_PASS_FORWARD, s, err));
     return MU_OK;
 }
 
@@ -186,15 +226,6 @@ void mu_net_begin_grads(mu_net *net, const mu_step *s) {
 
 mu_status mu_net_backward(mu_net *net, const mu_step *s, mu_err *err) {
     mu_net_begin_grads(net, s);
-    for (int i = net->n_layers - 1; i > 0; i--) {
-        mu_layer *l = net->layer[i];
-        if (!l->in_backward) continue;
-        mu_status st = l->class->backward(l, s, err);
-        if (MU_UNLIKELY(st != MU_OK)) {
-            mu_err_note(err, "in the backward pass of layer `%s`", l->name);
-            return st;
-        }
-        if (s->hooks && s->hooks->after_backward) s->hooks->after_backward(s->hooks->ctx, l);
-    }
+    for (int i = net->n_layers - 1; i > 0; i--) MU_TRY(mu_net_pass(net->layer[i], MU_PASS_BACK, s, err));
     return MU_OK;
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // net.h - stations 3 and 4: layers become a graph with shapes, parameters and memory.
 //
-//   mu_net_create = bind the layer blocks > resolve src > insert split(x) > infer > setup > plan memory
+//   mu_net_shape = bind the layer blocks > resolve src > insert split(x) > infer > plan memory
+//   mu_net_ready = create ops > take memory > set pointers
+//
+// A net is shaped where the job is read (`check`, the parent of learners): no op is made and no memory of a
+// device is taken. The process that runs it makes it ready on its device. So the parent of learners holds
+// nothing of a device when it forks.
 //
 // One mu_net serves one phase and one batch size. Nets of other phases share the first one's
 // parameters. Layers stand in file order, which is their order of execution: a source must be
@@ -19,13 +24,15 @@ typedef struct mu_net {
     mu_phase    phase;
     int64_t     batch;                  // rows
     uint64_t    seed;
-    mu_device  *device;
+    mu_device  *device;                 // NULL = only shaped
+    bool        ready;
     int         n_layers;
     mu_layer  **layer;                  // execution order; layer[0] is the input node `data`
     mu_params  *params;
     bool        owns_params;
+    struct mu_net_plan *plan;           // lifetimes of all buffers (build.h)
     void       *activations;            // one block: values, gradients and kept state, overlaid by the plan
-    size_t      activation_bytes, unplanned_bytes;      // with and without reuse
+    size_t      activation_bytes, unplanned_bytes; // with and without reuse; what ops keep is added by ready
     void       *scratch;                // one block, shared by all layers in turn
     size_t      scratch_bytes;
     bool        backward;               // gradients are planned
@@ -42,12 +49,16 @@ typedef struct mu_net_opts {
     bool                 one_step;      // data is one time step (sampling): unrolled layers have one copy
     bool                 keep_all;      // no reuse of activation memory (tests, inspection)
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
-    bool                 shapes_only;   // for `check`: no memory, no setup
     const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
     bool                 restored;      // a checkpoint gives all values: files with initial ones may be gone
 } mu_net_opts;
 
 // Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.
+mu_status mu_net_shape(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err);
+// Does nothing when the net is ready. Parameters without values get their initial ones, on the same device. A
+// net that could not be made ready stays unusable.
+mu_status mu_net_ready(mu_net *net, mu_device *d, mu_err *err);
+// Both on the processor, for who reads the job and runs the net in one place.
 mu_status mu_net_create(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err);
 void      mu_net_destroy(mu_net *net);
 
@@ -59,6 +70,13 @@ const mu_layer *mu_net_family(const mu_layer *l);
 bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
+// Runs one layer: all passes of all callers go through here. It tells the step's hooks, and errors name the
+// layer. What another layer of the net shall see of the moment (rows, first sample) is to be decided here.
+typedef enum mu_pass {
+    MU_PASS_FORWARD,
+    MU_PASS_BACK        // backward, or contrast where the layer learns so; nothing when it does neither
+} mu_pass;
+mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err);
 mu_status mu_net_forward(mu_net *net, const mu_step *s, mu_err *err);
 mu_status mu_net_backward(mu_net *net, const mu_step *s,
                           mu_err *err); // starts gradients anew unless s->accumulate

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// params.c - the parameter set; see params.h for the layout.
+// params.c - the parameter set: names, places, blocks and initial values. The layout is in params.h.
+//
+// A parameter is added while the net that defines the set is shaped; from then on the list and all offsets
+// stand, so an index or an offset means the same in every process and in every block. Blocks are taken later
+// and one by one: the parent of learners needs no gradients, a prediction no history.
 #include "net/params.h"
 
 #include <math.h>
@@ -8,11 +12,10 @@
 
 #define ALIGN_FLOATS 16u
 
-mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err) {
+mu_status mu_params_create(mu_params **out, mu_err *err) {
     mu_params *ps = mu_alloc(sizeof *ps, "params");
     if (!ps) return MU_FAIL_NOMEM(err, "the parameter set");
     mu_arena_init(&ps->arena, "params");
-    ps->device = d;
     *out = ps;
     return MU_OK;
 }
@@ -73,11 +76,11 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
     mu_param *p = mu_params_find(ps, proto->name);
     if (p) {
         MU_TRY(check_same(p, proto, err));
-        if (!ps->value) p->n_users++; // nets of other phases do not count
+        if (!ps->complete) p->n_users++; // nets of other phases do not count
         *out = p;
         return MU_OK;
     }
-    if (ps->value)
+    if (ps->complete)
         return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` does not exist in the training net",
                           proto->name);
     int64_t count;
@@ -103,6 +106,7 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
         if (proto->init.plugin->state_size) memcpy(state, proto->init.state, proto->init.plugin->state_size);
         p->init.state = state;
     }
+    p->index = ps->n;
     p->offset = ps->count;
     p->count = (size_t)count;
     p->n_users = 1;
@@ -140,13 +144,12 @@ mu_status mu_params_load(mu_params *ps, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err) {
+mu_status mu_params_alloc(mu_params *ps, mu_device *d, bool training, uint64_t seed, mu_err *err) {
+    ps->device = d;
     MU_TRY(take_block(ps, "parameters", &ps->value, err));
-    if (with_grad) MU_TRY(take_block(ps, "gradients", &ps->grad, err));
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
         p->value = ps->value + p->offset;
-        p->grad.dense = ps->grad ? ps->grad + p->offset : NULL;
         const char *purpose = mu_arena_printf(&ps->arena, "init/%s", p->name);
         if (!purpose) return MU_FAIL_NOMEM(err, "a name");
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
@@ -154,8 +157,15 @@ mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *
             init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
                        p->value);
     }
-    // Without gradients the values are about to be read from a model, or given by somebody.
-    return with_grad && !ps->late ? mu_params_load(ps, err) : MU_OK;
+    // Where nothing is trained the values are about to be read from a model, or given by the caller.
+    return training && !ps->late ? mu_params_load(ps, err) : MU_OK;
+}
+
+mu_status mu_params_alloc_grads(mu_params *ps, mu_err *err) {
+    if (ps->grad) return MU_OK;
+    MU_TRY(take_block(ps, "gradients", &ps->grad, err));
+    for (int i = 0; i < ps->n; i++) ps->list[i]->grad.dense = ps->grad + ps->list[i]->offset;
+    return MU_OK;
 }
 
 mu_status mu_params_alloc_slots(mu_params *ps, int n_slots, mu_err *err) {

@@ -17,11 +17,12 @@
 
 typedef struct mu_params {
     mu_arena    arena;          // names and the list
-    mu_device  *device;
+    mu_device  *device;         // of the blocks; NULL = there are none yet
     int         n, cap;
     mu_param  **list;
     size_t      count;          // floats per block, padding included
-    float      *value, *grad;   // blocks; NULL before mu_params_alloc
+    bool        complete;       // the net that defines the set is shaped: other nets take what is there
+    float      *value, *grad;   // blocks; NULL before mu_params_alloc and mu_params_alloc_grads
     int         n_slots;
     float      *slot[4];
     int         n_raw;          // blocks as the device gave them; the pointers above begin a little later
@@ -29,13 +30,15 @@ typedef struct mu_params {
     bool        late;           // values from files wait: a checkpoint is going to replace them all
 } mu_params;
 
-mu_status mu_params_create(mu_device *d, mu_params **out, mu_err *err);
+mu_status mu_params_create(mu_params **out, mu_err *err);
 void      mu_params_destroy(mu_params *ps);
 mu_param *mu_params_find(const mu_params *ps, const char *name);        // NULL if unknown
 // Adds a parameter, or returns the one of that name if the shape is the same (sharing).
 mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err);
-// Allocates value (and grad when training) and fills values by their initialisers; without `late` also loads.
-mu_status mu_params_alloc(mu_params *ps, bool with_grad, uint64_t seed, mu_err *err);
+// Takes a block of values and fills it by the initialisers; of a training without `late` also loads.
+mu_status mu_params_alloc(mu_params *ps, mu_device *d, bool training, uint64_t seed, mu_err *err);
+// A block of gradients, for the process that computes them. Does nothing when there is one.
+mu_status mu_params_alloc_grads(mu_params *ps, mu_err *err);
 // Initial values from files, and what layers have to say about initial values; once. For who finds that there
 // is no checkpoint after all.
 mu_status mu_params_load(mu_params *ps, mu_err *err);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// unroll.c - see unroll.h. Reads and checks the connections; unroll_emit.c writes the copies.
+// unroll.c - reads and checks the connections of unrolled layers; unroll_emit.c writes the copies.
+//
+// Works on blocks of the job, before any is bound: a net without `unroll` passes through as it is. A mistake
+// is said once, of the block, not of its copies; what is wrong is marked (broken) and goes on, so that
+// binding finds the rest. What the kinds of connection mean is in unroll.h.
 #include "net/unroll_inner.h"
 
 #include <inttypes.h>

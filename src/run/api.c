@@ -132,7 +132,8 @@ static mu_status open_run(muster_run *r, const muster_job *job, const char *fold
     r->at = MU_RUN_BEGINNING;
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
     MU_TRY(mu_job_parse(job->path, job->text, job->size, job->edits, job->n_edits, &r->job, err));
-    mu_status st = mu_session_open(r->job, &(mu_session_opts){.phases = phases}, &r->session, err);
+    mu_status st =
+        mu_session_open(r->job, &(mu_session_opts){.phases = phases, .trains = true}, &r->session, err);
     return problem(r->job, st, err);
 }
 

@@ -3,16 +3,15 @@
 #include "run/doctor.h"
 
 #include "comm/cores.h"
+#include "device/device.h"
 #include "file/fs.h"
 #include "ops/dnnl.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 #ifdef MU_HAVE_BLAS
 #include <cblas.h>
@@ -59,19 +58,10 @@ static void check_images(mu_finding *f) {
 
 // ---- machine ------------------------------------------------------------------------------------
 
-static void cpu_name(char *out, size_t size) {
-    struct utsname u;
-    snprintf(out, size, "%s", uname(&u) ? "unknown" : u.machine);
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) || !colon) continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(out, size, "%s", colon + 2);
-        break;
-    }
-    if (f) fclose(f);
+static mu_device_props device_props(void) {
+    mu_device_props p;
+    mu_device_cpu()->class->props(mu_device_cpu(), &p);
+    return p;
 }
 
 static int isa_of_build(void) {
@@ -94,16 +84,13 @@ static int isa_of_cpu(void) {
 }
 
 static void check_cpu(mu_finding *f) {
-    char name[100];
-    cpu_name(name, sizeof name);
-    mu_check_cpu(f, name, isa_of_build(), isa_of_cpu(), MU_ARCH);
+    const mu_device_props p = device_props();
+    mu_check_cpu(f, p.model, isa_of_build(), isa_of_cpu(), MU_ARCH);
 }
 
 static void check_cores(mu_finding *f) {
-    cpu_set_t set;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int usable = sched_getaffinity(0, sizeof set, &set) ? (int)online : CPU_COUNT(&set);
-    mu_finding_set(f, MU_FINDING_OK, "%d usable of %ld", usable, online);
+    mu_finding_set(f, MU_FINDING_OK, "%d usable of %ld", device_props().n_cores,
+                   sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static void check_memory(mu_finding *f) {

@@ -121,6 +121,7 @@ mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
     double start = mu_clock_s();
     if (!mu_source_n_records(p->source))
         return MU_FAIL(err, MU_EDATA, "the data of phase %s has no records", mu_phase_name(phase));
+    MU_TRY(mu_net_ready(p->net, mu_device_cpu(), err));
     totals t = {0};
     memset(out, 0, sizeof *out);
     mu_source_stop(p->source);

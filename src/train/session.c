@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.c - see session.h.
+// session.c - opens a job: binds its parts, opens data, shapes nets, gives memory.
+//
+// Problems of the job are collected, not returned: every step goes on with what the one before could make,
+// and open_all counts at the end. Data comes before nets (its fields are their sources), the rows of a
+// learner before data (they are its batch). Memory is taken last, when nothing of the job is wrong.
 #include "train/session.h"
 
 #include "comm/cores.h"
@@ -109,7 +113,7 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
 }
 
 // Learners that wait for each other share one batch, of which every row needs a stream of its own. A warm
-// start that nobody asked for is left out where they have none.
+// start that the job does not ask for is left out where they have none.
 static void check_streams(mu_session *s, const mu_net *net) {
     mu_setup *setup = &s->setup;
     if (!setup->rows || !setup->protocol || !(setup->protocol->synchronous || setup->warm_versions)) return;
@@ -122,7 +126,8 @@ static void check_streams(mu_session *s, const mu_net *net) {
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
                                                   setup->global_batch, &own) == MU_OK)
                 continue;
-            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO) setup->warm_versions = 0;
+            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO)
+                setup->warm_versions = 0;
             else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams
         }
@@ -130,7 +135,7 @@ static void check_streams(mu_session *s, const mu_net *net) {
 }
 
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
-static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
+static mu_status shape_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     mu_session_phase *ph = phase_of(s, p);
     if (!ph->source || !s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
     mu_data_field fields[MU_MAX_FIELDS];
@@ -145,16 +150,14 @@ static mu_status build_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         .seed = (uint64_t)s->job->seed,
         .share = s->params,
         .keep_all = so->keep_all,
-        .shapes_only = so->check_only,
         .contrast = contrast_of(s),
         .restored = so->restored,
         .keep_factors =
             s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
-    if (so->check_only) o.share = NULL;
     mu_err own;
     mu_err_clear(&own);
-    mu_status st = mu_net_create(&s->binder, &o, &ph->net, &own);
+    mu_status st = mu_net_shape(&s->binder, &o, &ph->net, &own);
     if (st == MU_EJOB) { // most problems are in the diags already
         if (!s->binder.diags->n_errors) mu_diags_add_err(s->binder.diags, &own);
         return MU_OK;
@@ -176,11 +179,11 @@ static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     if (!s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
     mu_net *net = NULL;
     mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch,
-                     .shapes_only = true, .contrast = contrast_of(s)};
+                     .contrast = contrast_of(s)};
     mu_err own;
     mu_err_clear(&own);
     mu_diags seen = s->job->diags, *d = &s->job->diags;
-    mu_status st = mu_net_create(&s->binder, &o, &net, &own);
+    mu_status st = mu_net_shape(&s->binder, &o, &net, &own);
     mu_net_destroy(net);
     if (st == MU_ENOMEM) {
         if (err && err->status == MU_OK) *err = own;
@@ -334,7 +337,7 @@ static void check_learners(mu_session *s) {
 }
 
 // Needed twice: rows before data is opened, the number of records for `warm_start` after.
-static mu_status plan_cluster(mu_session *s, mu_err *err) {
+static mu_status make_setup(mu_session *s, mu_err *err) {
     if (!s->cluster) return MU_OK;      // problems are in the diags
     mu_err own;
     mu_err_clear(&own);
@@ -352,13 +355,13 @@ static mu_status plan_cluster(mu_session *s, mu_err *err) {
     return st;
 }
 
-// Each phase is built with a list of problems of its own: the builder goes by what *it* found. Joined,
+// Each phase is shaped with a list of problems of its own: the builder goes by what *it* found. Joined,
 // a problem that several phases have is listed once.
-static mu_status build_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
+static mu_status shape_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
     mu_diags *all = &s->job->diags, own;
     mu_diags_init(&own, all->arena);
     s->binder.diags = &own;
-    mu_status st = build_net(s, p, o, err);
+    mu_status st = shape_net(s, p, o, err);
     s->binder.diags = all;
     for (size_t i = 0; i < own.n; i++) {
         mu_diag *g = mu_diags_add(all, own.list[i].severity, own.list[i].pos, "%s", own.list[i].msg);
@@ -374,7 +377,7 @@ static void check_memory(mu_session *s) {
     const mu_net *net = s->train.net ? s->train.net : s->test.net ? s->test.net : s->predict.net;
     if (!net) return;
     mu_device_props props;
-    net->device->class->props(net->device, &props);
+    mu_device_cpu()->class->props(mu_device_cpu(), &props);
     double copies = s->updater ? 2 + s->updater->class->n_slots : 1;
     double need = 4.0 * copies * (double)net->params->count, have = (double)props.memory_bytes;
     if (have <= 0 || need <= have) return;
@@ -387,6 +390,23 @@ static void check_memory(mu_session *s) {
                      need * 1e-9, have * 1e-9);
     mu_diag_hint(&s->job->diags, g, "The largest parameter is `%s` with %zu values.", largest->name,
                  largest->count);
+}
+
+// Initial values and history, and the nets unless other processes are going to run them.
+static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err) {
+    mu_device *d = mu_device_cpu();
+    if (!s->params) return MU_OK;
+    MU_TRY(mu_params_alloc(s->params, d, s->train.net != NULL, (uint64_t)s->job->seed, err));
+    for (size_t i = 0; i < MU_COUNT(phases) && !(o->trains && mu_session_forks(s)); i++) {
+        mu_net *net = phase_of(s, phases[i])->net;
+        if (net) MU_TRY(mu_net_ready(net, d, err));
+    }
+    return s->updater ? mu_params_alloc_slots(s->params, s->updater->class->n_slots, err) : MU_OK;
+}
+
+static mu_status problems(const mu_job *job, mu_err *err) {
+    return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
+                   job->diags.n_errors == 1 ? "" : "s", job->path);
 }
 
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
@@ -402,7 +422,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         }
         if (!o->restored) check_initial(s);
         s->cluster = mu_cluster_bind(&s->binder, job->cluster);
-        MU_TRY(plan_cluster(s, err));
+        MU_TRY(make_setup(s, err));
         check_learners(s);
     }
     bool any = false;
@@ -417,18 +437,24 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
-    if (s->setup.rows && s->train.source) MU_TRY(plan_cluster(s, err));
+    if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(buildable & (unsigned)phases[i])) continue;
-        MU_TRY(build_net_apart(s, phases[i], o, err));
+        MU_TRY(shape_net_apart(s, phases[i], o, err));
     }
     check_memory(s);
-    if (job->diags.n_errors) return MU_FAIL(err, MU_EJOB, "%zu problem%s in %s", job->diags.n_errors,
-                                            job->diags.n_errors == 1 ? "" : "s", job->path);
-    if (s->updater && !o->check_only && !o->no_data)
-        MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
-    return MU_OK;
+    if (job->diags.n_errors) return problems(job, err);
+    if (o->check_only) return MU_OK;
+    mu_err own;
+    mu_err_clear(&own);
+    mu_status st = make_ready(s, o, &own);
+    if (st == MU_EJOB) { // such as a file of initial values that is damaged
+        mu_diags_add_err(&job->diags, &own);
+        return problems(job, err);
+    }
+    if (st != MU_OK && err && err->status == MU_OK) *err = own;
+    return st;
 }
 
 mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h - a job made ready: updater, algorithm, cluster setup, and for each wanted phase its data and net.
+// session.h - a job made ready: updater, algorithm, setup of learners; for each wanted phase data and net.
 //
 // mu_session_open does everything short of training, in the order of the flow, and is also the whole
 // of `muster check`: problems of the job file are collected in job->diags, all of them in one pass.
@@ -21,7 +21,7 @@ typedef struct mu_session {
     void                *algo_state;
     mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
-    mu_setup      setup;          // training net and source have setup.rows rows; 0 without training
+    mu_setup             setup;         // training net and source have setup.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
     mu_session_phase     train, validation, test, predict;
 } mu_session;
@@ -31,6 +31,8 @@ typedef struct mu_session_opts {
                                 // except that a missing `data.train` is a problem when training is wanted,
                                 // and prediction alone falls back to `data.test`
     bool     check_only;        // shapes only: no memory is taken, nothing can run
+    bool     trains;            // for run/driver.h: where several processes train, every process that runs a
+                                // net makes it ready itself (mu_net_ready), and this one has values only
     bool     keep_all;          // every layer's output stays readable after a forward pass (look/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
     bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
@@ -41,7 +43,12 @@ typedef struct mu_session_opts {
 mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err);
 void      mu_session_close(mu_session *s);
 
-// The phase that judges progress while training: validation if the job has it, else test, else NULL.
+// Is this session's training the work of several processes, forked from this one?
+static inline bool mu_session_forks(const mu_session *s) {
+    return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
+}
+
+// The phase that progress is evaluated on while training: validation if the job has it, else test, else NULL.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// timing.c - see timing.h.
+// timing.c - measures whole steps and single layers of a training net, and the floor to compare with.
+//
+// Steps are timed first, as training runs them; then layers, one clock reading before and after each pass, so
+// their sum is a little more than a step of a small net. The floor is measured on the same core: its peak
+// rate, and the time to stream as many weights as a step has to touch.
 #include "train/timing.h"
 
 #include "base/clock.h"
@@ -36,6 +40,13 @@ static mu_status time_steps(mu_worker *w, double seconds, mu_timing *out, mu_err
     return MU_OK;
 }
 
+static mu_status time_pass(mu_layer *l, mu_pass pass, const mu_step *s, double *sum_s, mu_err *err) {
+    double t0 = mu_clock_s();
+    MU_TRY(mu_net_pass(l, pass, s, err));
+    *sum_s += mu_clock_s() - t0;
+    return MU_OK;
+}
+
 static mu_status time_layers(mu_worker *w, double seconds, mu_timing *out, mu_err *err) {
     mu_net *net = w->net;
     mu_step s = {.phase = MU_TRAIN, .step = w->at.step, .rows = w->fixed->n, .global_rows = w->fixed->n,
@@ -45,18 +56,11 @@ static mu_status time_layers(mu_worker *w, double seconds, mu_timing *out, mu_er
     mu_net_set_input(net, w->fixed->field, mu_source_n_fields(w->session->train.source));
     do {
         w->loss_known = w->bad = false;
-        for (int i = 1; i < net->n_layers; i++) {
-            double t0 = mu_clock_s();
-            MU_TRY(net->layer[i]->class->forward(net->layer[i], &s, err));
-            out->layer[i - 1].forward_s += mu_clock_s() - t0;
-        }
-        for (int i = 0; i < net->params->n; i++) net->params->list[i]->grad.form = MU_GRAD_NONE;
-        for (int i = net->n_layers - 1; i > 0; i--) {
-            if (!net->layer[i]->in_backward) continue;
-            double t0 = mu_clock_s();
-            MU_TRY(net->layer[i]->class->backward(net->layer[i], &s, err));
-            out->layer[i - 1].backward_s += mu_clock_s() - t0;
-        }
+        for (int i = 1; i < net->n_layers; i++)
+            MU_TRY(time_pass(net->layer[i], MU_PASS_FORWARD, &s, &out->layer[i - 1].forward_s, err));
+        mu_net_begin_grads(net, &s);
+        for (int i = net->n_layers - 1; i > 0; i--)
+            MU_TRY(time_pass(net->layer[i], MU_PASS_BACK, &s, &out->layer[i - 1].backward_s, err));
         rounds++;
     } while (rounds < 3 || mu_clock_s() - start < 0.3 * seconds);
     out->update_s = out->step_s;
@@ -117,14 +121,14 @@ static size_t touched(const mu_params *ps) {
 static void describe(const mu_net *net, mu_timing *out) {
     for (int i = 1; i < net->n_layers; i++) {
         mu_layer *l = net->layer[i];
-        mu_cost c = {0};
-        if (l->class->cost) l->class->cost(l, &c);
+        const mu_cost c = mu_layer_cost(l);
         out->layer[i - 1] = (mu_layer_time){.name = l->name,
                                             .type = l->class->name,
                                             .op = l->op ? l->op->class->name : "",
                                             .forward_flops = c.flops_forward,
+                                            .bytes = c.bytes,
                                             .backward_flops =
-                                                l->in_backward || l->in_contrast ? c.flops_backward : 0};
+                                                mu_layer_runs_in_backward(l) ? c.flops_backward : 0};
         out->flops += out->layer[i - 1].forward_flops + out->layer[i - 1].backward_flops;
     }
 }
@@ -143,6 +147,7 @@ static void fold_copies(const mu_net *net, mu_timing *out) {
         to->backward_s += from->backward_s;
         to->forward_flops += from->forward_flops;
         to->backward_flops += from->backward_flops;
+        to->bytes += from->bytes;
     }
     for (int i = 1; i < net->n_layers; i++)
         if (mu_net_family(net->layer[i]) == net->layer[i]) out->layer[n++] = out->layer[i - 1];

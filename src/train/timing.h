@@ -14,6 +14,7 @@ typedef struct mu_layer_time {
     const char *name, *type, *op;       // op: implementation chosen, "" = none
     double      forward_s, backward_s;  // per batch
     double      forward_flops, backward_flops;
+    double      bytes;                  // of activations, forward
 } mu_layer_time;
 
 typedef struct mu_timing {

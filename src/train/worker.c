@@ -106,9 +106,11 @@ static bool all_finite(const float *v, size_t n) {
 static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
     mu_err ignored;
     mu_err_clear(&ignored);
+    mu_step again = *s;
+    again.hooks = NULL; // the weights are collected already
     for (int i = 1; i < w->net->n_layers; i++) {
         mu_layer *l = w->net->layer[i];
-        if (l->class->forward(l, s, &ignored) != MU_OK) break;
+        if (mu_net_pass(l, MU_PASS_FORWARD, &again, &ignored) != MU_OK) break;
         for (int k = 0; k < l->n_out; k++)
             if (l->out[k].value.dtype == MU_F32 &&
                 !all_finite(l->out[k].value.f, mu_tensor_count(&l->out[k].value))) {

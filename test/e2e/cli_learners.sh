@@ -97,5 +97,16 @@ refused 'out of range: 0' --learners 0
 refused '33 learners cannot share a batch of 32' --learners 33
 refused '`accumulate` is for one learner' --learners 2 --set train.accumulate=2
 
+# Learners make their nets ready themselves. What one finds wrong arrives as if this process had found it.
+for l in 1 2; do
+    MUSTER_OPS=none "$MUSTER" train job.yaml --out never --learners $l >out 2>err
+    [ $? = 1 ] || bad "$l learners without an op ended with $?"
+    grep -n 'job.yaml\|hint\|note\|\^' err | cut -d: -f2- >"err$l"
+    has err 'job.yaml:6:12: error: no implementation of inner'
+    has err 'hint: MUSTER_OPS=none leaves out those that could'
+    rm -rf never
+done
+cmp err1 err2 || bad "the error of a learner differs from that of one process"
+
 [ $wrong = 0 ] && echo ok
 exit $((wrong > 0))

@@ -5,6 +5,8 @@
 #include "base/rng.h"
 #include "layer/rowstate.h"
 
+#include <math.h>
+
 enum { STREAMS = 3, WIDTH = 2, ROW = 2 * (1 + WIDTH) };
 
 static float values[STREAMS * ROW], other[STREAMS * ROW], third[STREAMS * ROW];
@@ -61,6 +63,30 @@ static void test_latest_is_older(void **state) {
     leave(&s, 5, 50);
     expect(mu_rowstate_latest(&s, 5), 20);
     expect(mu_rowstate_latest(&s, 8), 50);
+}
+
+// A float holds whole numbers up to 2^24 only.
+static void test_long_streams_mix_nothing_up(void **state) {
+    (void)state;
+    mu_param p = param_of(values), q = param_of(third);
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .param = &p};
+    mu_rowstate merged = {.streams = STREAMS, .width = WIDTH, .param = &q};
+    const float *copies[] = {values, other};
+    for (int64_t number = (1 << 24) - 4; number < (1 << 24) + 6; number++) {
+        leave(&s, number * STREAMS, (float)(number & 15));
+        expect(mu_rowstate_before(&s, (number + 1) * STREAMS), (float)(number & 15));
+        assert_null(mu_rowstate_before(&s, (number + 3) * STREAMS)); // the same place, two numbers later
+        expect(mu_rowstate_latest(&s, (number + 1) * STREAMS), (float)(number & 15));
+        mu_rowstate_merge(&q, third, 0, STREAMS, 2, copies);
+        expect(mu_rowstate_before(&merged, (number + 1) * STREAMS), (float)(number & 15));
+        memcpy(other, values, sizeof other); // of a learner that has not got further
+    }
+    const int64_t last = (1 << 24) + (0x7f7fffff - 0x4b800000) - 1;
+    leave(&s, last * STREAMS, 1);
+    expect(mu_rowstate_before(&s, (last + 1) * STREAMS), 1);
+    assert_true(isfinite(values[last % 2 * (1 + WIDTH)]));
+    leave(&s, (last + 1) * STREAMS, 2); // no tag is left
+    assert_null(mu_rowstate_before(&s, (last + 2) * STREAMS));
 }
 
 // A learner that is behind: the others have left states of later numbers only.
@@ -158,6 +184,7 @@ int main(void) {
         cmocka_unit_test_setup(test_successor_finds_it, clear),
         cmocka_unit_test_setup(test_latest_is_older, clear),
         cmocka_unit_test_setup(test_only_newer_states, clear),
+        cmocka_unit_test_setup(test_long_streams_mix_nothing_up, clear),
         cmocka_unit_test_setup(test_learners_restart_no_chain, clear),
         cmocka_unit_test_setup(test_nobody_finds_half_a_state, clear),
         cmocka_unit_test_setup(test_phases_without_training_remember, clear),

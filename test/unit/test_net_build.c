@@ -17,7 +17,9 @@ static const mu_registry *const registries[] = {&mu_inits, NULL};
 
 typedef struct fixture { mu_job *job; mu_binder b; mu_net *net; mu_err err; mu_status status; } fixture;
 
-static void build(fixture *f, const char *layers, mu_net_opts o) {
+typedef mu_status (*builder)(mu_binder *b, const mu_net_opts *o, mu_net **out, mu_err *err);
+
+static void build_by(builder how, fixture *f, const char *layers, mu_net_opts o) {
     static char text[8192];
     snprintf(text, sizeof text, "%s%s", HEAD, layers);
     memset(f, 0, sizeof *f);
@@ -35,9 +37,11 @@ static void build(fixture *f, const char *layers, mu_net_opts o) {
     if (!o.batch) o.batch = 3;
     if (!o.phase) o.phase = MU_TRAIN;
     o.seed = 7;
-    f->status = mu_net_create(&f->b, &o, &f->net, &f->err);
+    f->status = how(&f->b, &o, &f->net, &f->err);
     if (f->status != MU_OK && f->status != MU_EJOB) fail_msg("%s", f->err.msg);
 }
+
+static void build(fixture *f, const char *layers, mu_net_opts o) { build_by(mu_net_create, f, layers, o); }
 
 static void done(fixture *f) {
     mu_net_destroy(f->net);
@@ -109,6 +113,68 @@ static void reuse_changes_memory_not_results(void **state) {
     assert_true(planned.net->activation_bytes < apart.net->activation_bytes);
     done(&planned);
     done(&apart);
+}
+
+// All nets of a job are shaped before one is ready. The second one's batch is larger: what the parameters say
+// of gradients is that of the first.
+static void shaping_takes_nothing_of_a_device(void **state) {
+    (void)state;
+    fixture train, test, whole;
+    build(&whole, BRANCHES, (mu_net_opts){0});
+    build_by(mu_net_shape, &train, BRANCHES, (mu_net_opts){0});
+    build_by(mu_net_shape, &test, BRANCHES,
+             (mu_net_opts){.phase = MU_TEST, .batch = 50, .share = train.net->params});
+    const mu_net *nets[] = {train.net, test.net};
+    for (size_t k = 0; k < MU_COUNT(nets); k++) {
+        assert_null(nets[k]->device);
+        assert_null(nets[k]->activations);
+        assert_in_range(nets[k]->activation_bytes, 1, 1 << 20);
+        for (int i = 0; i < nets[k]->n_layers; i++) assert_null(nets[k]->layer[i]->op);
+    }
+    const mu_params *ps = train.net->params;
+    assert_null(ps->value);
+    for (int i = 0; i < ps->n; i++) {
+        assert_int_equal(ps->list[i]->index, i);
+        assert_int_equal(ps->list[i]->n_users, 1);
+    }
+    assert_int_equal(mu_net_find(train.net, "ip")->param[0]->max_batch, 3);
+    for (int round = 0; round < 2; round++) // the second finds it ready
+        assert_int_equal(mu_net_ready(train.net, mu_device_cpu(), &train.err), MU_OK);
+    assert_int_equal(mu_net_ready(test.net, mu_device_cpu(), &test.err), MU_OK);
+    assert_int_equal(train.net->activation_bytes, whole.net->activation_bytes);
+    step(train.net, NULL);
+    step(whole.net, NULL);
+    for (int i = 0; i < ps->n; i++)
+        assert_memory_equal(ps->list[i]->grad.dense, whole.net->params->list[i]->grad.dense,
+                            ps->list[i]->count * sizeof(float));
+    done(&test);
+    done(&train);
+    done(&whole);
+}
+
+static void what_could_not_be_made_ready_says_so(void **state) {
+    (void)state;
+    fixture f;
+    build_by(mu_net_shape, &f, BRANCHES, (mu_net_opts){0});
+    mu_alloc_fail_at(1);
+    assert_int_equal(mu_net_ready(f.net, mu_device_cpu(), &f.err), MU_ENOMEM);
+    mu_alloc_fail_at(0);
+    mu_err_clear(&f.err);
+    assert_int_equal(mu_net_ready(f.net, mu_device_cpu(), &f.err), MU_EBACKEND);
+    done(&f);
+}
+
+static void a_layer_without_a_cost_moves_its_elements(void **state) {
+    (void)state;
+    fixture f;
+    build_by(mu_net_shape, &f, BRANCHES, (mu_net_opts){0});
+    const mu_cost relu = mu_layer_cost(mu_net_find(f.net, "r1"));
+    const mu_cost sum = mu_layer_cost(mu_net_find(f.net, "sum"));
+    const mu_cost c1 = mu_layer_cost(mu_net_find(f.net, "c1"));
+    assert_true(relu.flops_forward == 0 && relu.bytes == 4.0 * 2 * 3 * 4 * 8 * 8);
+    assert_true(sum.bytes == 4.0 * 4 * 3 * 4 * 8 * 8);
+    assert_true(c1.flops_forward > 0 && c1.flops_backward == c1.flops_forward); // no gradient of the data
+    done(&f);
 }
 
 static void phases_share_parameters(void **state) {
@@ -342,6 +408,9 @@ static void words_of_a_rows_gradient_stay_to_the_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
+        cmocka_unit_test(shaping_takes_nothing_of_a_device),
+        cmocka_unit_test(what_could_not_be_made_ready_says_so),
+        cmocka_unit_test(a_layer_without_a_cost_moves_its_elements),
         cmocka_unit_test(phases_share_parameters),       cmocka_unit_test(sharing_by_name_sums_gradients),
         cmocka_unit_test(accumulation_adds_batches),     cmocka_unit_test(problems_are_all_reported),
         cmocka_unit_test(every_allocation_may_fail),
