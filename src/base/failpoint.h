@@ -38,10 +38,10 @@
     X("client/pushed",              "a gradient is in its queue, nobody was told")              \
     X("learner/forward",            "before a layer's forward")                                 \
     X("learner/backward",           "after a layer's backward")                                 \
-    X("judge/evaluate",             "before an evaluation")                                     \
-    X("judge/evaluated",            "after it, the answer not given")                           \
-    X("judge/save",                 "before a checkpoint is saved")                             \
-    X("judge/saved",                "after it, the answer not given")
+    X("evaluator/evaluate",         "before an evaluation")                                     \
+    X("evaluator/evaluated",        "after it, the answer not given")                           \
+    X("evaluator/save",             "before a checkpoint is saved")                             \
+    X("evaluator/saved",            "after it, the answer not given")
 
 // Reads MUSTER_FAILPOINTS; in the parent, before its children. Nothing set: nothing happens. Called again it
 // keeps the counters. MU_EUSAGE names what is wrong: a point that does not exist would test nothing.

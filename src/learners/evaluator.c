@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge.c - see judge.h.
+// evaluator.c - see evaluator.h.
 #include "learners/evaluator.h"
 
 #include "base/failpoint.h"
@@ -13,18 +13,18 @@ static mu_status pulse(void *ctx, mu_net *net, const mu_batch *batch, mu_err *er
     return MU_OK;
 }
 
-static mu_status evaluate(mu_judge_role *r, mu_evaluator_box *box, mu_err *err) {
+static mu_status evaluate(mu_evaluator_role *r, mu_evaluator_box *box, mu_err *err) {
     mu_phase phase;
     mu_session_phase *p = mu_session_eval_phase(r->session, &phase);
     if (!p) return MU_FAIL(err, MU_EDATA, "there is no data to evaluate on");
     box->phase = (int32_t)phase;
-    mu_failpoint("judge/evaluate");
+    mu_failpoint("evaluator/evaluate");
     MU_TRY(mu_evaluate(p, phase, pulse, box, &box->scores, err));
-    mu_failpoint("judge/evaluated");
+    mu_failpoint("evaluator/evaluated");
     return MU_OK;
 }
 
-static mu_status save(mu_judge_role *r, mu_evaluator_box *box, mu_err *err) {
+static mu_status save(mu_evaluator_role *r, mu_evaluator_box *box, mu_err *err) {
     mu_worker w = *r->at;
     const mu_checkpoint_opts *c = &r->session->job->checkpoint;
     mu_ckpt_opts o = {.keep = c->keep, .best = box->best && c->best};
@@ -32,14 +32,14 @@ static mu_status save(mu_judge_role *r, mu_evaluator_box *box, mu_err *err) {
     w.samples = box->samples;
     w.extra_updates = box->extra_updates;
     w.rate_scale = box->rate_scale;
-    mu_failpoint("judge/save");
+    mu_failpoint("evaluator/save");
     MU_TRY(mu_state_save(r->ckpt_dir, &w, &box->progress, &o, box->saved, err));
-    mu_failpoint("judge/saved");
+    mu_failpoint("evaluator/saved");
     return MU_OK;
 }
 
 int mu_evaluator_main(void *ctx) {
-    mu_judge_role *r = ctx;
+    mu_evaluator_role *r = ctx;
     mu_shared *g = r->shared;
     mu_evaluator_box *box = g->extra;
     mu_failpoints_arm("statistics process");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge.h - the statistics process: evaluates and saves snapshots while training goes on.
+// evaluator.h - the evaluator (users know it as the statistics process): evaluates and saves snapshots while training goes on.
 //
 // The parent takes a snapshot (a pause of one copy), asks, and looks for the answer now and then. The
-// snapshot belongs to the judge until the answer is there. One request at a time.
+// snapshot belongs to the evaluator until the answer is there. One request at a time.
 #ifndef MU_LEARNERS_EVALUATOR_H
 #define MU_LEARNERS_EVALUATOR_H
 
@@ -11,11 +11,13 @@
 #include "train/state.h"
 
 enum { MU_EVALUATOR_EVALUATE = 1, MU_EVALUATOR_SAVE = 2 };
-typedef enum mu_judge_state { MU_EVALUATOR_IDLE, MU_EVALUATOR_ASKED, MU_EVALUATOR_DONE } mu_judge_state;
+typedef enum mu_evaluator_state {
+    MU_EVALUATOR_IDLE, MU_EVALUATOR_ASKED, MU_EVALUATOR_DONE
+} mu_evaluator_state;
 
-typedef struct mu_evaluator_box {           // in the region, at group->extra
+typedef struct mu_evaluator_box {           // in the region, at mu_shared.extra
     mu_bell          bell;              // rung by the parent after ASKED
-    _Atomic int32_t  state;             // mu_judge_state
+    _Atomic int32_t  state;             // mu_evaluator_state
     _Atomic uint64_t pulse;             // batches evaluated: the sign of life
     int32_t          task;              // one of MU_EVALUATOR_*
     bool             best;              // save as the best
@@ -31,12 +33,12 @@ typedef struct mu_evaluator_box {           // in the region, at group->extra
     char             saved[MU_CKPT_NAME];
 } mu_evaluator_box;
 
-typedef struct mu_judge_role {
+typedef struct mu_evaluator_role {
     mu_session      *session;
     mu_shared        *shared;
     const mu_worker *at;
     const char      *ckpt_dir;          // "" = nothing is saved
-} mu_judge_role;
+} mu_evaluator_role;
 
 int mu_evaluator_main(void *role);          // mu_child_main
 

@@ -459,7 +459,7 @@ mu_status mu_learners_run(mu_training *t, mu_err *err) {
     mu_status ledger = drain(&c, err);
     if (st == MU_OK && ledger == MU_OK) ledger = sum_up(&c, err);
     close_log(&c, st == MU_OK && ledger == MU_OK);
-    mu_free(c.dog.times);
+    mu_watchdog_destroy(&c.dog);
     if (!t->o->no_files) mu_live_remove(t->dir.path);
     mu_shared_release(&c.shared);
     return st == MU_OK ? ledger : st;

@@ -12,13 +12,13 @@ small_job > "$dir/job.yaml"
 group="shared/inside-lock shared/switched client/granted client/pushed learner/forward learner/backward"
 server="server/formed server/not-opened server/opened server/claimed server/piece-saved server/piece-written
         server/slice-done server/all-done server/closed server/committed"
-judge="judge/evaluate judge/evaluated judge/save judge/saved"
+evaluator="evaluator/evaluate evaluator/evaluated evaluator/save evaluator/saved"
 actions=(kill abort exit)
 n=0 third=0 turn=0
 
 loss_line() { # POINT SERVER: what the parent says about the dead
     case $1,$2 in
-        judge/*) echo '^the statistics process' ;;
+        evaluator/*) echo '^the statistics process' ;;
         server/*,process) echo '^the server' ;;
         shared/*,process) echo '^the server\|^learner [0-2] (pid' ;;
         *) echo '^learner [0-2] (pid' ;;
@@ -29,7 +29,7 @@ pass_of() { # PROTOCOL POINT WARM: which time it is passed; with a warm start ab
     local some=$((n % 5)) early=0
     [ "$1" = mirror ] && early=1 # there is no server any more behind the warm start
     case $3,$2 in
-        *,judge/*) echo 1 ;;
+        *,evaluator/*) echo 1 ;;
         never,server/piece-*) echo 77 ;;
         never,*) echo $((7 + some)) ;;
         *,shared/*) echo $((100 + 10 * some)) ;;
@@ -45,7 +45,7 @@ death() { # PROTOCOL SERVER POINT PASS WARM [SILENT]
     local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1" --set "cluster.warm_start=$5")
     local name="$1, warm start $5, $2, $3=$action@$4"
     [[ $1 == hogwild || $1 == mirror ]] || set+=(--set "cluster.server=$2")
-    case $3 in judge/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
+    case $3 in evaluator/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
     set+=(--set train.steps=$steps)
     n=$((n + 1))
     export MUSTER_FAILPOINTS="$3=$action@$4;seed=$n"
@@ -70,8 +70,8 @@ for steps in 40 1000; do
 done
 for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild mirror; do
     for where in beside process; do
-        points="$group $judge $server"
-        [ "$protocol" = hogwild ] && points="$group $judge"
+        points="$group $evaluator $server"
+        [ "$protocol" = hogwild ] && points="$group $evaluator"
         [[ $protocol,$where == hogwild,process || $protocol,$where == mirror,process ]] && continue # no server
         for p in $points; do
             third=$(((third + 1) % 3))

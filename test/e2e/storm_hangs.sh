@@ -45,7 +45,7 @@ for pass in 100 101 102 103; do hang shared/inside-lock=hang@$pass beside 1; don
 hang shared/inside-lock=stop@90 process 1
 # The statistics process has ten times as long: a slow disk is no hang.
 limit=10
-hang judge/evaluate=stop beside 0
+hang evaluator/evaluate=stop beside 0
 
 # A learner dies while another holds the lock: the parent, who needs it too, must not wait for it.
 death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopped (Ctrl-Z) so long
