@@ -22,6 +22,13 @@
  * muster_run_stop. Runs in different threads do not disturb each other, but where several train in
  * different folders at once, their log.txt may hold each other's lines.
  *
+ * Processes: one learner trains in your process, and nothing is forked. Several learners (`cluster.learners`,
+ * or `cluster.server: process`) train in processes of their own: muster_run_train starts the program `muster`
+ * of the same version and waits. Your threads, children and signal dispositions do not matter to it and are
+ * not touched; the library waits for its own child by pid only. The program is the one that the environment
+ * variable MUSTER_PROGRAM names, else that of the installation, else the one in PATH. It ends at once when
+ * the thread that waits ends. It opens the job's data again and holds one more copy of the parameters.
+ *
  * Signals: a handler of your program that may interrupt a thread inside the library needs a stack of its own
  * (sigaltstack, SA_ONSTACK): oneDNN's kernels borrow the stack pointer, and a handler would write there.
  *
@@ -122,7 +129,8 @@ typedef struct muster_result {
 
 /* Trains as the job says, from the present parameters and position; called again after a stop it goes on.
  * A folder that already holds a run is refused unless that run is resumed. progress and out may be NULL;
- * *out is filled for MUSTER_STOPPED too. After another failure the parameters are those of the last step. */
+ * *out is filled for MUSTER_STOPPED too. After another failure the parameters are those of the last step, or,
+ * where the process that trains was killed, those of before the call. */
 MU_API muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx,
                                       muster_result *out, muster_error *err);
 /* Asks a training in another thread (or below a signal handler) to save and return MUSTER_STOPPED after

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// failpoint.h - places where a process of a group can be made to die, hang or stop, for tests.
+// failpoint.h - places where a child of a training by several learners can be made to die, hang or stop, for tests.
 //
-// Always compiled in: what is shipped is what was tested. Until a child of a group arms them a point is one
+// Always compiled in: what is shipped is what was tested. Until a child arms them a point is one
 // predictable branch. MUSTER_FAILPOINTS chooses, e.g.
-//     server/piece-written=kill@40;group/inside-lock=hang@0.001*3;seed=7
+//     server/piece-written=kill@40;shared/inside-lock=hang@0.001*3;seed=7
 //
 //     NAME=ACTION[@WHEN][*TIMES]     entries are separated by `;`
 //     ACTION   kill (SIGKILL), abort, exit, stop (SIGSTOP), hang (an endless loop)
@@ -20,8 +20,8 @@
 
 //        name                      where
 #define MU_FAILPOINT_MAP(X)                                                                     \
-    X("shared/inside-lock",          "the lock is held, the spare core is a copy")               \
-    X("shared/switched",             "the lock is held, the cores are switched, not published")  \
+    X("shared/inside-lock",         "the lock is held, the spare core is a copy")               \
+    X("shared/switched",            "the lock is held, the cores are switched, not published")  \
     X("server/formed",              "the record is filled, the core not committed")             \
     X("server/not-opened",          "the update is committed, not yet opened; the lock is held") \
     X("server/opened",              "slices may be claimed")                                    \
@@ -32,16 +32,16 @@
     X("server/all-done",            "the last slice is complete, the update not committed")     \
     X("server/journaled",           "the update is in the journal, not committed")              \
     X("server/closed",              "the update is committed and closed; the lock is held")     \
-    X("server/committed",           "the same, the lock is given back, nobody was told")        \
+    X("server/committed",           "the same, the lock is given back, no bell was rung")       \
     X("client/granted",             "a learner may begin")                                      \
     X("client/copying",             "the weights are copied under the read lock")               \
-    X("client/pushed",              "a gradient is in its queue, nobody was told")              \
+    X("client/pushed",              "a gradient is in its queue, no bell was rung")             \
     X("learner/forward",            "before a layer's forward")                                 \
     X("learner/backward",           "after a layer's backward")                                 \
-    X("evaluator/evaluate",             "before an evaluation")                                     \
-    X("evaluator/evaluated",            "after it, the answer not given")                           \
-    X("evaluator/save",                 "before a checkpoint is saved")                             \
-    X("evaluator/saved",                "after it, the answer not given")
+    X("evaluator/evaluate",         "before an evaluation")                                     \
+    X("evaluator/evaluated",        "after it, the answer not given")                           \
+    X("evaluator/save",             "before a checkpoint is saved")                             \
+    X("evaluator/saved",            "after it, the answer not given")
 
 // Reads MUSTER_FAILPOINTS; in the parent, before its children. Nothing set: nothing happens. Called again it
 // keeps the counters. MU_EUSAGE names what is wrong: a point that does not exist would test nothing.

@@ -187,8 +187,8 @@ const mu_verb_class mu_verb_chaos = {
                "muster chaos --do \"stop learner 2 for 15s at 5s\" --do \"kill server every 10s\"",
     .about =
         "A RULE is: kill|stop TARGET, or slow TARGET by TIME; then in any order at TIME, every TIME, "
-        "times N, until TIME, for TIME. TARGET is learner N, learner random, all-learners, server or judge "
-        "(the statistics process). every ~TIME draws the gaps from an exponential distribution. Rules may "
+        "times N, until TIME, for TIME. TARGET is learner N, learner random, all-learners, server or "
+        "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. Rules may "
         "also be joined by `;`.\n\n"
         "Only processes of that run are ever hit. Every shot and every recovery is printed, and a summary at "
         "the end. Whoever is still stopped or slowed then goes on.",

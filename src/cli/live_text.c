@@ -40,7 +40,7 @@ static void put_head(page *p, const mu_live_view *v) {
     mu_text_printf(p->t, "processes  parent %d", v->parent_pid);
     if (v->server_pid) mu_text_printf(p->t, ", server %d", v->server_pid);
     else mu_text_printf(p->t, ", server beside the learners");
-    if (v->judge_pid) mu_text_printf(p->t, ", statistics %d", v->judge_pid);
+    if (v->evaluator_pid) mu_text_printf(p->t, ", statistics %d", v->evaluator_pid);
     mu_text_put(p->t, "\n", 1);
 }
 

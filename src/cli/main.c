@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // main.c - the program is cli.c; this file exists so that tests can link everything else.
+//
+// Started by the library it is the helper of a program that trains with several learners.
 #include "cli/cli.h"
+#include "run/helper.h"
 
-int main(int argc, char **argv) { return mu_cli_main(argc, argv); }
+#include <signal.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    signal(SIGCHLD, SIG_DFL);   // some launchers leave it ignored: ends of children would not be told
+    if (argc == 3 && !strcmp(argv[1], MU_HELPER_OPTION)) return mu_helper_main(argv[2]);
+    return mu_cli_main(argc, argv);
+}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // process.c - see process.h.
 //
-// A pid names our child only until the child is reaped; after that the kernel may give it to anybody. So
-// before every kill the child is asked for with waitpid: still running means the pid is still ours.
+// A pid names our child only until the child is reaped; after that the kernel may give it to any process. So
+// before every kill the child is asked for: still running means the pid is still ours. Every question names
+// one pid. waitpid(-1) would take the ends of children that belong to the program around the library.
 //
 // The kernel sends the parent-death signal when the *thread* that forked ends, so children are started by a
-// thread that lives as long as the run: the main one.
+// thread that lives as long as the run.
 #include "comm/process.h"
 
 #include "base/clock.h"
@@ -21,7 +22,6 @@
 
 enum {
     POLL_NS = 1000000,
-    GONE_S = 30,                // after SIGKILL only a hanging device or a crowd keeps a process
     ORPHAN_EXIT = 1,
 };
 
@@ -68,29 +68,37 @@ mu_status mu_process_start(const char *name, mu_child_main main, void *ctx, pid_
 
 // ---- ends ----
 
-static pid_t wait_now(pid_t pid, int *status) {
+// True: the child has ended and is reaped now, or was before. *status is -1 where it is not known.
+static bool has_ended(pid_t pid, int *status) {
     pid_t got;
+    *status = -1;
     do got = waitpid(pid, status, WNOHANG);
     while (got < 0 && errno == EINTR);
-    return got;
+    return got != 0;            // ECHILD: SIGCHLD is ignored, or another part of the program reaped it
 }
 
-bool mu_process_reap(mu_process_end *out) {
+bool mu_process_reap(pid_t pid, mu_process_end *out) {
     int status;
-    pid_t pid = wait_now(-1, &status);
-    if (pid <= 0) return false;
+    if (pid <= 0 || !has_ended(pid, &status)) return false;
+    const bool known = status != -1;
     *out = (mu_process_end){
         .pid = pid,
-        .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-        .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+        .exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+        .signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : 0,
     };
     return true;
+}
+
+void mu_process_kill(pid_t pid) {
+    siginfo_t info = {0};
+    if (pid <= 0 || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT)) return;
+    if (!info.si_pid) kill(pid, SIGKILL);
 }
 
 // Reaps it if it has ended. True: it is our child and lives.
 static bool lives(pid_t pid) {
     int status;
-    return pid > 0 && wait_now(pid, &status) == 0;
+    return pid > 0 && !has_ended(pid, &status);
 }
 
 static int signal_living(const pid_t *pids, int n, int signo) {
@@ -117,10 +125,6 @@ void mu_process_end_all(const pid_t *pids, int n, double grace_s) {
     signal_living(pids, n, SIGCONT);    // a stopped process gets its SIGTERM only when it goes on
     if (!await_ends(pids, n, grace_s)) return;
     signal_living(pids, n, SIGKILL);
-    int left = await_ends(pids, n, GONE_S);
-    if (left) mu_warn("%d processes are still there %d s after SIGKILL", left, GONE_S);
-}
-
-bool mu_process_kill(pid_t pid) {
-    return !signal_living(&pid, 1, SIGKILL) || !await_ends(&pid, 1, GONE_S);
+    int left = await_ends(pids, n, MU_PROCESS_GONE_S);
+    if (left) mu_warn("%d processes are still there %d s after SIGKILL", left, MU_PROCESS_GONE_S);
 }

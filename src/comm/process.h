@@ -3,7 +3,8 @@
 //
 // A child is forked from a parent that has opened everything and started no thread, so it begins in
 // milliseconds and shares the parent's data pages. It gets SIGKILL when the parent dies; more exactly, when
-// the thread that started it ends, so that is the main thread.
+// the thread that started it ends, so that thread waits for it. A program that uses the library may have
+// threads: there trainings by several learners run in a process of their own (run/helper.h).
 #ifndef MU_COMM_PROCESS_H
 #define MU_COMM_PROCESS_H
 
@@ -24,12 +25,16 @@ typedef struct mu_process_end {
     int   signal;               // that killed it, else 0
 } mu_process_end;
 
-// One ended child, without waiting. False: none has ended.
-bool mu_process_reap(mu_process_end *out);
-// Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped.
+// Has this child ended? If so it is reaped. Other children of the process, and other threads' children, are
+// left alone. Where the program ignores SIGCHLD, or reaps every child itself, a child's end is noticed all the
+// same but how it ended is not known: exit_code -1, signal 0.
+bool mu_process_reap(pid_t pid, mu_process_end *out);
+// Sends SIGKILL to a child that lives. It is gone, and can write nothing any more, when mu_process_reap says so.
+void mu_process_kill(pid_t pid);
+// Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped. Bounded:
+// a process that MU_PROCESS_GONE_S after SIGKILL is still there is left, with a warning.
 void mu_process_end_all(const pid_t *pids, int n, double grace_s);
-// Kills one child and waits until it is gone and reaped, so that it can write nothing any more;
-// mu_process_reap does not see it again. True at once when it was reaped before. Bounded by 5 s: false.
-bool mu_process_kill(pid_t pid);
+
+enum { MU_PROCESS_GONE_S = 30 };        // after SIGKILL only a hanging device or a crowd keeps a process
 
 #endif

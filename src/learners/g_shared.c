@@ -414,7 +414,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
     mu_status st = drain(c, err);
     if (how == MU_OK && st == MU_OK) st = sum_up(c, out, err);
     close_log(c, how == MU_OK && st == MU_OK);
-    mu_free(c->dog.times);
+    mu_watchdog_destroy(&c->dog);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
     mu_shared_release(&c->shared);
     return st;

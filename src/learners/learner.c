@@ -285,10 +285,9 @@ int mu_learner_main(void *ctx) {
     mu_status st = live(&l, &err);
     mu_source_stop(role->session->train.source); // its thread is joined, not left to the end of the process
     atomic_store_explicit(&l.row->doing, MU_DOING_NOTHING, memory_order_relaxed);
-    if (st == MU_OK) return 0;
     l.row->error = err;
-    atomic_store(&l.row->failed, (int32_t)st);
-    return 1;
+    atomic_store(st == MU_OK ? &l.row->ended : &l.row->failed, st == MU_OK ? 1 : (int32_t)st);
+    return st != MU_OK;
 }
 
 // ---- the server process ----
@@ -296,7 +295,6 @@ int mu_learner_main(void *ctx) {
 typedef struct server_thread {
     mu_shared  shared;            // with a sign of life of its own
     mu_server server;
-    bool      started;
     pthread_t id;
 } server_thread;
 
@@ -312,26 +310,43 @@ static void *serve(void *ctx) {
     return NULL;
 }
 
-int mu_server_main(void *ctx) {
-    mu_role *role = ctx;
+static mu_status start_threads(server_thread *t, int n, mu_role *role, mu_err *err) {
     mu_shared *g = role->shared;
-    int n = g->setup->server_threads;
-    server_thread *t = mu_alloc_array((size_t)n, sizeof *t, "server");
-    mu_err err;
-    mu_err_clear(&err);
-    if (!t) return 1;
-    mu_failpoints_arm("server");
+    if (!t) return MU_FAIL_NOMEM(err, "the server");
     for (int i = 0; i < n; i++) {
         t[i].shared = *g;
         t[i].shared.self = (int32_t)getpid();
         t[i].shared.pulse = &g->executor[i].pulse;
-        if (mu_server_init(&t[i].server, &t[i].shared, i, mu_role_pace, role, &err) != MU_OK) return 1;
+        MU_TRY(mu_server_init(&t[i].server, &t[i].shared, i, mu_role_pace, role, err));
         t[i].server.spin_ns = mu_cores_count() > g->setup->learners ? 100000 : 0;
     }
     if (g->setup->pin) (void)mu_cores_pin(g->setup->learners);
-    for (int i = 1; i < n; i++) t[i].started = !pthread_create(&t[i].id, NULL, serve, &t[i].server);
+    for (int i = 1; i < n; i++) {
+        int e = pthread_create(&t[i].id, NULL, serve, &t[i].server);
+        if (!e) continue;
+        MU_FAIL(err, MU_EBACKEND, "cannot start thread %d of the server's %d: %s", i + 1, n, strerror(e));
+        mu_err_hint(err, "Set `cluster.server_threads` lower, or raise the limit of threads (`ulimit -u`).");
+        return MU_EBACKEND;
+    }
+    return MU_OK;
+}
+
+// An error ends the run. Threads that are at work already end with the process, as in a sudden death.
+int mu_server_main(void *ctx) {
+    mu_role *role = ctx;
+    mu_shared_head *h = role->shared->head;
+    int n = role->shared->setup->server_threads;
+    server_thread *t = mu_alloc_array((size_t)n, sizeof *t, "server");
+    mu_err err;
+    mu_err_clear(&err);
+    mu_failpoints_arm("server");
+    mu_status st = start_threads(t, n, role, &err);
+    if (st != MU_OK) {
+        h->server_error = err;
+        atomic_store(&h->server_failed, (int32_t)st);
+        return 1;
+    }
     (void)serve(&t[0].server);
-    for (int i = 1; i < n; i++)
-        if (t[i].started) (void)pthread_join(t[i].id, NULL);
+    for (int i = 1; i < n; i++) (void)pthread_join(t[i].id, NULL);
     return 0;
 }

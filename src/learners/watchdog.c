@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // watchdog.c - see watchdog.h.
+//
+// One look reaps what has ended, repairs shared memory after it, starts its successor, and sends SIGKILL to
+// what hangs. It waits for nothing: a killed child is replaced by the look that finds it gone, and the others
+// are watched meanwhile. Only a change of the core needs the lock, and there a hanging holder is killed.
+//
+// Invariant: shared memory of a child is repaired after the child was reaped and before its successor starts.
+// How a learner ended is read from its row, not from its exit status, which a program that ignores SIGCHLD
+// never gets.
 #include "learners/watchdog.h"
 
 #include "base/clock.h"
 #include "comm/stall_timer.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOW_EVERY_NS 5000000000
-#define SLOW_FACTOR 3           // under softsync's bound others get no further than 5 times ahead
+#define SLOW_EVERY_NS 5000000000LL
 #define PAUSE_FACTOR 3          // times the longest pause seen: a net whose layers take seconds is not hung
-#define JUDGE_FACTOR 10
+#define EVALUATOR_FACTOR 10
 #define TRY_S 0.25              // more than a try at the lock takes
+#define SECOND_NS 1000000000LL
+#define BUSY_HINT "The machine is very busy or a device hangs; go on with `--resume` when that is over."
+
+enum { HOW = sizeof((mu_child *)0)->killed_why };
 
 // ---- starting ----
 
@@ -25,25 +35,25 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
     char name[24];
     snprintf(name, sizeof name, "muster:l%d", i);
     l->gradients = atomic_load(&row->gradients);
-    l->is_new = true;
+    d->speed[i].is_new = true;
     atomic_store(&row->first_pulse_ns, 0);
     l->pulse = atomic_load(&row->pulse);
     l->moved_ns = mu_clock_ns();
-    MU_TRY(mu_process_start(name, mu_learner_main, &l->role, &l->pid, err));
-    atomic_store(&row->pid, (int32_t)l->pid);
+    MU_TRY(mu_process_start(name, mu_learner_main, &l->role, &l->child.pid, err));
+    atomic_store(&row->pid, (int32_t)l->child.pid);
     return MU_OK;
 }
 
 static mu_status start_server(mu_watchdog *d, mu_err *err) {
-    MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server, err));
-    atomic_store(&d->shared->head->server_pid, (int32_t)d->server);
+    MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server.pid, err));
+    atomic_store(&d->shared->head->server_pid, (int32_t)d->server.pid);
     for (int e = 0; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
     return MU_OK;
 }
 
-static mu_status start_judge(mu_watchdog *d, mu_err *err) {
-    MU_TRY(mu_process_start("muster:judge", mu_evaluator_main, &d->judge_role, &d->judge, err));
-    atomic_store(&d->shared->head->judge_pid, (int32_t)d->judge);
+static mu_status start_evaluator(mu_watchdog *d, mu_err *err) {
+    MU_TRY(mu_process_start("muster:eval", mu_evaluator_main, &d->evaluator_role, &d->evaluator.pid, err));
+    atomic_store(&d->shared->head->evaluator_pid, (int32_t)d->evaluator.pid);
     return MU_OK;
 }
 
@@ -53,7 +63,7 @@ static bool has_server(const mu_shared *g) {
 
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
     if (has_server(d->shared)) MU_TRY(start_server(d, err));
-    MU_TRY(start_judge(d, err));
+    MU_TRY(start_evaluator(d, err));
     for (int i = 0; i < d->n; i++) MU_TRY(start_learner(d, i, err));
     return MU_OK;
 }
@@ -62,11 +72,12 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const 
                             const char *ckpt_dir, mu_err *err) {
     mu_role role = {.session = t->s, .shared = g, .begin = begin, .end = &t->end};
     *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_learners, .server_role = role};
-    d->judge_role = (mu_evaluator_role){.session = t->s, .shared = g, .ckpt_dir = ckpt_dir};
+    d->evaluator_role = (mu_evaluator_role){.session = t->s, .shared = g, .ckpt_dir = ckpt_dir};
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
     d->thread = mu_alloc_array((size_t)g->head->n_executors, sizeof *d->thread, "watchdog");
-    if (!d->learner || !d->times || !d->thread) return MU_FAIL_NOMEM(err, "the watchdog");
+    d->speed = mu_alloc_array((size_t)d->n, sizeof *d->speed, "watchdog");
+    if (!d->learner || !d->times || !d->thread || !d->speed) return MU_FAIL_NOMEM(err, "the watchdog");
     for (int i = 0; i < d->n; i++) {
         d->learner[i].role = role;
         d->learner[i].role.index = i;
@@ -77,11 +88,11 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const 
 
 // ---- losses ----
 
-static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err);
+static void look_at_lock(mu_watchdog *d, int64_t now);
 
-// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the others gave no
-// sign meanwhile says nothing. Everybody's time begins anew.
-static void forgive(mu_watchdog *d, int64_t now, double limit_s) {
+// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the children gave no
+// sign meanwhile says nothing. Every child's time begins anew.
+static void reset_hang_timers(mu_watchdog *d, int64_t now, double limit_s) {
     const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;
     if (away < limit_s) return;
     for (int i = 0; i < d->n; i++) {
@@ -92,28 +103,31 @@ static void forgive(mu_watchdog *d, int64_t now, double limit_s) {
     d->lock.moved_ns = d->task.moved_ns = 0;
 }
 
-// The lock, for a change that cannot wait for the next look. Whoever hangs inside it is killed.
-static mu_core *insist(mu_watchdog *d, mu_err *err) {
-    for (mu_stall_timer p = mu_stall_timer_new(); !mu_stall_timer_is_over(&p, 5 * d->shared->setup->hang_timeout);) {
+// The lock, for a change that cannot wait for the next look. A holder that hangs is killed.
+static mu_core *lock_or_kill_holder(mu_watchdog *d, mu_err *err) {
+    const double limit = d->shared->setup->hang_timeout;
+    for (mu_stall_timer p = mu_stall_timer_new(); !mu_stall_timer_is_over(&p, 5 * limit);) {
         mu_core *c = mu_shared_begin(d->shared);
         if (c) return c;
         const int64_t now = mu_clock_ns();
-        forgive(d, now, fmax(d->shared->setup->hang_timeout / 2, TRY_S));
+        reset_hang_timers(d, now, fmax(limit / 2, TRY_S));
         d->looked_ns = now;
-        if (look_at_lock(d, now, err) != MU_OK) return NULL;
+        look_at_lock(d, now);
     }
-    MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
+    MU_FAIL(err, MU_EBACKEND, "process %d does not give the protocol's lock back",
+            (int)atomic_load(&d->shared->head->holder));
+    mu_err_hint(err, BUSY_HINT);
     return NULL;
 }
 
 // Everything of shared memory that the dead process may have left half done.
-static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
+static mu_status repair_after_death(mu_watchdog *d, int i, mu_err *err) {
     mu_shared *g = d->shared;
     atomic_store(&g->learner[i].pid, 0);
     if (g->setup->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
     mu_rwlock_clear(g->rw, i);
     if (g->setup->protocol->mirrors) mu_mirror_lost(g, i);
-    mu_core *c = insist(d, err);
+    mu_core *c = lock_or_kill_holder(d, err);
     if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);
     mu_shared_commit(g);
@@ -121,23 +135,22 @@ static mu_status clear_away(mu_watchdog *d, int i, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status take_error(const mu_shared_learner *row, mu_err *err) {
-    if (err && err->status == MU_OK) *err = row->error;
-    return (mu_status)atomic_load(&row->failed);
+static mu_status take_error(const mu_err *from, int32_t status, mu_err *err) {
+    if (err && err->status == MU_OK) *err = *from;
+    return (mu_status)status;
 }
 
-static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, const char *how, mu_err *err) {
+static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how, mu_err *err) {
     mu_watched *l = &d->learner[i];
     mu_shared_learner *row = &d->shared->learner[i];
     int64_t now = mu_clock_ns();
-    l->pid = 0;
-    if (e->exit_code == 0) {
-        l->ended = true;
+    l->ended = atomic_load(&row->ended);
+    if (l->ended) {
         atomic_store(&row->pid, 0);
         return MU_OK;
     }
-    MU_TRY(clear_away(d, i, err));
-    if (e->exit_code > 0 && atomic_load(&row->failed)) return take_error(row, err);
+    MU_TRY(repair_after_death(d, i, err));
+    if (atomic_load(&row->failed)) return take_error(&row->error, atomic_load(&row->failed), err);
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
@@ -150,8 +163,8 @@ static mu_status learner_gone(mu_watchdog *d, int i, const mu_process_end *e, co
     l->lost_ns = now;
     MU_TRY(start_learner(d, i, err));
     d->replaced++;
-    mu_training_say(d->training, "learner %d (pid %d) %s at version %lld; replaced by pid %d", i, (int)e->pid,
-                    how, (long long)atomic_load(&d->shared->head->version), (int)l->pid);
+    mu_training_say(d->training, "learner %d (pid %d) %s at version %lld; replaced by pid %d", i, (int)pid,
+                    how, (long long)atomic_load(&d->shared->head->version), (int)l->child.pid);
     return MU_OK;
 }
 
@@ -163,12 +176,12 @@ static bool server_is_lost(mu_watchdog *d) {
     return d->server_losses_in_row > d->shared->setup->max_losses;
 }
 
-static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
+static mu_status server_gone(mu_watchdog *d, pid_t pid, const char *how, mu_err *err) {
     mu_shared *g = d->shared;
-    pid_t pid = d->server;
     for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
-    d->server = 0;
     if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
+    const int32_t failed = atomic_load(&g->head->server_failed);
+    if (failed) return take_error(&g->head->server_error, failed, err);
     d->server_lost++;
     atomic_fetch_add(&g->head->server_losses, 1);
     if (server_is_lost(d))
@@ -177,41 +190,64 @@ static mu_status server_gone(mu_watchdog *d, const char *how, mu_err *err) {
     MU_TRY(start_server(d, err));
     mu_bell_ring(&g->head->work);
     mu_training_say(d->training, "the server (pid %d) %s at version %lld; replaced by pid %d", (int)pid, how,
-                    (long long)atomic_load(&g->head->version), (int)d->server);
+                    (long long)atomic_load(&g->head->version), (int)d->server.pid);
     return MU_OK;
 }
 
-// A request the dead judge was working on is simply done again by the next one: the box is as it was.
-static mu_status judge_gone(mu_watchdog *d, const char *how, mu_err *err) {
+// A request the dead evaluator was working on is simply done again by the next one: the box is as it was.
+static mu_status evaluator_gone(mu_watchdog *d, pid_t pid, const char *how, mu_err *err) {
     const mu_evaluator_box *box = d->shared->extra;
-    pid_t pid = d->judge;
-    d->judge = 0;
     d->task.moved_ns = 0;
     if (atomic_load(&d->shared->head->state) >= MU_RUN_ENDED) return MU_OK;
     int64_t answers = atomic_load(&box->answers);
-    if (answers != d->judge_answers) d->judge_losses_in_row = 0;
-    d->judge_answers = answers;
-    if (++d->judge_losses_in_row > d->shared->setup->max_losses)
+    if (answers != d->answers_seen) d->evaluator_losses_in_row = 0;
+    d->answers_seen = answers;
+    if (++d->evaluator_losses_in_row > d->shared->setup->max_losses)
         return MU_FAIL(err, MU_EBACKEND,
                        "the statistics process was lost %lld times without an answer; its last end: %s",
-                       (long long)d->judge_losses_in_row, how);
-    MU_TRY(start_judge(d, err));
+                       (long long)d->evaluator_losses_in_row, how);
+    MU_TRY(start_evaluator(d, err));
     mu_training_say(d->training, "the statistics process (pid %d) %s; replaced by pid %d", (int)pid, how,
-                    (int)d->judge);
+                    (int)d->evaluator.pid);
     return MU_OK;
 }
 
-static void describe(const mu_process_end *e, char *out, size_t size) {
-    if (e->signal) snprintf(out, size, "was killed by signal %d (%s)", e->signal, strsignal(e->signal));
-    else snprintf(out, size, "ended with status %d", e->exit_code);
+static void describe(const mu_child *c, const mu_process_end *e, char *out, size_t size) {
+    if (c->killed_ns) snprintf(out, size, "%s", c->killed_why);
+    else if (e->signal) snprintf(out, size, "was killed by signal %d (%s)", e->signal, strsignal(e->signal));
+    else if (e->exit_code >= 0) snprintf(out, size, "ended with status %d", e->exit_code);
+    else snprintf(out, size, "ended (SIGCHLD is ignored: it is not known how)");
 }
 
-static mu_status gone(mu_watchdog *d, const mu_process_end *e, const char *how, mu_err *err) {
-    if (e->pid == d->server) return server_gone(d, how, err);
-    if (e->pid == d->judge) return judge_gone(d, how, err);
-    for (int i = 0; i < d->n; i++)
-        if (d->learner[i].pid == e->pid) return learner_gone(d, i, e, how, err);
-    return MU_OK; // somebody else's child
+// *pid is 0 while it runs; else it has ended and is reaped, and *how says how.
+static mu_status look_for_end(mu_child *c, int64_t now, pid_t *pid, char how[HOW], mu_err *err) {
+    mu_process_end e;
+    *pid = 0;
+    if (mu_process_reap(c->pid, &e)) {
+        *pid = e.pid;
+        describe(c, &e, how, HOW);
+        *c = (mu_child){0};
+        return MU_OK;
+    }
+    if (!c->killed_ns || now - c->killed_ns < MU_PROCESS_GONE_S * SECOND_NS) return MU_OK;
+    MU_FAIL(err, MU_EBACKEND, "process %d is still there %d s after it was killed", (int)c->pid,
+            MU_PROCESS_GONE_S);
+    mu_err_hint(err, BUSY_HINT);
+    return MU_EBACKEND;
+}
+
+static mu_status reap(mu_watchdog *d, mu_err *err) {
+    const int64_t now = mu_clock_ns();
+    char how[HOW];
+    pid_t pid;
+    for (int i = 0; i < d->n; i++) {
+        MU_TRY(look_for_end(&d->learner[i].child, now, &pid, how, err));
+        if (pid) MU_TRY(learner_gone(d, i, pid, how, err));
+    }
+    MU_TRY(look_for_end(&d->server, now, &pid, how, err));
+    if (pid) MU_TRY(server_gone(d, pid, how, err));
+    MU_TRY(look_for_end(&d->evaluator, now, &pid, how, err));
+    return pid ? evaluator_gone(d, pid, how, err) : MU_OK;
 }
 
 // ---- hung and slow ----
@@ -233,48 +269,55 @@ static double quiet_s(mu_pulse_watch *w, uint64_t pulse, int64_t now) {
     return 1e-9 * (double)(now - w->moved_ns);
 }
 
-static mu_status end_hung(mu_watchdog *d, pid_t pid, const char *what, double quiet, mu_err *err) {
-    char how[80];
-    snprintf(how, sizeof how, "%s for %.1f s and was killed", what, quiet);
-    mu_process_end e = {.pid = pid, .exit_code = -1, .signal = SIGKILL};
-    if (!mu_process_kill(pid)) return MU_FAIL(err, MU_EBACKEND, "process %d cannot be killed", (int)pid);
-    return gone(d, &e, how, err);
+static void kill_hung(mu_child *c, const char *what, double quiet, int64_t now) {
+    if (c->killed_ns) return;
+    snprintf(c->killed_why, sizeof c->killed_why, "%s for %.1f s and was killed", what, quiet);
+    c->killed_ns = now;
+    mu_process_kill(c->pid);
 }
 
-static mu_status look_at_lock(mu_watchdog *d, int64_t now, mu_err *err) {
+static mu_child *find_child(mu_watchdog *d, pid_t pid) {
+    if (d->server.pid == pid) return &d->server;
+    if (d->evaluator.pid == pid) return &d->evaluator;
+    for (int i = 0; i < d->n; i++)
+        if (d->learner[i].child.pid == pid) return &d->learner[i].child;
+    return NULL;
+}
+
+static void look_at_lock(mu_watchdog *d, int64_t now) {
     const mu_shared_head *h = d->shared->head;
     pid_t pid = atomic_load_explicit(&h->holder, memory_order_acquire);
     double quiet = quiet_s(&d->lock, atomic_load(&h->held), now);
-    if (!pid || pid == d->shared->self || quiet < d->shared->setup->hang_timeout) return MU_OK;
-    d->lock.moved_ns = 0; // once: whoever died inside stays written there until the next one comes
-    return end_hung(d, pid, "held the protocol's lock", quiet, err);
+    if (!pid || pid == d->shared->self || quiet < d->shared->setup->hang_timeout) return;
+    d->lock.moved_ns = 0; // once: a holder that died inside stays written there until the next one comes
+    mu_child *c = find_child(d, pid);
+    if (c) kill_hung(c, "held the protocol's lock", quiet, now);
 }
 
-static mu_status look_at_server(mu_watchdog *d, int64_t now, mu_err *err) {
+static void look_at_server(mu_watchdog *d, int64_t now) {
     const mu_shared *g = d->shared;
-    for (int e = 0; d->server && e < g->head->n_executors; e++) {
+    for (int e = 0; d->server.pid && e < g->head->n_executors; e++) {
         double quiet = quiet_s(&d->thread[e], atomic_load(&g->executor[e].pulse), now);
-        if (quiet >= g->setup->hang_timeout) return end_hung(d, d->server, "gave no sign of life", quiet, err);
+        if (quiet >= g->setup->hang_timeout) kill_hung(&d->server, "gave no sign of life", quiet, now);
     }
-    return MU_OK;
 }
 
-static mu_status look_at_judge(mu_watchdog *d, int64_t now, mu_err *err) {
+static void look_at_evaluator(mu_watchdog *d, int64_t now) {
     const mu_evaluator_box *box = d->shared->extra;
-    if (!d->judge || atomic_load(&box->state) != MU_EVALUATOR_ASKED) {
+    if (!d->evaluator.pid || atomic_load(&box->state) != MU_EVALUATOR_ASKED) {
         d->task.moved_ns = 0;
-        return MU_OK;
+        return;
     }
     double quiet = quiet_s(&d->task, atomic_load(&box->pulse), now);
-    if (quiet < JUDGE_FACTOR * d->shared->setup->hang_timeout) return MU_OK;
-    return end_hung(d, d->judge, "gave no sign of life", quiet, err);
+    if (quiet >= EVALUATOR_FACTOR * d->shared->setup->hang_timeout)
+        kill_hung(&d->evaluator, "gave no sign of life", quiet, now);
 }
 
-static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
+static void look_at_learners(mu_watchdog *d, int64_t now) {
     for (int i = 0; i < d->n; i++) {
         mu_watched *l = &d->learner[i];
         const mu_shared_learner *row = &d->shared->learner[i];
-        if (!l->pid) continue;
+        if (!l->child.pid) continue;
         uint64_t pulse = atomic_load(&row->pulse);
         if (pulse != l->pulse) {
             l->pulse = pulse;
@@ -283,49 +326,36 @@ static mu_status look_at_learners(mu_watchdog *d, int64_t now, mu_err *err) {
         }
         double limit = d->shared->setup->hang_timeout, quiet = 1e-9 * (double)(now - l->moved_ns);
         double slowest = PAUSE_FACTOR * 1e-9 * (double)l->longest_ns;
-        if (quiet < (slowest > limit ? slowest : limit)) continue;
-        MU_TRY(end_hung(d, l->pid, "gave no sign of life", quiet, err));
+        if (quiet >= fmax(slowest, limit)) kill_hung(&l->child, "gave no sign of life", quiet, now);
     }
-    return MU_OK;
 }
 
-static int64_t done_since_look(const mu_watchdog *d, int i) {
-    return atomic_load(&d->shared->learner[i].gradients) - d->learner[i].looked_at;
-}
-
-// Learners that got much less done than the middle one since the last look, said once.
 static void look_for_slow(mu_watchdog *d, int64_t now) {
-    if (now < d->next_slow_ns || d->n < 2) return;
+    if (now < d->next_slow_ns) return;
     d->next_slow_ns = now + SLOW_EVERY_NS;
     for (int i = 0; i < d->n; i++) {
-        int64_t own = done_since_look(d, i), faster = 0;
-        for (int k = 0; k < d->n; k++) faster += done_since_look(d, k) > SLOW_FACTOR * own;
-        mu_watched *l = &d->learner[i];
-        if (l->named_slow || l->is_new || !l->pid || 2 * faster < d->n || own < 1) continue;
-        l->named_slow = true;
-        mu_training_say(d->training,
-                        "learner %d is slow: %lld gradients, %lld others made more than %d times that", i,
-                        (long long)own, (long long)faster, SLOW_FACTOR);
+        d->speed[i].gradients = atomic_load(&d->shared->learner[i].gradients);
+        d->speed[i].running = d->learner[i].child.pid != 0;
     }
+    mu_speed_compare(d->speed, d->n);
     for (int i = 0; i < d->n; i++) {
-        d->learner[i].looked_at += done_since_look(d, i);
-        d->learner[i].is_new = false;
+        const mu_speed *s = &d->speed[i];
+        if (!s->slow || d->learner[i].named_slow) continue;
+        d->learner[i].named_slow = true;
+        mu_training_say(d->training,
+                        "learner %d is slow: %lld gradients, %d others made more than %d times that", i,
+                        (long long)s->done, s->n_faster, MU_SLOW_FACTOR);
     }
 }
 
 mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err) {
-    mu_process_end e;
-    char how[80];
-    forgive(d, mu_clock_ns(), d->shared->setup->hang_timeout / 2);
-    while (mu_process_reap(&e)) {
-        describe(&e, how, sizeof how);
-        MU_TRY(gone(d, &e, how, err));
-    }
+    reset_hang_timers(d, mu_clock_ns(), d->shared->setup->hang_timeout / 2);
+    MU_TRY(reap(d, err));
     int64_t now = mu_clock_ns();
-    MU_TRY(look_at_lock(d, now, err));
-    MU_TRY(look_at_learners(d, now, err));
-    MU_TRY(look_at_server(d, now, err));
-    MU_TRY(look_at_judge(d, now, err));
+    look_at_lock(d, now);
+    look_at_learners(d, now);
+    look_at_server(d, now);
+    look_at_evaluator(d, now);
     look_for_slow(d, now);
     d->looked_ns = mu_clock_ns();
     return MU_OK;
@@ -339,28 +369,32 @@ bool mu_watchdog_all_ended(const mu_watchdog *d) {
     return true;
 }
 
-void mu_watchdog_stop(mu_watchdog *d) {
-    pid_t pids[2] = {d->server, d->judge};
-    atomic_store(&d->shared->head->state, MU_RUN_ENDED);
-    mu_shared_ring_all(d->shared);
-    for (int i = 0; d->learner && i < d->n; i++) {
-        if (d->learner[i].pid) (void)mu_process_kill(d->learner[i].pid);
-        atomic_store(&d->shared->learner[i].pid, 0);
-    }
-    mu_process_end_all(pids, 2, 1.0);
-    mu_free(d->learner);
-    mu_free(d->thread);
-    d->learner = NULL;
-    d->thread = NULL;
-}
-
 static int by_size(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
 }
 
+void mu_watchdog_stop(mu_watchdog *d) {
+    pid_t pids[2] = {d->server.pid, d->evaluator.pid};
+    atomic_store(&d->shared->head->state, MU_RUN_ENDED);
+    mu_shared_ring_all(d->shared);
+    for (int i = 0; d->learner && i < d->n; i++) mu_process_kill(d->learner[i].child.pid);
+    for (int i = 0; d->learner && i < d->n; i++) {
+        mu_process_end_all(&d->learner[i].child.pid, 1, 0);
+        atomic_store(&d->shared->learner[i].pid, 0);
+    }
+    mu_process_end_all(pids, 2, 1.0);
+    if (d->n_times) qsort(d->times, (size_t)d->n_times, sizeof *d->times, by_size);
+}
+
 double mu_watchdog_replace_s(const mu_watchdog *d, double quantile) {
-    if (!d->n_times) return NAN;
-    qsort(d->times, (size_t)d->n_times, sizeof *d->times, by_size);
-    return (double)d->times[(int)(quantile * (d->n_times - 1))];
+    return d->n_times ? (double)d->times[(int)(quantile * (d->n_times - 1))] : NAN;
+}
+
+void mu_watchdog_destroy(mu_watchdog *d) {
+    mu_free(d->learner);
+    mu_free(d->thread);
+    mu_free(d->speed);
+    mu_free(d->times);
+    *d = (mu_watchdog){0};
 }

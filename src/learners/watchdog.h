@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// watchdog.h - the children of a group: started, watched, replaced.
+// watchdog.h - the children of a training: started, watched, replaced.
 //
 // Dead: the kernel tells. Hung (stopped, endless loop, lost in the kernel): its pulse, which counts layers
 // and rounds of waiting, has not moved for the hang time-out, or it has held the lock that long (one thread
 // may hang in there while another still counts); it is killed, reaped, and only then replaced, so two
-// incarnations never write the same memory. The statistics process has ten times as long: disks are slow.
+// incarnations never write the same memory. The evaluator has ten times as long: disks are slow.
 // Slow: named, not killed. One line for each event.
 #ifndef MU_LEARNERS_WATCHDOG_H
 #define MU_LEARNERS_WATCHDOG_H
@@ -12,11 +12,18 @@
 #include "comm/process.h"
 #include "learners/evaluator.h"
 #include "learners/learner.h"
+#include "learners/speed.h"
 #include "train/training.h"
+
+typedef struct mu_child {               // one process
+    pid_t   pid;                        // 0 = not running
+    int64_t killed_ns;                  // when the watchdog killed it; 0 = it did not
+    char    killed_why[80];
+} mu_child;
 
 typedef struct mu_watched {             // one learner
     mu_role  role;
-    pid_t    pid;                       // 0 = not running
+    mu_child child;
     bool     ended;                     // as the protocol told it to
     uint64_t pulse;                     // last seen
     int64_t  moved_ns;                  // when it last moved
@@ -24,8 +31,6 @@ typedef struct mu_watched {             // one learner
     int64_t  lost_ns;                   // when its predecessor's end was noticed; 0 = none, or alive since
     int64_t  gradients;                 // when it was started
     int64_t  losses_in_row;             // without one finished gradient
-    int64_t  looked_at;                 // gradients of all incarnations when slow ones were looked for
-    bool     is_new;                    // started since then: what it did is no measure
     bool     named_slow;
 } mu_watched;
 
@@ -41,18 +46,19 @@ typedef struct mu_watchdog {
     mu_shared      *shared;
     int            n;
     mu_watched    *learner;
-    pid_t          server, judge;
+    mu_child       server, evaluator;
     mu_role        server_role;
-    mu_evaluator_role judge_role;
+    mu_evaluator_role evaluator_role;
     mu_pulse_watch *thread;             // (executors) of the server
-    mu_pulse_watch lock, task;          // the lock's holder; the judge's task
+    mu_pulse_watch lock, task;          // the lock's holder; the evaluator's task
     int64_t        lost, replaced, server_lost;
-    int64_t        judge_losses_in_row, judge_answers;
+    int64_t        evaluator_losses_in_row, answers_seen;
     int64_t        server_losses_in_row, server_version;        // without one update between
+    mu_speed      *speed;               // (n)
     int64_t        next_slow_ns;
     int64_t        looked_ns;           // when the last look ended; 0 = not yet
     int            n_times;
-    float         *times;               // seconds to replace, the first MU_REPLACE_TIMES
+    float         *times;               // seconds to replace, the first MU_REPLACE_TIMES; sorted by stop
 } mu_watchdog;
 
 MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
@@ -62,6 +68,7 @@ MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_sha
 MU_MUST_CHECK mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err);
 bool   mu_watchdog_all_ended(const mu_watchdog *d);
 void   mu_watchdog_stop(mu_watchdog *d);        // ends and reaps every child; bounded
-double mu_watchdog_replace_s(const mu_watchdog *d, double quantile);    // NaN = nothing was replaced
+double mu_watchdog_replace_s(const mu_watchdog *d, double quantile);    // after stop; NaN = none was replaced
+void   mu_watchdog_destroy(mu_watchdog *d);     // a zeroed one is fine
 
 #endif

@@ -69,6 +69,7 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     _Atomic int32_t  mirror_busy;       // it writes its own weights outside a step, or gives a copy of them
     _Atomic int32_t  mirror_ended;      // it reads no slots any more
     _Atomic int32_t  slow_us;           // `chaos`: sleep this long in each step
+    _Atomic int32_t  ended;             // as the protocol told it to
     _Atomic int32_t  failed;            // mu_status it ended with; error below is valid
     mu_err           error;
 } mu_shared_learner;
@@ -135,7 +136,7 @@ typedef struct mu_shared_head {
 
     _Atomic int32_t  state;             // mu_run_state
     _Atomic int32_t  stop_asked;        // `muster stop`: not 0 = save and end
-    _Atomic int32_t  server_pid, judge_pid, parent_pid;
+    _Atomic int32_t  server_pid, evaluator_pid, parent_pid;
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, for everybody without the lock
     _Atomic int64_t  samples;           // applied
@@ -154,6 +155,8 @@ typedef struct mu_shared_head {
     mu_bell  work;                      // a gradient was pushed: servers look
     mu_bell  turn;                      // the clock ticked or a slice is done: learners that wait look
     mu_bell  parent;                    // something for the watchdog
+    _Atomic int32_t  server_failed;     // mu_status the server ended with; server_error is valid
+    mu_err           server_error;
 } mu_shared_head;
 
 typedef struct mu_shared {               // a process's view; pointers into its mapping

@@ -7,6 +7,8 @@
 // job goes.
 #include "run/api.h"
 
+#include "run/helper.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,12 +47,14 @@ const char *muster_version(void) { return MU_VERSION; }
 
 // ---- jobs ----
 
-static mu_status keep(const mu_job *job, const char *const *edits, size_t n, muster_job **out, mu_err *err) {
+// The text is the whole of it: YAML has no NUL.
+static mu_status keep(const char *path, const char *text, const char *const *edits, size_t n, muster_job **out,
+                      mu_err *err) {
     muster_job *m = mu_alloc(sizeof *m, "api/job");
     if (!m) return MU_FAIL_NOMEM(err, "the job");
     mu_arena_init(&m->arena, "api/job");
-    m->path = mu_arena_strdup(&m->arena, job->path);
-    m->text = mu_arena_strdup(&m->arena, job->diags.source[0].text); // the whole of it: YAML has no NUL
+    m->path = mu_arena_strdup(&m->arena, path);
+    m->text = mu_arena_strdup(&m->arena, text);
     m->edits = mu_arena_array(&m->arena, n + 1, sizeof *m->edits);
     bool whole = m->path && m->text && m->edits;
     for (size_t i = 0; whole && i < n; i++) whole = (m->edits[i] = mu_arena_strdup(&m->arena, edits[i]));
@@ -91,7 +95,7 @@ static muster_status finish_load(mu_job *job, mu_status st, const char *const *e
         if (st == MU_OK && more != MU_OK) *e = own, st = more;
     }
     st = problem(job, st, e);
-    if (st == MU_OK) st = keep(job, edits, n, out, e);
+    if (st == MU_OK) st = keep(job->path, job->diags.source[0].text, edits, n, out, e);
     muster_status result = st == MU_OK ? MUSTER_OK : mu_api_fail(st, e, err);
     mu_job_destroy(job);
     return result;
@@ -127,10 +131,10 @@ void muster_job_destroy(muster_job *job) {
 
 // ---- runs ----
 
-static mu_status open_run(muster_run *r, const muster_job *job, const char *folder, unsigned phases,
-                          mu_err *err) {
+mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, unsigned phases, mu_err *err) {
     r->at = MU_RUN_BEGINNING;
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
+    MU_TRY(keep(job->path, job->text, job->edits, job->n_edits, &r->source, err));
     MU_TRY(mu_job_parse(job->path, job->text, job->size, job->edits, job->n_edits, &r->job, err));
     mu_status st =
         mu_session_open(r->job, &(mu_session_opts){.phases = phases, .trains = true}, &r->session, err);
@@ -143,7 +147,7 @@ static muster_status create(const muster_job *job, const char *folder, unsigned 
     mu_err_clear(&e);
     muster_run *r = mu_alloc(sizeof *r, "api/run");
     int n;
-    mu_status st = r ? open_run(r, job, folder, phases, &e) : MU_FAIL_NOMEM(&e, "the run");
+    mu_status st = r ? mu_api_open(r, job, folder, phases, &e) : MU_FAIL_NOMEM(&e, "the run");
     if (st == MU_OK && !phases) st = mu_session_add_arrays(r->session, &e);
     if (st == MU_OK && phases) st = mu_state_load_initial(r->job, r->session->params, &e);
     if (st == MU_OK && model)
@@ -170,18 +174,23 @@ muster_status muster_run_create_predictor(const muster_job *job, const char *mod
     return create(job, NULL, 0, model, out, err);
 }
 
-void muster_run_destroy(muster_run *run) {
-    if (!run) return;
+void mu_api_close(muster_run *run) {
     mu_api_free_buffers(run);
     mu_session_close(run->session);
     mu_job_destroy(run->job);
+    muster_job_destroy(run->source);
     mu_free(run->folder);
+}
+
+void muster_run_destroy(muster_run *run) {
+    if (!run) return;
+    mu_api_close(run);
     mu_free(run);
 }
 
 // ---- training ----
 
-typedef struct watcher { muster_run *run; muster_progress_fn fn; void *ctx; double accuracy; } watcher;
+typedef struct watcher { _Atomic int *stop; muster_progress_fn fn; void *ctx; double accuracy; } watcher;
 
 static void on_progress(void *ctx, const mu_run_moment *m) {
     watcher *w = ctx;
@@ -196,7 +205,7 @@ static void on_progress(void *ctx, const mu_run_moment *m) {
         .test_accuracy = w->accuracy,
         .elapsed_s = m->trained_s,
     };
-    if (w->fn && w->fn(w->ctx, &p)) atomic_store(&w->run->stop, 1);
+    if (w->fn && w->fn(w->ctx, &p)) atomic_store(w->stop, 1);
 }
 
 static void on_judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
@@ -226,22 +235,30 @@ static void fill_result(const mu_run_result *r, muster_result *out) {
     snprintf(out->model, sizeof out->model, "%s", r->model);
 }
 
-muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx, muster_result *out,
-                               muster_error *err) {
-    if (!run) return mu_api_misuse(err, "muster_run_train needs a run");
-    if (!run->session->train.net) return mu_api_misuse(err, "this run was made for prediction only");
-    watcher w = {run, progress, ctx, NAN};
-    mu_run_opts o = {.out = run->folder, .no_files = !run->folder, .at = &run->at, .stop = &run->stop,
+muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_fn progress, void *ctx,
+                           muster_result *out, muster_error *err) {
+    watcher w = {stop, progress, ctx, NAN};
+    mu_run_opts o = {.out = run->folder, .no_files = !run->folder, .at = &run->at, .stop = stop,
                      .watch = {.ctx = &w, .progress = on_progress, .judged = on_judged}};
     if (run->folder && run->continues && holds_run(run->folder)) o.resume = run->folder;
     mu_run_result r;
     mu_err e;
     mu_err_clear(&e);
     mu_status st = mu_run_train(run->session, &o, &r, &e);
-    atomic_store(&run->stop, 0);
     if (r.run_dir[0]) run->continues = true;
     if (out && (st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED)) fill_result(&r, out);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
+}
+
+muster_status muster_run_train(muster_run *run, muster_progress_fn progress, void *ctx, muster_result *out,
+                               muster_error *err) {
+    if (!run) return mu_api_misuse(err, "muster_run_train needs a run");
+    if (!run->session->train.net) return mu_api_misuse(err, "this run was made for prediction only");
+    muster_status st = mu_session_forks(run->session)
+                           ? mu_helper_train(run, progress, ctx, out, err)
+                           : mu_api_train(run, &run->stop, progress, ctx, out, err);
+    atomic_store(&run->stop, 0);
+    return st;
 }
 
 void muster_run_stop(muster_run *run) {

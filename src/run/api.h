@@ -17,6 +17,7 @@ struct muster_job {
 };
 
 struct muster_run {
+    muster_job     *source;     // a copy, for a helper process
     mu_job         *job;
     mu_session     *session;
     char           *folder;     // NULL = nothing is written
@@ -30,6 +31,15 @@ struct muster_run {
 // Copies err out for a status that is not MU_OK; `out` may be NULL.
 muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out);
 muster_status mu_api_misuse(muster_error *out, const char *message);    // MUSTER_USAGE
+
+mu_status mu_api_open(muster_run *run, const muster_job *job, const char *folder, unsigned phases, mu_err *err);
+void mu_api_close(muster_run *run);             // also what was half opened
+// Trains in this process. progress as in muster_run_train.
+muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_fn progress, void *ctx,
+                           muster_result *out, muster_error *err);
+
+// What a training changes: the values (0) and each history of the updater.
+static inline float *mu_api_block(const mu_params *ps, int i) { return i ? ps->slot[i - 1] : ps->value; }
 
 void mu_api_free_buffers(muster_run *run);      // those of prediction
 

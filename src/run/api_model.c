@@ -11,8 +11,6 @@
 
 typedef struct copies { int n; float *block[MU_PARAM_BLOCKS]; } copies;
 
-static float *block_of(const mu_params *ps, int i) { return i ? ps->slot[i - 1] : ps->value; }
-
 static void drop(copies *c) {
     while (c->n > 0) mu_free(c->block[--c->n]);
 }
@@ -24,13 +22,13 @@ static mu_status take_copies(const mu_params *ps, copies *c, mu_err *err) {
             drop(c);
             return MU_FAIL_NOMEM(err, "a copy of the parameters");
         }
-        memcpy(c->block[c->n], block_of(ps, c->n), ps->count * sizeof(float));
+        memcpy(c->block[c->n], mu_api_block(ps, c->n), ps->count * sizeof(float));
     }
     return MU_OK;
 }
 
 static void put_back(mu_params *ps, const copies *c) {
-    for (int i = 0; i < c->n; i++) memcpy(block_of(ps, i), c->block[i], ps->count * sizeof(float));
+    for (int i = 0; i < c->n; i++) memcpy(mu_api_block(ps, i), c->block[i], ps->count * sizeof(float));
 }
 
 // A run folder means its checkpoints.

@@ -91,7 +91,7 @@ static ending await(pid_t pid, double limit_s, mu_process_end *end) {
     double until = mu_clock_s() + limit_s;
     for (;;) {
         bool stop = mu_stop_requested(), late = mu_clock_s() > until;
-        if (mu_process_reap(end) && end->pid == pid) return stop ? STOPPED : ENDED;
+        if (mu_process_reap(pid, end)) return stop ? STOPPED : ENDED;
         if (stop || late) {
             mu_process_end_all(&pid, 1, grace_s);
             return stop ? STOPPED : TOO_SLOW;

@@ -21,7 +21,7 @@
 #define PATIENCE_NS 30000000000 // for the last recoveries
 #define MAX_RELEASES 1024
 
-enum { SERVER = -1, JUDGE = -2 };       // beside the learners' numbers
+enum { SERVER = -1, EVALUATOR = -2 };       // beside the learners' numbers
 
 typedef struct release {        // somebody to let go
     int64_t      due_ns;        // INT64_MAX = at the end
@@ -66,7 +66,7 @@ struct mu_chaos {
 // ---- processes ----------------------------------------------------------------------------------
 
 static _Atomic int32_t *pid_slot(const mu_shared *g, int who) {
-    return who == SERVER ? &g->head->server_pid : who == JUDGE ? &g->head->judge_pid : &g->learner[who].pid;
+    return who == SERVER ? &g->head->server_pid : who == EVALUATOR ? &g->head->evaluator_pid : &g->learner[who].pid;
 }
 
 // The second field after the name, which may itself hold blanks and parentheses. 0 for a zombie.
@@ -187,7 +187,7 @@ static void tell(mu_chaos *c, const mu_chaos_rule *r, int who, pid_t pid, int64_
     mu_chaos_shot s = {.number = c->report.shots + 1,
                        .at_s = 1e-9 * (double)(now_ns - c->start_ns),
                        .act = r->act,
-                       .what = who == SERVER ? "server" : who == JUDGE ? "judge" : "learner",
+                       .what = who == SERVER ? "server" : who == EVALUATOR ? "evaluator" : "learner",
                        .learner = who >= 0 ? who : -1,
                        .pid = pid,
                        .incarnation = who >= 0 ? atomic_load(&c->g->learner[who].incarnation) : 0};
@@ -218,7 +218,7 @@ static bool kill_one(mu_chaos *c, int who, pid_t pid, int64_t now_ns) {
 // The process to hit, 0 if there is none now.
 static pid_t present(const mu_chaos *c, int who) {
     pid_t pid = atomic_load(pid_slot(c->g, who)), dead = who >= 0 ? c->learner[who].killed : c->server_killed;
-    return pid == dead && who != JUDGE ? 0 : pid;
+    return pid == dead && who != EVALUATOR ? 0 : pid;
 }
 
 // False: there is nobody now.
@@ -254,7 +254,7 @@ static bool fire(mu_chaos *c, const mu_chaos_rule *r, int64_t now_ns) {
     case MU_CHAOS_LEARNER: n = hit(c, r, r->learner, now_ns); break;
     case MU_CHAOS_RANDOM: n = (who = pick(c)) >= 0 && hit(c, r, who, now_ns); break;
     case MU_CHAOS_SERVER: n = hit(c, r, SERVER, now_ns); break;
-    case MU_CHAOS_JUDGE: n = hit(c, r, JUDGE, now_ns); break;
+    case MU_CHAOS_EVALUATOR: n = hit(c, r, EVALUATOR, now_ns); break;
     case MU_CHAOS_ALL_LEARNERS: // at once, so when all are there
         for (int i = 0; i < c->n_learners; i++)
             if (!present(c, i)) return false;

@@ -18,7 +18,7 @@ typedef struct mu_chaos_shot {
     int64_t     number;         // from 1
     double      at_s;           // since the start
     mu_chaos_act act;
-    const char *what;           // "learner", "server", "judge"
+    const char *what;           // "learner", "server", "evaluator"
     int         learner;        // -1 = none
     pid_t       pid;
     uint32_t    incarnation;    // of the learner

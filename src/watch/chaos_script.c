@@ -16,7 +16,7 @@
 #define LONGEST_SLOW_S 2000.0   // slow_us has 32 bits
 
 #define ACTS "kill|stop|slow"
-#define TARGETS "learner|all-learners|server|judge"
+#define TARGETS "learner|all-learners|server|evaluator"
 #define CLAUSES "at|every|times|until|for|by"
 
 enum clause { AT, EVERY, TIMES, UNTIL, FOR, BY };
@@ -86,9 +86,10 @@ static mu_status number(parser *p, const char *after, int64_t least, int64_t mos
 static mu_status target(parser *p, mu_chaos_rule *r) {
     int which;
     next(p);
+    if (!strcmp(p->word, "judge")) strcpy(p->word, "evaluator"); // as earlier versions called it
     MU_TRY(choose(p, "a target", TARGETS, &which));
     if (which > 0) {
-        r->target = which == 1 ? MU_CHAOS_ALL_LEARNERS : which == 2 ? MU_CHAOS_SERVER : MU_CHAOS_JUDGE;
+        r->target = which == 1 ? MU_CHAOS_ALL_LEARNERS : which == 2 ? MU_CHAOS_SERVER : MU_CHAOS_EVALUATOR;
         bool learners = r->target == MU_CHAOS_ALL_LEARNERS;
         return r->act == MU_CHAOS_SLOW && !learners ? complain(p, "only learners can be slowed down") : MU_OK;
     }
@@ -192,7 +193,7 @@ static void add_time(char *out, size_t size, const char *word, double s) {
 }
 
 void mu_chaos_rule_text(const mu_chaos_rule *r, char *out, size_t size) {
-    static const char *const targets[] = {"learner", "learner random", "all-learners", "server", "judge"};
+    static const char *const targets[] = {"learner", "learner random", "all-learners", "server", "evaluator"};
     if (!size) return;
     out[0] = '\0';
     add(out, size, "%s %s", mu_chaos_act_name(r->act), targets[r->target]);

@@ -5,7 +5,7 @@
 //     rule     = "kill" target { clause }                   SIGKILL
 //              | "stop" target { clause }                   SIGSTOP; SIGCONT after `for`
 //              | "slow" learners "by" time { clause }       sleeps that long in every step; ends after `for`
-//     target   = learners | "server" | "judge"              judge: the statistics process
+//     target   = learners | "server" | "evaluator"          also known as the statistics process
 //     learners = "learner" ( number | "random" ) | "all-learners"
 //     clause   = "at" time          first shot; not given: at once, with `every` after one gap
 //              | "every" ["~"] time gap between shots; ~ draws each gap from an exponential distribution
@@ -26,7 +26,7 @@ enum { MU_CHAOS_RULES = 32 };
 
 typedef enum mu_chaos_act { MU_CHAOS_KILL, MU_CHAOS_STOP, MU_CHAOS_SLOW } mu_chaos_act;
 typedef enum mu_chaos_target {
-    MU_CHAOS_LEARNER, MU_CHAOS_RANDOM, MU_CHAOS_ALL_LEARNERS, MU_CHAOS_SERVER, MU_CHAOS_JUDGE
+    MU_CHAOS_LEARNER, MU_CHAOS_RANDOM, MU_CHAOS_ALL_LEARNERS, MU_CHAOS_SERVER, MU_CHAOS_EVALUATOR
 } mu_chaos_target;
 
 typedef struct mu_chaos_rule {

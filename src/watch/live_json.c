@@ -85,7 +85,7 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"job", v->job_name}, {"protocol", v->protocol},
     };
     const count counts[] = {
-        {"pid", v->parent_pid}, {"server_pid", v->server_pid}, {"statistics_pid", v->judge_pid},
+        {"pid", v->parent_pid}, {"server_pid", v->server_pid}, {"statistics_pid", v->evaluator_pid},
         {"learners", v->n_learners}, {"mu", v->rows}, {"global_batch", v->global_batch},
         {"version", v->version}, {"step", v->step}, {"end_steps", v->end_steps},
         {"samples", v->samples}, {"waiting", v->waiting}, {"learners_lost", v->losses},

@@ -122,7 +122,7 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->stop_asked = LOAD(h->stop_asked) != 0;
     v->parent_pid = LOAD(h->parent_pid);
     v->server_pid = LOAD(h->server_pid);
-    v->judge_pid = LOAD(h->judge_pid);
+    v->evaluator_pid = LOAD(h->evaluator_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
     v->version = LOAD(h->version);
     v->warming = v->version < h->own_from;

@@ -34,7 +34,7 @@ typedef struct mu_live_view {
     mu_run_state state;
     bool     stop_asked;
     bool     warming;           // by hardsync, before the protocol begins
-    int32_t  parent_pid, server_pid, judge_pid;         // 0 = none
+    int32_t  parent_pid, server_pid, evaluator_pid;         // 0 = none
     double   elapsed_s;
     int64_t  version;                                   // updates of the weights
     int64_t  step, end_steps;                           // global batches; end 0 = open

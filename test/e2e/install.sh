@@ -47,13 +47,14 @@ static int report(const muster_error *e) {
     return e->status;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     muster_error e;
     muster_job *job;
     muster_run *run;
     muster_result r;
     float x[12] = {0}, y[3];
-    if (muster_job_parse("inside.yaml", job_text, strlen(job_text), NULL, 0, &job, &e)) return report(&e);
+    if (muster_job_parse("inside.yaml", job_text, strlen(job_text),
+                         (const char *const *)(argv + 1), (size_t)argc - 1, &job, &e)) return report(&e);
     if (muster_run_create(job, NULL, &run, &e)) return report(&e);
     if (muster_run_train(run, NULL, NULL, &r, &e)) return report(&e);
     if (muster_run_predict(run, x, 1, NULL, y, &e)) return report(&e);
@@ -71,6 +72,10 @@ export PKG_CONFIG_PATH=${pc%/*}
     $(pkg-config --cflags --libs muster)
 (cd "$dir" && mkdir empty && cd empty && ../prog > ../out 2> ../err) || fail "the program failed: $(cat "$dir/out" "$dir/err")"
 cat "$dir/out"
+[ ! -s "$dir/err" ] || fail "the library printed: $(cat "$dir/err")"
+# With learners the library needs the installed program, and finds it in PATH.
+(cd "$dir/empty" && PATH=$dir/usr/bin:$PATH ../prog cluster.learners=2 > ../out 2> ../err) ||
+    fail "the program failed with learners: $(cat "$dir/out" "$dir/err")"
 [ ! -s "$dir/err" ] || fail "the library printed: $(cat "$dir/err")"
 [ -z "$(ls -A "$dir/empty")" ] || fail "a run without a folder wrote $(ls -A "$dir/empty")"
 

@@ -12,7 +12,7 @@ small_job > "$dir/job.yaml"
 group="shared/inside-lock shared/switched client/granted client/pushed learner/forward learner/backward"
 server="server/formed server/not-opened server/opened server/claimed server/piece-saved server/piece-written
         server/slice-done server/all-done server/closed server/committed"
-judge="evaluator/evaluate evaluator/evaluated evaluator/save evaluator/saved"
+evaluator="evaluator/evaluate evaluator/evaluated evaluator/save evaluator/saved"
 actions=(kill abort exit)
 n=0 third=0 turn=0
 
@@ -70,8 +70,8 @@ for steps in 40 1000; do
 done
 for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' hogwild mirror; do
     for where in beside process; do
-        points="$group $judge $server"
-        [ "$protocol" = hogwild ] && points="$group $judge"
+        points="$group $evaluator $server"
+        [ "$protocol" = hogwild ] && points="$group $evaluator"
         [[ $protocol,$where == hogwild,process || $protocol,$where == mirror,process ]] && continue # no server
         for p in $points; do
             third=$(((third + 1) % 3))

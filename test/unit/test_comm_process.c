@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of comm/process: children end as asked, die with their parent, are reaped, and nobody else is harmed.
+// Tests of comm/process: children end as asked, die with their parent, are reaped, and no other
+// process is harmed.
 #include "comm_help.h"
 
 #include "comm/process.h"
@@ -38,11 +39,11 @@ static pid_t start(const char *name, mu_child_main fn, void *ctx) {
     return pid;
 }
 
-static mu_process_end reaped(double seconds) {
+static mu_process_end reaped(pid_t pid, double seconds) {
     mu_process_end e;
     double until = mu_clock_s() + seconds;
-    while (!mu_process_reap(&e)) {
-        if (mu_clock_s() > until) fail_msg("no child ended within %g s", seconds);
+    while (!mu_process_reap(pid, &e)) {
+        if (mu_clock_s() > until) fail_msg("child %d did not end within %g s", (int)pid, seconds);
         nap_ms(1);
     }
     return e;
@@ -65,24 +66,59 @@ static void test_ends_are_told(void **state) {
     int codes[] = {0, 3, 255};
     for (size_t i = 0; i < MU_COUNT(codes); i++) {
         pid_t pid = start("code", return_ctx, &codes[i]);
-        e = reaped(10);
+        e = reaped(pid, 10);
         assert_int_equal(e.pid, pid);
         assert_int_equal(e.exit_code, codes[i]);
         assert_int_equal(e.signal, 0);
     }
     pid_t pid = start("sleeper", sleep_long, NULL);
     await_at_least(&b->up, 1, 10);
-    assert_false(mu_process_reap(&e));
+    assert_false(mu_process_reap(pid, &e));
     kill(pid, SIGSTOP);
     nap_ms(5);
-    assert_false(mu_process_reap(&e));  // stopped is not ended
+    assert_false(mu_process_reap(pid, &e));     // stopped is not ended
     kill(pid, SIGKILL);
-    e = reaped(10);
+    e = reaped(pid, 10);
     assert_int_equal(e.pid, pid);
     assert_int_equal(e.exit_code, -1);
     assert_int_equal(e.signal, SIGKILL);
-    assert_false(mu_process_reap(&e));
+    assert_false(mu_process_reap(0, &e));       // no child: nothing has ended
     assert_no_children();
+}
+
+// The program around the library has children too, and waits for them itself.
+static void test_other_children_are_not_reaped(void **state) {
+    (void)state;
+    int codes[] = {7, 8}, status = 0;
+    pid_t theirs = start("theirs", return_ctx, &codes[0]), ours = start("ours", return_ctx, &codes[1]);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)theirs, &info, WEXITED | WNOWAIT), 0); // a zombie now
+    assert_int_equal(reaped(ours, 10).exit_code, 8);
+    mu_process_kill(ours);
+    mu_process_end_all(&ours, 1, 0.1);
+    assert_int_equal(waitpid(theirs, &status, WNOHANG), theirs);
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+// Some launchers leave SIGCHLD ignored: the kernel reaps, and how a child ended is not known.
+static void test_ignored_sigchld(void **state) {
+    (void)state;
+    int code = 3;
+    signal(SIGCHLD, SIG_IGN);
+    pid_t quick = start("quick", return_ctx, &code), hung = start("hung", sleep_long, NULL);
+    mu_process_end e = reaped(quick, 10);
+    await_at_least(&b->up, 1, 10);
+    bool early = mu_process_reap(hung, &e);
+    mu_process_kill(hung);
+    mu_process_end late = reaped(hung, 10);
+    pid_t polite = start("polite", sleep_long, NULL);
+    mu_process_end_all(&polite, 1, 10);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(e.exit_code, -1);
+    assert_int_equal(e.signal, 0);
+    assert_false(early);
+    assert_int_equal(late.pid, hung);
+    assert_int_equal(kill(polite, 0), -1);
 }
 
 static void on_term(int signo) {
@@ -115,11 +151,11 @@ static void test_signals_and_name(void **state) {
     sigaddset(&term, SIGTERM);
     sigaction(SIGTERM, &act, &before);
     sigprocmask(SIG_BLOCK, &term, &old);
-    start("muster-learner", describe, NULL);
+    pid_t pid = start("muster-learner", describe, NULL);
     sigprocmask(SIG_SETMASK, NULL, &now);
     assert_int_equal(sigismember(&now, SIGTERM), 1);    // the parent's mask is as it was
     assert_int_equal(sigismember(&now, SIGUSR1), 0);
-    mu_process_end e = reaped(10);
+    mu_process_end e = reaped(pid, 10);
     sigprocmask(SIG_SETMASK, &old, NULL);
     sigaction(SIGTERM, &before, NULL);
     assert_int_equal(e.signal, SIGTERM);
@@ -136,8 +172,8 @@ static void test_buffers_written_once(void **state) {
     assert_true(fd >= 0);
     FILE *f = fdopen(fd, "w+");
     fputs("once", f);                   // still in the buffer when the child begins
-    start("quiet", return_ctx, &code);
-    assert_int_equal(reaped(10).exit_code, 0);
+    pid_t pid = start("quiet", return_ctx, &code);
+    assert_int_equal(reaped(pid, 10).exit_code, 0);
     fflush(f);
     rewind(f);
     assert_non_null(fgets(text, sizeof text, f));
@@ -195,16 +231,19 @@ static void test_kill(void **state) {
     pid_t pid = start("hung", ignore_term, NULL);
     await_at_least(&b->up, 1, 10);
     kill(pid, SIGSTOP);
-    assert_true(mu_process_kill(pid));
+    assert_false(mu_process_reap(pid, &e));
+    mu_process_kill(pid);
+    mu_process_kill(pid);               // until it is reaped it is ours: no harm
+    e = reaped(pid, 10);
+    assert_int_equal(e.signal, SIGKILL);
     assert_int_equal(kill(pid, 0), -1); // gone, not a zombie
     assert_int_equal(errno, ESRCH);
-    assert_false(mu_process_reap(&e));
-    assert_true(mu_process_kill(pid));
-    assert_true(mu_process_kill(0));    // never the process group
+    mu_process_kill(pid);
+    mu_process_kill(0);                 // never the process group
     assert_no_children();
 }
 
-// A pid that was reaped may belong to anybody: here to a process that is not our child.
+// A pid that was reaped may belong to any process: here to a process that is not our child.
 static int have_child(void *ctx) {
     (void)ctx;
     pid_t pid;
@@ -232,10 +271,10 @@ static void test_strangers_are_left_alone(void **state) {
     await_at_least(&b->pid, 1, 10);
     pid_t stranger = atomic_load(&b->pid);
     mu_process_end_all(&stranger, 1, 0.05);
-    assert_true(mu_process_kill(stranger));
+    mu_process_kill(stranger);
     nap_ms(20);
     assert_true(running(stranger));
-    assert_true(mu_process_kill(child));
+    mu_process_end_all(&child, 1, 0);
 }
 
 // ---- death of the parent ----
@@ -253,7 +292,7 @@ static void test_children_die_with_parent(void **state) {
         if (mu_clock_s() - begin > 2) fail_msg("process %d outlives its parent by 2 s", (int)grandchild);
         nap_ms(1);
     }
-    assert_int_equal(reaped(10).pid, parent);
+    assert_int_equal(reaped(parent, 10).pid, parent);
 }
 
 // The parent dies right after the fork, before or while the child makes its arrangements.
@@ -292,6 +331,8 @@ static void test_no_orphans(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         with_board(test_ends_are_told),
+        with_board(test_other_children_are_not_reaped),
+        with_board(test_ignored_sigchld),
         with_board(test_signals_and_name),
         with_board(test_buffers_written_once),
         with_board(test_end_all),

@@ -32,7 +32,8 @@ static void test_meaning(void **state) {
     r = one("kill all-learners at 0");
     assert_int_equal(r.target, MU_CHAOS_ALL_LEARNERS);
     assert_true(r.at_s == 0);
-    assert_int_equal(one("stop judge").target, MU_CHAOS_JUDGE);
+    assert_int_equal(one("stop evaluator").target, MU_CHAOS_EVALUATOR);
+    assert_int_equal(one("stop judge").target, MU_CHAOS_EVALUATOR); // as earlier versions called it
 }
 
 static void test_lists_add_up(void **state) {
@@ -54,7 +55,7 @@ static void test_mistakes(void **state) {
     static const struct { const char *text, *msg, *hint; } rows[] = {
         {"", "column 1: expected an action, found the end", "kill|stop|slow"},
         {"kil learner 1", "column 1: expected an action, found `kil`", "`kill`"},
-        {"kill", "column 5: expected a target, found the end", "learner|all-learners|server|judge"},
+        {"kill", "column 5: expected a target, found the end", "learner|all-learners|server|evaluator"},
         {"kill lerner 1", "column 6: expected a target, found `lerner`", "`learner`"},
         {"kill learner", "column 13: `learner` needs a number or `random`", "all-learners"},
         {"kill learner -1", "column 14: `learner` needs a number", ""},
@@ -92,7 +93,7 @@ static void test_text_parses_back(void **state) {
         "kill learner random every ~1.5s times 1000 until 7200s",
         "stop learner 2 for 15s at 5s",
         "slow all-learners by 0.02s for 0.1s every 3s",
-        "kill judge at 0s",
+        "kill evaluator at 0s",
     };
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
         char text[200];
