@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// alloc.c - tagged, counted heap and arenas.
+// alloc.c - counted heap and arenas.
 //
-// Each block is preceded by a 64-byte header (size, tag, raw pointer), which keeps user data aligned
-// to a cache line. Counters per tag live in a small open-addressed table keyed by the tag's address;
-// all counters are atomics, so any thread may allocate.
+// Each block is preceded by a header (raw pointer, size, tag) and begins at a cache line. The tag is there for
+// a debugger or a core file. Counters are atomics, so any thread may allocate.
 #include "base/alloc.h"
 
 #include <stdarg.h>
@@ -17,26 +16,11 @@
 typedef struct header {
     void       *raw;            // as the C library gave it
     size_t      size;
-    size_t      tag_slot;
+    const char *tag;
 } header;
 
-#define N_TAGS 256u
-static struct { _Atomic(const char *) tag; atomic_uint_fast64_t n, bytes; } tags[N_TAGS];
 static atomic_uint_fast64_t n_calls, n_live, live_bytes, peak_bytes;
 static atomic_int_fast64_t fail_countdown;      // 0 = never
-
-static size_t tag_slot(const char *tag) {
-    size_t h = ((size_t)(uintptr_t)tag >> 3) % N_TAGS;
-    for (size_t i = 0; i < N_TAGS; i++, h = (h + 1) % N_TAGS) {
-        const char *cur = atomic_load_explicit(&tags[h].tag, memory_order_relaxed);
-        if (cur == tag || (cur && !strcmp(cur, tag))) return h;
-        if (!cur) {
-            const char *expect = NULL;
-            if (atomic_compare_exchange_strong(&tags[h].tag, &expect, tag) || expect == tag) return h;
-        }
-    }
-    return 0; // more than N_TAGS tags: counted under the first one
-}
 
 static int must_fail(void) {
     if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) == 0) return 0;
@@ -49,14 +33,12 @@ static void *alloc_aligned(size_t size, size_t align, bool zeroed, const char *t
     char *raw = zeroed ? calloc(1, size + align + sizeof(header)) : malloc(size + align + sizeof(header));
     if (!raw) return NULL;
     uintptr_t user = ((uintptr_t)raw + sizeof(header) + align - 1) & ~(uintptr_t)(align - 1);
-    header h = {raw, size, tag_slot(tag)};
+    header h = {raw, size, tag};
     memcpy((void *)(user - sizeof(header)), &h, sizeof h);
     atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
     uint64_t live = atomic_fetch_add_explicit(&live_bytes, size, memory_order_relaxed) + size;
     uint64_t peak = atomic_load_explicit(&peak_bytes, memory_order_relaxed);
     while (live > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, live)) { }
-    atomic_fetch_add_explicit(&tags[h.tag_slot].n, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&tags[h.tag_slot].bytes, size, memory_order_relaxed);
     return (void *)user;
 }
 
@@ -83,8 +65,6 @@ void mu_free(void *p) {
     memcpy(&h, (char *)p - sizeof h, sizeof h);
     atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&live_bytes, h.size, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&tags[h.tag_slot].n, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&tags[h.tag_slot].bytes, h.size, memory_order_relaxed);
     free(h.raw);
 }
 
@@ -111,14 +91,6 @@ mu_alloc_stats mu_alloc_get_stats(void) {
 }
 
 void mu_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
-
-void mu_alloc_report(void (*line)(void *, const char *, uint64_t, uint64_t), void *ctx) {
-    for (size_t i = 0; i < N_TAGS; i++) {
-        const char *tag = atomic_load(&tags[i].tag);
-        uint64_t n = atomic_load(&tags[i].n);
-        if (tag && n) line(ctx, tag, n, atomic_load(&tags[i].bytes));
-    }
-}
 
 // ---- arena: a list of chunks, newest first; a chunk is never moved ----
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // alloc.h - the only door to the heap, and arenas on top of it.
 //
-// Every allocation carries a tag (a string literal) so that memory can be reported by purpose, is
+// Every allocation carries a tag (a string literal) that says in a debugger what it is for, is
 // counted so that a test can prove that a training step allocates nothing, and can be made to fail
 // at the n-th call so that tests walk every out-of-memory path.
 //
@@ -32,7 +32,6 @@ typedef struct mu_alloc_stats {
 
 mu_alloc_stats mu_alloc_get_stats(void);
 void mu_alloc_fail_at(int64_t n);       // tests: the n-th allocation from now (1 = next) fails; 0 = never
-void mu_alloc_report(void (*line)(void *ctx, const char *tag, uint64_t n_live, uint64_t bytes), void *ctx);
 
 typedef struct mu_arena { struct mu_arena_chunk *chunks; const char *tag; } mu_arena;
 

@@ -20,7 +20,7 @@
 typedef enum mu_field_type {
     MU_BOOL,            // bool
     MU_INT,             // int64_t; the job may write 10k, 1M
-    MU_INT_OR_AUTO,     // int64_t; MU_AUTO, outside of every range: whoever reads the key decides
+    MU_INT_OR_AUTO,     // int64_t; MU_AUTO, outside of every range: the owner of the key decides
     MU_FLOAT,           // float
     MU_DOUBLE,          // double
     MU_STRING,          // const char *, NULL when the default is ""
@@ -48,7 +48,7 @@ typedef enum mu_interval_unit {
     MU_EVERY_STEP,
     MU_EVERY_EPOCH,
     MU_EVERY_SECOND,
-    MU_EVERY_AUTO       // whoever reads the key decides; only of keys that have it as their default
+    MU_EVERY_AUTO       // the owner of the key decides; only of keys that have it as their default
 } mu_interval_unit;
 typedef struct mu_interval { mu_interval_unit unit; double n; } mu_interval;
 

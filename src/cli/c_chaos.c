@@ -191,7 +191,7 @@ const mu_verb_class mu_verb_chaos = {
         "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. Rules may "
         "also be joined by `;`.\n\n"
         "Only processes of that run are ever hit. Every shot and every recovery is printed, and a summary at "
-        "the end. Whoever is still stopped or slowed then goes on.",
+        "the end. Processes still stopped or slowed then go on.",
     .args = {.options = options, .common = MU_COMMON_JSON, .max_words = 1, .words_are = "a run folder"},
     .run = run,
 };

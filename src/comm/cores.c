@@ -90,7 +90,7 @@ bool mu_cores_pin(int i) {
 //
 // Two threads hand one flag to and fro: odd values are one side's, even ones the other's. A window is many
 // round trips between two looks at the clock; the median of the windows drops those in which a thread was
-// taken off its core. Everybody gives up at the deadline.
+// taken off its core. Both give up at the deadline.
 
 enum { WINDOWS = 9, TRIPS = 220, WARM_UP = 2 };
 static const int64_t probe_limit_ns = 45000000;

@@ -4,13 +4,12 @@
 // The mutex is the C library's robust one: the kernel knows which locks a thread holds and marks them when
 // it dies. It also checks errors, so that taking it twice is reported at once instead of after the time-out.
 //
-// The read-write lock is two stores that cross. A reader raises its flag, then looks whether somebody writes;
-// a writer raises its own, then looks whether somebody reads. Store and look are seq_cst on both sides, so
-// in their one total order whoever looked first stored before that too: at least one of two contenders sees
-// the other. The reader gives way, the writer waits. Data is ordered by the flags going down: the release of
+// The read-write lock is two stores that cross. A reader raises its flag, then looks at the writer's; a writer raises
+// its own, then looks at the readers'. Store and look are seq_cst on both sides, so in their one total order
+// the side that looked first stored before that too: at least one of two contenders sees the other. The reader gives way, the writer waits. Data is ordered by the flags going down: the release of
 // one side's exchange is acquired by the other's look that finds it down.
 //
-// Sleeping. Whoever waits for a flag marks it (HELD -> AWAITED) before sleeping on it, and lowering a marked
+// Sleeping. A process that waits for a flag marks it (HELD -> AWAITED) before sleeping on it, and lowering a marked
 // flag wakes; an unmarked one costs no system call. A flag is raised only from DOWN by its owner and marked
 // only while up, so a mark is never overwritten.
 //
@@ -103,13 +102,11 @@ mu_lock_result mu_lock_take(mu_lock *l, int64_t timeout_ns) {
     return MU_LOCK_TIMEOUT;
 }
 
-void mu_lock_give(mu_lock *l) {
+void mu_lock_unlock(mu_lock *l) {
     int e = pthread_mutex_unlock(&l->mutex);
     assert(!e);
     (void)e;
 }
-
-void mu_lock_fini(mu_lock *l) { pthread_mutex_destroy(&l->mutex); }
 
 // ---- the read-write lock ----
 
@@ -194,7 +191,7 @@ bool mu_rwlock_write(mu_rwlock *l, int64_t timeout_ns) {
 
 void mu_rwlock_write_end(mu_rwlock *l) { lower(&l->writing, DOWN); }
 
-// The dead one may have lowered its marked flag and died before it woke anybody.
+// The dead one may have lowered its marked flag and died before it woke the one that waits.
 static void clear(_Atomic uint32_t *flag) {
     atomic_store(flag, DOWN);
     mu_futex_wake(flag);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// lock.h - locks between processes that survive the death of whoever holds them.
+// lock.h - locks between processes that survive the death of their holder.
 //
 // mu_lock: a robust mutex. The next locker after a death is told; it repairs what the lock protects.
 // mu_rwlock: many readers and one writer, for copies of the weights that must be of one moment. Each
 // reader has a flag of its own, so readers do not fight for a cache line and the watchdog can clear the
-// flag of a dead one. Writers are serialised by whoever calls (the one executor group of an update).
+// flag of a dead one. The caller serialises writers: only the executors that share one update write.
 #ifndef MU_COMM_LOCK_H
 #define MU_COMM_LOCK_H
 
@@ -24,8 +24,7 @@ typedef enum mu_lock_result {
 
 MU_MUST_CHECK mu_status mu_lock_init(mu_lock *l, mu_err *err);  // process-shared and robust
 MU_MUST_CHECK mu_lock_result mu_lock_take(mu_lock *l, int64_t timeout_ns);
-void mu_lock_give(mu_lock *l);
-void mu_lock_fini(mu_lock *l);
+void mu_lock_unlock(mu_lock *l);
 
 typedef struct mu_rwlock_reader {
     _Alignas(64) _Atomic uint32_t reading;

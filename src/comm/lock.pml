@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lock.pml - model of the read-write lock in lock.c for Spin: no reader beside a writer, and nobody sleeps for
-// a flag that is down.
+// lock.pml - model of the read-write lock in lock.c for Spin: no reader beside a writer, and no process
+// sleeps for a flag that is down.
 //
 // One writer and two readers go through ROUNDS rounds; the second reader or the writer may be killed at any
 // moment, and then its flag is cleared, as the parent of a run does. Waits have no time-outs here: a lost

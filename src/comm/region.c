@@ -9,7 +9,7 @@
 // (MADV_COLLAPSE, Linux 6.1): one small page is put into each 2 MiB, and collapsing makes a huge one of it
 // without a copy, faster than reserving small pages. Where that fails small pages are what there is.
 //
-// The seals fix the size for everybody, so no process can make another one's access fault.
+// The seals fix the size for all processes, so none can make another one's access fault.
 #include "comm/region.h"
 
 #include <errno.h>

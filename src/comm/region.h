@@ -3,7 +3,7 @@
 //
 // It is an anonymous file (memfd) named "muster-<run id>": it has no name in any file system, so it
 // vanishes with its last user however that one ends, and /dev/shm can hold no leftovers. Mode 0600: other
-// processes of the same user reach it through /proc/<pid>/fd/<fd>, nobody else does. All pages are
+// processes of the same user reach it through /proc/<pid>/fd/<fd>, other users do not. All pages are
 // reserved at creation, so a full memory is an error then and never a SIGBUS later.
 //
 // Children inherit the mapping at the same address (fork). Processes that attach see it elsewhere, so

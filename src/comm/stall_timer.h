@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// patience.h - how long a wait has lasted, for whoever gives up after a while.
+// stall_timer.h - how long a wait has lasted, for a process that gives up after a while.
 //
 // A stretch between two looks counts as a tenth of the limit at most: a process that was stopped (Ctrl-Z
 // stops the whole group) or starved has not waited.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wait.h - words in shared memory that processes wait on. Every wait is bounded.
 //
-// A word is a counter of news: whoever changes something others wait for changes that first, then rings.
+// A word is a counter of news: the ringer changes what others wait for first, then rings.
 // A waiter reads the word, looks whether it can go on, and if not waits until the word differs from what
 // it read; so no ring is lost whatever the order. It spins a while first (a wake-up through the kernel
 // costs microseconds), then sleeps on a futex. A waiter that dies leaves nothing to repair.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait.pml - model of the bell in wait.c for Spin: no ring is lost, whoever dies or is interrupted when.
+// wait.pml - model of the bell in wait.c for Spin: no ring is lost, whichever process dies or is interrupted when.
 //
 // Two waiters each need ITEMS things; two ringers provide them and ring the one bell both waiters use. One
 // waiter may be killed at any moment (its entry in `sleepers` stays), and one sleep may be interrupted by a
@@ -11,7 +11,7 @@
 // allow no other order, and mutant 3 is what weaker ones would allow on x86 (the load passes the store).
 // FUTEX_WAIT is one step because the kernel compares and queues under the lock that FUTEX_WAKE takes.
 //
-// Checked besides: whoever sleeps is counted in `sleepers`. Locals that have served are zeroed: fewer states.
+// Checked besides: every sleeper is counted in `sleepers`. Locals that have served are zeroed: fewer states.
 //
 // mutants: 1 2 3 4 5 6 7
 //   1  the kernel does not compare before it queues

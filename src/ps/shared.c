@@ -309,7 +309,7 @@ void mu_shared_switch(mu_shared *g) {
 
 void mu_shared_give(mu_shared *g) {
     atomic_store_explicit(&g->head->holder, 0, memory_order_relaxed);
-    mu_lock_give(g->lock);
+    mu_lock_unlock(g->lock);
 }
 
 void mu_shared_commit(mu_shared *g) {

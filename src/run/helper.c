@@ -5,6 +5,7 @@
 #include "train/stopflag.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -98,7 +99,10 @@ int mu_helper_main(const char *parent) {
     mu_err err;
     mu_err_clear(&err);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != (pid_t)atol(parent)) return MU_HELPER_REFUSED; // it died, or a person typed this
+    if (getppid() != (pid_t)atol(parent)) { // it died, or a person typed this
+        fputs("muster: `" MU_HELPER_OPTION "` is for programs that use the library\n", stderr);
+        return mu_status_exit_code(MU_EUSAGE);
+    }
     prctl(PR_SET_NAME, "muster:helper");
     if (make_own(&err) != MU_OK || mu_region_attach(getpid(), MU_HELPER_FD, true, &r, &err) != MU_OK)
         return MU_HELPER_REFUSED;

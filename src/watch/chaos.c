@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos.c - see chaos.h. Single thread; the region is read and written by atomics only, and nothing here
-// keeps a pointer into it, so the caller may attach to a restarted run in between.
+// chaos.c - see chaos.h.
+//
+// A tick does three things: it looks which killed processes are back, lets go what was stopped or slowed long
+// enough, and fires what is due. Single thread; the region is read and written by atomics only, and nothing here
+// keeps a pointer into it, so the caller may attach to a restarted run in between. Every
+// stop or slowness that was fired has its release in the list, and with a full list none is fired.
 #include "watch/chaos.h"
 
 #include "base/alloc.h"
@@ -23,7 +27,7 @@
 
 enum { SERVER = -1, EVALUATOR = -2 };       // beside the learners' numbers
 
-typedef struct release {        // somebody to let go
+typedef struct release {        // a process to let go
     int64_t      due_ns;        // INT64_MAX = at the end
     mu_chaos_act act;
     int          who;
@@ -121,7 +125,7 @@ static void recovered(mu_chaos *c, times *t, const char *what, int learner, int6
 static void look_at_learner(mu_chaos *c, int i) {
     awaited *a = &c->learner[i];
     uint32_t now = atomic_load(&c->g->learner[i].incarnation);
-    if (a->last && now > a->last) c->report.replacements += now - a->last; // the first one replaces nobody
+    if (a->last && now > a->last) c->report.replacements += now - a->last; // the first one is no replacement
     a->last = now;
     int64_t first = atomic_load(&c->g->learner[i].first_pulse_ns);
     if (!a->pending || now == a->incarnation || first <= a->killed_ns) return;
@@ -221,7 +225,7 @@ static pid_t present(const mu_chaos *c, int who) {
     return pid == dead && who != EVALUATOR ? 0 : pid;
 }
 
-// False: there is nobody now.
+// False: there is no such process now.
 static bool hit(mu_chaos *c, const mu_chaos_rule *r, int who, int64_t now_ns) {
     pid_t pid = present(c, who);
     int64_t due = r->for_s < 0 ? INT64_MAX : now_ns + (int64_t)(1e9 * r->for_s);
@@ -348,7 +352,7 @@ int64_t mu_chaos_tick(mu_chaos *c, int64_t now_ns) {
     for (int i = 0; i < c->script.n; i++)
         if (!c->rule[i].done) next = sooner(next, c->rule[i].next_ns);
     for (int i = 0; i < c->n_releases; i++) next = sooner(next, c->list[i].due_ns);
-    return next > now_ns ? next : now_ns + POLL_NS; // a shot that is due waits for somebody to hit
+    return next > now_ns ? next : now_ns + POLL_NS; // a shot that is due waits for a process to hit
 }
 
 bool mu_chaos_done(const mu_chaos *c, int64_t now_ns) {

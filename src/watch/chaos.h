@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // chaos.h - shoots at the processes of a running job by a schedule and watches how it recovers.
 //
-// It has no loop and no clock of its own: whoever runs it calls mu_chaos_tick with the time, again and again.
+// It has no loop and no clock of its own: its caller calls mu_chaos_tick with the time, again and again.
 // A process is hit only if the region names it, it is a child of the run's parent, and the region still
 // names it after a handle was taken: never a foreign process, even when pids are used again. While there is
-// nobody to hit (the learner is being replaced, the run is restarting) a due shot waits.
+// no process to hit (the learner is being replaced, the run is restarting) a due shot waits.
 //
 // Recovery of a learner is the time from its kill to the first sign of life of the next incarnation; of the
 // server, from its kill to the first new version that its successor makes.
@@ -45,12 +45,12 @@ typedef struct mu_chaos mu_chaos;
 // The script is copied. MU_EUSAGE when it names what this run has not: a learner number, a server process.
 MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g, int64_t now_ns,
                                         const mu_chaos_watch *watch, mu_chaos **out, mu_err *err);
-// Releases everybody that is still stopped or slowed.
+// Releases every process that is still stopped or slowed.
 void mu_chaos_destroy(mu_chaos *c);
 
 // Does what is due. Returns the time of the next thing to do, at most 5 ms away while a recovery is watched.
 int64_t mu_chaos_tick(mu_chaos *c, int64_t now_ns);
-// Nothing left to shoot or to release, and everybody is back (or 30 s have passed since the last shot).
+// Nothing left to shoot or to release, and every killed process is back (or 30 s have passed since the last shot).
 bool mu_chaos_done(const mu_chaos *c, int64_t now_ns);
 void mu_chaos_get_report(const mu_chaos *c, mu_chaos_report *out);
 

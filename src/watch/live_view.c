@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // live_view.c - see live_view.h.
+//
+// Words are copied first and rates, means and shares made from the copies: the run goes on meanwhile. The
+// number of learners is read once, at init, so nothing that changes later leads a look outside its arrays.
 #include "watch/live_view.h"
 
 #include "base/alloc.h"

@@ -48,11 +48,10 @@ static void test_holder_killed(void **state) {
         assert_int_equal(mu_lock_take(&s->lock, 5000 * MS), MU_LOCKED_AFTER_DEATH);
         assert_int_equal(s->a, s->b + 1);
         s->b = s->a;
-        mu_lock_give(&s->lock);
+        mu_lock_unlock(&s->lock);
         assert_int_equal(mu_lock_take(&s->lock, 0), MU_LOCKED);         // it is told once
-        mu_lock_give(&s->lock);
+        mu_lock_unlock(&s->lock);
     }
-    mu_lock_fini(&s->lock);
     munmap(s, sizeof *s);
 }
 
@@ -61,7 +60,7 @@ static void child_takes_after_death(void *arg) {
     safe *s = arg;
     atomic_fetch_add(&s->held, 1);
     check(mu_lock_take(&s->lock, 20000 * MS) == MU_LOCKED_AFTER_DEATH);
-    mu_lock_give(&s->lock);
+    mu_lock_unlock(&s->lock);
 }
 
 static void test_waiter_is_told(void **state) {
@@ -94,7 +93,7 @@ static void child_counts(void *arg) {
         s->a++;
         for (int i = 0; i < 50; i++) atomic_fetch_add_explicit(&s->rounds, 1, memory_order_relaxed);
         s->b++;
-        mu_lock_give(&s->lock);
+        mu_lock_unlock(&s->lock);
     }
 }
 
@@ -120,7 +119,7 @@ static void test_storm(void **state) {
         ended(child[i], 10);
     }
     if (mu_lock_take(&s->lock, 1000 * MS) == MU_LOCKED) assert_int_equal(s->a, s->b);
-    mu_lock_give(&s->lock);
+    mu_lock_unlock(&s->lock);
     int64_t deaths = atomic_load(&s->deaths_seen);
     print_message("%lld rounds, %d kills, %lld inside the lock\n", (long long)s->a, KILLS, (long long)deaths);
     assert_true(s->a > 0);
@@ -432,7 +431,7 @@ static void *thread_counts(void *arg) {
         if (mu_lock_take(&s->lock, 10000 * MS) != MU_LOCKED) return arg;
         s->a++;
         s->b++;
-        mu_lock_give(&s->lock);
+        mu_lock_unlock(&s->lock);
     }
     return NULL;
 }
@@ -448,7 +447,6 @@ static void test_mutex_threads(void **state) {
     assert_null(bad[1]);
     assert_int_equal(s->a, 4000);
     assert_int_equal(s->b, 4000);
-    mu_lock_fini(&s->lock);
     munmap(s, sizeof *s);
 }
 

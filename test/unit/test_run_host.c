@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define JOB(rest)                                                                                            \
@@ -31,7 +33,7 @@
 static const char alone_text[] = JOB("train: {batch: 16, steps: 25}\n");
 static const char text[] = JOB("train: {batch: 16, steps: 40}\ncluster: {learners: 2}\n");
 
-enum { ROUNDS = 8, MODEL = 1 << 20 };
+enum { ROUNDS = 6, MODEL = 1 << 20 };
 
 static char folder[64];
 
@@ -205,7 +207,7 @@ static void stops_and_goes_on(void **state) {
     (void)state;
     char path[128];
     snprintf(path, sizeof path, "%s/stops", folder);
-    const char *longer = "train.steps=1500";
+    const char *longer = "train.steps=600";
     muster_run *whole = open_run(text, NULL, longer);
     seen s = {.accuracy = NAN};
     ok(muster_run_train(whole, watch, &s, NULL, err));
@@ -217,10 +219,10 @@ static void stops_and_goes_on(void **state) {
         s = (seen){.stop_at = 1};
         assert_int_equal(muster_run_train(run, watch, &s, &r, &e), MUSTER_STOPPED);
         if (!strstr(e.message, "stopped after step")) fail_msg("message: %s", e.message);
-        assert_true(r.steps > 0 && r.steps < 1500);
+        assert_true(r.steps > 0 && r.steps < 600);
         assert_int_equal(access(r.checkpoint, F_OK), files ? 0 : -1);
         ok(muster_run_train(run, NULL, NULL, &r, err));
-        assert_int_equal(r.steps, 1500);
+        assert_int_equal(r.steps, 600);
         assert_true(same_model(whole, run));
         muster_run_stop(run);
         assert_int_equal(muster_run_train(run, NULL, NULL, &r, &e), MUSTER_STOPPED);
@@ -230,7 +232,7 @@ static void stops_and_goes_on(void **state) {
 }
 
 static void *stop_soon(void *ctx) {
-    usleep(150000);
+    usleep(60000);
     muster_run_stop(ctx);
     return NULL;
 }
@@ -284,11 +286,56 @@ static void failures_are_told(void **state) {
     setenv("MUSTER_PROGRAM", "/bin/false", 1);
     assert_int_equal(muster_run_train(run, NULL, NULL, NULL, &e), MUSTER_FAILURE);
     if (!strstr(e.message, "ended with status 1")) fail_msg("%s", e.message);
+    char other_version[128];
+    snprintf(other_version, sizeof other_version, "%s/muster", folder);
+    write_file(other_version, "#!/bin/sh\nexit 64\n", 18);
+    chmod(other_version, 0755);
+    setenv("MUSTER_PROGRAM", other_version, 1);
+    assert_int_equal(muster_run_train(run, NULL, NULL, NULL, &e), MUSTER_FAILURE);
+    if (!strstr(e.message, "version")) fail_msg("%s", e.message);
     setenv("MUSTER_PROGRAM", right, 1);
     free(right);
     ok(muster_run_train(run, NULL, NULL, NULL, err));
     muster_run_destroy(run);
     muster_run_destroy(twin);
+}
+
+typedef struct board { _Atomic int helper, learner; } board;
+
+static int note_pids(void *ctx, const muster_progress *p) {
+    (void)p;
+    board *b = ctx;
+    char path[64];
+    int learner = 0, helper = find_child();
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", helper, helper);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%d", &learner) == 1) atomic_store(&b->learner, learner);
+    if (f) fclose(f);
+    atomic_store(&b->helper, helper);
+    return 0;
+}
+
+// Nothing is left when the program is killed.
+static void a_killed_program_leaves_no_process(void **state) {
+    (void)state;
+    board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(b != MAP_FAILED);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); // orphans become our children, so none can hide
+    pid_t program = fork(); // no thread is left here
+    if (!program) {
+        muster_run *run = open_run(text, NULL, "train.steps=100000000");
+        _exit(muster_run_train(run, note_pids, b, NULL, NULL));
+    }
+    double until = mu_clock_s() + 60;
+    while (!atomic_load(&b->helper) && mu_clock_s() < until) usleep(1000);
+    assert_true(atomic_load(&b->helper) > 1 && atomic_load(&b->learner) > 1);
+    kill(program, SIGKILL);
+    assert_int_equal(waitpid(program, NULL, 0), program);
+    pid_t left = 0;
+    for (until = mu_clock_s() + 30; left >= 0 && mu_clock_s() < until; usleep(1000)) left = waitpid(-1, NULL, WNOHANG);
+    assert_int_equal(left, -1);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    munmap(b, sizeof *b);
 }
 
 // A program that ignores SIGCHLD, or whose thread blocks every signal, trains all the same.
@@ -317,6 +364,7 @@ int main(void) {
         cmocka_unit_test(stops_and_goes_on),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(signals_of_the_program),
+        cmocka_unit_test(a_killed_program_leaves_no_process),
     };
     if (!getenv("MUSTER_PROGRAM")) {
         print_message("MUSTER_PROGRAM does not say where the program is\n");
