@@ -56,14 +56,13 @@ static mu_core_config config_of(const cluster *c) {
         .protocol = mu_protocol_index(p->protocol->name),
         .splits = p->splits,
         .bound = p->bound,
-        .every = p->every,
+        .own = p->own,
         .rate_rule = (int32_t)p->rate_rule,
         .global_batch = p->global_batch,
         .rows = p->rows,
         .first_version = version,
         .first_sample = w->samples,
         .end_sample = INT64_MAX,
-        .end_version = INT64_MAX,
         .warm_versions = p->warm_versions > w->step ? p->warm_versions - w->step : 0,
     };
     set_leases(&cfg, w->end_steps > 0 ? w->end_steps - (double)w->step : INFINITY);
@@ -105,12 +104,10 @@ static mu_status open_group(cluster *c, mu_err *err) {
 mu_status mu_learners_prepare_record(mu_session *s, const mu_run_opts *o, mu_err *err) {
     const mu_train_opts *t = &s->job->train;
     mu_status st = MU_EUSAGE;
-    if (s->setup.protocol->applies_itself) {
-        MU_FAIL(err, st,
-                "%s cannot be recorded: its learners write the weights at the same time, and which write "
-                "came first is known to nobody",
-                s->setup.protocol->name);
-        mu_err_hint(err, "async is the nearest protocol that can be repeated.");
+    mu_objection no;
+    if (mu_protocol_objects(s->setup.protocol, MU_CHOICE_RECORD, &no)) {
+        MU_FAIL(err, st, "%s cannot be recorded: %s", s->setup.protocol->name, no.why);
+        mu_err_hint(err, "%s", no.instead);
     } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
         MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
         mu_err_hint(err, "Set `train.nonfinite` to stop or skip.");
@@ -181,8 +178,7 @@ static void refresh(cluster *c) {
     int64_t samples = atomic_load(&h->samples), version = atomic_load(&h->version);
     t->w.samples = samples;
     t->w.step = c->at.step + (samples - c->at.samples) / h->global_batch;
-    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(h, version);
-    t->w.extra_updates = version - t->w.step;
+    t->w.extra_updates = mu_shared_updates(&c->shared, version) - t->w.step;
     t->w.rate = atomic_load(&h->rate);
     double loss = 0, accuracy = 0;
     int64_t n = 0;
@@ -227,8 +223,7 @@ static void take_snapshot(cluster *c) {
     }
     box->step = c->at.step + (samples - c->at.samples) / c->shared.head->global_batch;
     box->samples = samples;
-    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(c->shared.head, version);
-    box->extra_updates = version - box->step;
+    box->extra_updates = mu_shared_updates(&c->shared, version) - box->step;
     ask_judge(c, c->want_test ? MU_EVALUATOR_EVALUATE : MU_EVALUATOR_SAVE, false);
 }
 
@@ -350,7 +345,6 @@ static mu_status loop(cluster *c, mu_err *err) {
 // the last learner may have gone during a pause, and the server before it saw the last gradients.
 static mu_status drain(cluster *c, mu_err *err) {
     mu_shared *g = &c->shared;
-    if (g->setup->protocol->applies_itself) return MU_OK;
     mu_server_pause(g, false);
     for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
@@ -391,7 +385,7 @@ static mu_status sum_up(cluster *c, mu_err *err) {
     if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
     mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
-    int64_t cursor = mu_shared_cursor(core);
+    int64_t cursor = mu_core_cursor(core);
     char why[160];
     bool sound = mu_core_check(core, why, sizeof why);
     *r = (mu_learners_result){

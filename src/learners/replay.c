@@ -234,11 +234,11 @@ static void note_staleness(mu_learners_result *g, int64_t sigma) {
     g->staleness_mean += (double)sigma; // a sum until the end
 }
 
-// As mu_shared_is_warming, of protocols whose staleness is measured from there on.
+// As mu_shared_is_warming.
 static bool is_warming(const mu_replay *r, const mu_runlog_update *u) {
     const mu_setup *p = &r->t->s->setup;
     const int64_t done = u->u.version - r->log->head.first_version; // also of steps, while warming
-    return !p->protocol->synchronous && r->first_step + done <= p->warm_versions;
+    return r->first_step + done <= p->warm_versions;
 }
 
 // Where the training stands after an update: as cluster.c counts.

@@ -31,7 +31,7 @@ mu_turn mu_server_turn(mu_server *s);
 // After an executor's process was reaped: puts its half-written piece back and frees its slice for others.
 void    mu_server_repair(mu_shared *g, int executor);
 void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
-// Between pause(true) and pause(false) no update begins and no learner that writes by itself begins a step.
+// Between pause(true) and pause(false) no update begins, and no learner a gradient that it applies itself.
 void    mu_server_pause(mu_shared *g, bool on);
 // Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
 // while paused. samples: where a run resumed from it goes on reading.

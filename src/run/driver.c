@@ -330,8 +330,8 @@ static mu_status end(mu_training *r, mu_err *err) {
     out->rollbacks = r->ps.rollbacks;
     out->bad_records = stats.n_bad;
     out->rate = r->w.rate;
-    out->wait_s = stats.wait_s;
-    out->compute_s = train_s - stats.wait_s;
+    out->wait_s = r->w.wait_s;
+    out->compute_s = r->w.compute_s;
     out->why = r->why;
     r->ps.trained_s = out->wall_s;
     MU_TRY(save_result(r, err)); // first: an evaluation that fails must not cost the training

@@ -37,6 +37,7 @@ typedef struct mu_worker {
     const mu_param *wild;               // the first of them that was not finite; NULL = none
     int64_t      extra_updates;         // updates beyond one per step; < 0: some took more than a step
     int64_t      batch_first;           // sample number of the last batch's first row
+    double       compute_s, wait_s;     // time of steps without waiting; waiting for batches
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
 

@@ -7,7 +7,8 @@
 #include "unit/updater_help.h"
 
 #include "base/clock.h"
-#include "ps/client.h"
+#include "ps/client_shared.h"
+#include "ps/mirror.h"
 
 #include <time.h>
 
@@ -160,12 +161,12 @@ static inline uint64_t hash_of(const params *s, const float *block) {
 static inline void pulse_for(mu_client *c, double seconds) {
     const int64_t began = mu_clock_ns();
     while (1e-9 * (double)(mu_clock_ns() - began) < seconds) {
-        mu_client_pulse(c);
+        c->class->pulse(c);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
 }
 
-// Not all at the same time: mirrors need somebody with whole weights.
+// Not all at the same time: mirrors need one learner with whole weights.
 static inline int64_t first_death(const variant *v, int learner) {
     const int64_t lives = v->steps / (v->deaths + 1);
     return lives + learner * lives / v->learners;
