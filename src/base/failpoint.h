@@ -3,7 +3,7 @@
 //
 // Always compiled in: what is shipped is what was tested. Until a child of a group arms them a point is one
 // predictable branch. MUSTER_FAILPOINTS chooses, e.g.
-//     server/piece-written=kill@40;group/inside-lock=hang@0.001*3;seed=7
+//     server/piece-written=kill@40;shared/inside-lock=hang@0.001*3;seed=7
 //
 //     NAME=ACTION[@WHEN][*TIMES]     entries are separated by `;`
 //     ACTION   kill (SIGKILL), abort, exit, stop (SIGSTOP), hang (an endless loop)
@@ -20,8 +20,8 @@
 
 //        name                      where
 #define MU_FAILPOINT_MAP(X)                                                                     \
-    X("group/inside-lock",          "the lock is held, the spare core is a copy")               \
-    X("group/switched",             "the lock is held, the cores are switched, not published")  \
+    X("shared/inside-lock",          "the lock is held, the spare core is a copy")               \
+    X("shared/switched",             "the lock is held, the cores are switched, not published")  \
     X("server/formed",              "the record is filled, the core not committed")             \
     X("server/not-opened",          "the update is committed, not yet opened; the lock is held") \
     X("server/opened",              "slices may be claimed")                                    \

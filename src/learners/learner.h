@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// learner.h - station 5 in a group: the processes that compute and apply.
+// learner.h - station 5 with several learners: the processes that compute and apply.
 //
 // Both run in children forked by learners.c, which has opened the session and started no thread. They end when
 // the protocol says so (exit 0) or leave their error in the learner's row (exit 1).
@@ -22,7 +22,7 @@ int mu_server_main(void *role);
 // Of an update that begins after `samples`: schedule, rate factor, rollbacks; early or not.
 mu_pace mu_role_pace(void *role, int64_t version, int64_t samples);
 
-// ---- a gradient on its way into a message, for whoever computes one ----
+// ---- a gradient on its way into a message ----
 
 static inline int mu_gradient_index(const mu_params *ps, const mu_param *p) {   // -1 = not of this set
     for (int i = 0; i < ps->n; i++)

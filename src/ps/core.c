@@ -57,7 +57,7 @@ static size_t copy_rows(mu_core *to, const mu_core *from, const mu_core *noted) 
 }
 
 // The spare differs by what the last change made of good, and by what a change in vain made of the spare. Both
-// lists stay readable until all rows are copied; so whoever is killed here has this done again by the next.
+// lists stay readable until all rows are copied; so after a death in here the next process does it again.
 size_t mu_core_catch_up(mu_core *spare, const mu_core *good) {
     if (!spare->config.learners) spare->config.learners = good->config.learners; // never used: all zero
     size_t n = copy_rows(spare, good, good) + copy_rows(spare, good, spare);
@@ -164,7 +164,7 @@ static mu_core_learner *finish(mu_core *c, int learner) {
 static void reject(mu_core *c, const mu_gradient_id *id) {
     finish(c, id->learner)->rejected++;
     c->samples_rejected += id->rows;
-    core_recount(c, id->learner);
+    core_recount_step(c, id->learner);
 }
 
 static void count_applied(mu_core *c, const mu_gradient_id *id) {
@@ -195,7 +195,7 @@ mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id) {
         count_applied(c, id);
     }
     l->accepted++;
-    core_recount(c, id->learner);
+    core_recount_step(c, id->learner);
     return MU_ACCEPTED;
 }
 

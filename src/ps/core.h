@@ -86,7 +86,7 @@ typedef struct mu_core_learner {
     uint8_t  computing;         // between GO and push
     uint8_t  n_leases, handed;  // leases held; of these handed to the present incarnation
     uint8_t  waiting;           // its gradients in the queue, not yet taken
-    uint8_t  working, slowest;  // is one of the core's `working`, of its `n_slowest`
+    uint8_t  working;           // is one of the core's `working`
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger
     int64_t  sync_leased;       // steps made in step whose samples were leased
@@ -162,6 +162,8 @@ bool       mu_core_idle(const mu_core *c);      // nothing waiting, computing or
 // O(rows changed). A process that dies inside leaves a spare that can be brought up to date again. Returns the
 // bytes copied.
 size_t mu_core_catch_up(mu_core *spare, const mu_core *good);
+// The copy that was good until now becomes the spare one: nothing is wrong in it yet.
+static inline void mu_core_retire(mu_core *was_good) { was_good->n_touched = 0; }
 const int32_t *mu_core_touched(const mu_core *c);       // (n_touched) rows noted
 
 // The weight of a gradient of this staleness in an update of so many parts, by the protocol in force.

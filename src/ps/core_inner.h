@@ -51,8 +51,9 @@ int64_t core_sync_first(const mu_core *c, int learner, int64_t step, int64_t *ro
 bool    core_more(const mu_core *c, int learner);               // samples are left to be leased to it
 bool    core_work_left(const mu_core *c, int learner);          // its next gradient has samples, now or later
 void    core_use_batch(mu_core *c, mu_core_learner *l);         // the batch in hand is accepted or rejected
-// Brings working, slowest and n_slowest up to date after the work of a learner, or of all, has changed.
-void    core_recount(mu_core *c, int learner);
+// Brings working, slowest and n_slowest up to date after a learner has made a step; after the work of all has
+// changed.
+void    core_recount_step(mu_core *c, int learner);
 void    core_recount_all(mu_core *c);
 
 #endif

@@ -122,37 +122,32 @@ void core_use_batch(mu_core *c, mu_core_learner *l) {
 
 // ---- who has work left, and the slowest of them ----
 
-static void set_flags(mu_core *c, int learner, uint8_t working, uint8_t slowest) {
-    const mu_core_learner *now = &core_learners(c)[learner];
-    if (now->working == working && now->slowest == slowest) return;
-    mu_core_learner *l = core_change(c, learner);
-    l->working = working;
-    l->slowest = slowest;
+static void set_working(mu_core *c, int learner, uint8_t working) {
+    const uint8_t was = core_learners(c)[learner].working;
+    if (was != working) core_change(c, learner)->working = working;
+    c->working += working - was;
+}
+
+static bool is_slowest(const mu_core *c, const mu_core_learner *l) {
+    return l->working && mu_core_step(l) == c->slowest;
 }
 
 void core_recount_all(mu_core *c) {
     const mu_core_learner *l = core_learners(c);
-    c->working = c->n_slowest = 0;
+    c->n_slowest = 0;
     c->slowest = INT64_MAX;
     for (int i = 0; i < c->config.learners; i++) {
-        set_flags(c, i, core_work_left(c, i), l[i].slowest);
-        c->working += l[i].working;
+        set_working(c, i, core_work_left(c, i));
         if (l[i].working) c->slowest = core_min(c->slowest, mu_core_step(&l[i]));
     }
-    for (int i = 0; i < c->config.learners; i++) {
-        set_flags(c, i, l[i].working, l[i].working && mu_core_step(&l[i]) == c->slowest);
-        c->n_slowest += l[i].slowest;
-    }
+    for (int i = 0; i < c->config.learners; i++) c->n_slowest += is_slowest(c, &l[i]);
 }
 
 // The slowest learners are counted. So all are looked at only when the last of the slowest has moved on:
 // once for every gradient of all, O(1) each.
-void core_recount(mu_core *c, int learner) {
+void core_recount_step(mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
-    const uint8_t working = core_work_left(c, learner);
-    const uint8_t slowest = working && mu_core_step(l) == c->slowest;
-    c->working += working - l->working;
-    c->n_slowest += slowest - l->slowest;
-    set_flags(c, learner, working, slowest);
+    c->n_slowest -= l->working && mu_core_step(l) - 1 == c->slowest;
+    set_working(c, learner, core_work_left(c, learner));
     if (c->n_slowest == 0) core_recount_all(c);
 }

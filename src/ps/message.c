@@ -169,7 +169,7 @@ mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i,
                          .n_x = head.n_x, .at = third};
     case MU_GRAD_ROWS:
         return (mu_grad){.form = MU_GRAD_ROWS, .n_rows = head.n, .row = first, .row_value = second};
-    default: // a view: whoever reads gradients does not write them
+    default: // a view: gradients are read from a slot, never written
         return (mu_grad){.form = MU_GRAD_DENSE, .dense = (float *)(uintptr_t)first};
     }
 }

@@ -28,7 +28,7 @@ static void configure(const void *state, mu_core_config *out) {
 
 const mu_protocol_class mu_protocol_async = {
     .name = "async",
-    .help = "every gradient is an update; nobody waits; staleness about the number of learners",
+    .help = "every gradient is an update; no learner waits; staleness about the number of learners",
     .fields = fields,
     .state_size = sizeof(struct async),
     .take = take,

@@ -25,7 +25,7 @@ static int take(const mu_core *c, int waiting) {
     return waiting > 0 ? 1 : -1;
 }
 
-// Whoever waits does so for the slowest learner, and each gradient taken may have been that one's.
+// A learner waits for the slowest one, and each gradient taken may have been that one's.
 static int wakes(const mu_core *c) {
     (void)c;
     return -1;

@@ -273,6 +273,7 @@ mu_core *mu_shared_begin(mu_shared *g) {
 void mu_shared_switch(mu_shared *g) {
     int spare = 1 - atomic_load(&g->head->core_at);
     atomic_store(&g->head->core_at, spare);
+    mu_core_retire(core_at(g, 1 - spare));
     mu_failpoint("shared/switched");
     publish(g, core_at(g, spare));
 }

@@ -55,7 +55,7 @@ death_while_held() { # NAME SECONDS-STOPPED ARGS...: with seconds, all are stopp
     export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300 "$@"
     unset MUSTER_FAILPOINTS
-    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    wait_for 20 grep -q 'failpoint shared' "$dir/err"
     culprit=$(sed -n 's/.*failpoint .*(pid \([0-9]*\)).*/\1/p' "$dir/err")
     kill -KILL "$(learner_pids | grep -vx "$culprit" | head -n 1)"
     if [ "$away" != 0 ]; then
@@ -78,7 +78,7 @@ parent_away() { # NAME SECONDS
     export MUSTER_FAILPOINTS="shared/inside-lock=hang@100"
     start "$dir/run" "$dir/job.yaml" --set train.steps=300
     unset MUSTER_FAILPOINTS
-    wait_for 20 grep -q 'failpoint group' "$dir/err"
+    wait_for 20 grep -q 'failpoint shared' "$dir/err"
     kill -STOP "$session"
     sleep "$2"
     kill -CONT "$session"

@@ -347,6 +347,7 @@ static void switch_cores(sim_world *w) {
     if (sim_mutant_is(w, SIM_M_NOT_NOTED)) spare->n_touched = 0;
     if (sim_mutant_is(w, SIM_M_NOT_COPIED)) w->core->n_touched = 0;
     (void)mu_core_catch_up(spare, w->core);
+    mu_core_retire(w->core);
     w->spare = w->core;
     w->core = spare;
 }
