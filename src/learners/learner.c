@@ -148,13 +148,14 @@ static mu_status bad_gradient(learner *l, mu_err *err) {
     return MU_OK;
 }
 
-// compute, and how long it took: waiting for samples or weights, and updates that were applied meanwhile, are not
-// computing.
+// compute, and how long it took: waiting for samples or weights, and updates that were applied meanwhile, are
+// not computing.
 static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu_err *err) {
     const mu_client *c = l->client;
     const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns;
     const double waited_s = l->w.wait_s;
-    if (c->slow_us > 0) nanosleep(&(struct timespec){c->slow_us / 1000000, c->slow_us % 1000000 * 1000L}, NULL);
+    const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
+    if (c->slow_us > 0) nanosleep(&slow, NULL);
     const mu_status st = compute(l, scale, err);
     n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s));
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);

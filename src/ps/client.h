@@ -39,10 +39,11 @@ typedef struct mu_client {
 } mu_client;
 
 typedef struct mu_client_class {
-    // False: none left, or nothing moved for too long. `stop` is looked at while waiting; NULL = never stopped.
+    // False: none left, or nothing moved for too long. `stop` is looked at while waiting; NULL = never
+    // stopped.
     bool      (*lease)(mu_client *c, mu_lease *out, bool (*stop)(void *), void *ctx);
-    // GO: the gradient in hand is set. END: nothing more to do. Never HOLD. MU_EBACKEND: nothing moved for too
-    // long.
+    // GO: the gradient in hand is set. END: nothing more to do. Never HOLD. MU_EBACKEND: nothing moved for
+    // too long.
     mu_status (*begin)(mu_client *c, mu_answer *out, mu_err *err);
     mu_status (*collect)(mu_client *c, int param, mu_err *err);
     void      (*computed)(mu_client *c);

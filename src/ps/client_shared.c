@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // client_shared.c - see client_shared.h.
+//
+// A learner waits on the bell of its own row for permission and samples, and on the common one (head.turn)
+// for weights. Every wait ends by itself: when nothing has moved for ten times the hang time-out the learner
+// ends with an error, and looking for processes that hang is the watchdog's work.
 #include "ps/client_shared.h"
 
 #include "base/clock.h"
@@ -120,7 +124,8 @@ static mu_status enter(mu_shared_client *c, const mu_exchange *x, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status wait_for_permission(mu_shared_client *c, mu_answer *out, const mu_exchange **x, mu_err *err) {
+static mu_status wait_for_permission(mu_shared_client *c, mu_answer *out, const mu_exchange **x,
+                                     mu_err *err) {
     const int64_t began = mu_clock_ns();
     mu_bell *turn = &row_of(c)->turn;
     others o = {.t = {.looked_ns = began}};
@@ -181,8 +186,8 @@ void mu_shared_client_note_staleness(const mu_shared_client *c, int64_t sigma) {
     mu_server_note_staleness(c->shared, c->base.learner, sigma);
 }
 
-// The lock, to hand a gradient over. Who has it for long is killed by the watchdog, or slow: tried again as long
-// as anything moves.
+// The lock, to hand a gradient over. Who has it for long is killed by the watchdog, or slow: tried again as
+// long as anything moves.
 static mu_core *take_lock(mu_shared_client *c) {
     uint64_t before, now = done_by_others(c);
     do {
@@ -206,8 +211,8 @@ static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out
     c->scale = scale;
     mu_core *core = take_lock(c);
     if (!core)
-        return MU_FAIL(err, MU_EBACKEND, "learner %d cannot hand over its gradient: the protocol's lock is held",
-                       base->learner);
+        return MU_FAIL(err, MU_EBACKEND,
+                       "learner %d cannot hand over its gradient: the protocol's lock is held", base->learner);
     *out = mu_core_push(core, &id);
     if (*out == MU_ACCEPTED) {
         c->accepted++;

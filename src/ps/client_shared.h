@@ -44,13 +44,14 @@ typedef struct mu_shared_client_opts {
 } mu_shared_client_opts;
 
 // Joins. close frees; the process may as well end.
-MU_MUST_CHECK mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts *o, mu_err *err);
+MU_MUST_CHECK mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts *o,
+                                              mu_err *err);
 void mu_shared_client_close(mu_shared_client *c);
 
 // For exchanges.
 // Over: nothing moved while the caller waited for so long.
 bool mu_shared_client_is_over(const mu_shared_client *c, mu_stall_timer *t);
-void mu_shared_client_wait(mu_shared_client *c, mu_bell *bell, uint32_t seen);     // once, and counts the time
+void mu_shared_client_wait(mu_shared_client *c, mu_bell *bell, uint32_t seen); // once; counts the time
 bool mu_shared_client_serve(mu_shared_client *c);       // a turn of its own server; true: it did something
 void mu_shared_client_note_staleness(const mu_shared_client *c, int64_t sigma);
 

@@ -2,7 +2,8 @@
 // core.c - the events of the protocol core.
 //
 // Every event is O(1), amortised where the slowest learner is looked for; forming and finishing an update is
-// O(its gradients), and O(lambda) in step and under a bound. So is what mu_core_catch_up has to copy after it.
+// O(its gradients), and O(lambda) in step and under a bound. So is what mu_core_catch_up has to copy after
+// it.
 //
 // Why no learner waits for ever, as long as lost ones are replaced. A learner holds for one of these:
 //   no lease, no slot   the prefetch thread leases; slots are freed by updates, and an update is always
@@ -56,8 +57,9 @@ static size_t copy_rows(mu_core *to, const mu_core *from, const mu_core *noted) 
     return (size_t)n * sizeof *row;
 }
 
-// The spare differs by what the last change made of good, and by what a change in vain made of the spare. Both
-// lists stay readable until all rows are copied; so after a death in here the next process does it again.
+// The spare differs by what the last change made of good, and by what a change in vain made of the spare.
+// Both lists stay readable until all rows are copied; so after a death in here the next process does it
+// again.
 size_t mu_core_catch_up(mu_core *spare, const mu_core *good) {
     if (!spare->config.learners) spare->config.learners = good->config.learners; // never used: all zero
     size_t n = copy_rows(spare, good, good) + copy_rows(spare, good, spare);

@@ -19,9 +19,9 @@
 // exactly one gradient that was applied or is still promised; the clock never goes back; staleness of an
 // accepted gradient never exceeds the bound; a gradient of an old incarnation is never accepted.
 //
-// A core can be kept twice, so that a change that is not finished is never seen (shared.c): events are made in
-// the spare copy, and mu_core_catch_up brings that to the state of the good one by copying what differs. For
-// this an event notes every row of a learner before it changes it.
+// A core can be kept twice, so that a change that is not finished is never seen (shared.c): events are made
+// in the spare copy, and mu_core_catch_up brings that to the state of the good one by copying what differs.
+// For this an event notes every row of a learner before it changes it.
 #ifndef MU_PS_CORE_H
 #define MU_PS_CORE_H
 
@@ -117,7 +117,8 @@ typedef struct mu_core {
     int32_t         fifo_n;     // waiting gradients, in order of arrival
     int32_t         n_touched;  // rows noted since mu_core_catch_up; more than learners: all
     int32_t         n_appended; // gradients added to the ring since then
-    // after the struct: mu_core_learner[learners], the ring mu_core_part[most_parts], int32_t touched[learners]
+    // after the struct: mu_core_learner[learners], the ring mu_core_part[most_parts], int32_t
+    // touched[learners]
 } mu_core;
 
 // No update takes more, as a learner has so many slots: under a bound it may have to take all that waits.
@@ -159,8 +160,8 @@ void       mu_core_abandon(mu_core *c);
 bool       mu_core_idle(const mu_core *c);      // nothing waiting, computing or applying
 
 // Makes spare, which was good until the last change or was changed since in vain, the same as good again:
-// O(rows changed). A process that dies inside leaves a spare that can be brought up to date again. Returns the
-// bytes copied.
+// O(rows changed). A process that dies inside leaves a spare that can be brought up to date again. Returns
+// the bytes copied.
 size_t mu_core_catch_up(mu_core *spare, const mu_core *good);
 // The copy that was good until now becomes the spare one: nothing is wrong in it yet.
 static inline void mu_core_retire(mu_core *was_good) { was_good->n_touched = 0; }
@@ -187,7 +188,7 @@ static inline bool mu_core_is_in_step(const mu_core *c) {
 }
 bool  mu_core_step_complete(const mu_core *c);  // every learner has pushed its gradient of the step
 float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts);      // by the rate rule
-// So many of `wanted` gradients can still come together when learners run out of work at the end.
+// How many gradients, at most `wanted`, can still wait at the same time: fewer when learners run out of work.
 int  mu_core_reachable(const mu_core *c, int wanted);
 
 typedef struct mu_ledger { int64_t produced, applied, rejected, lost, in_flight; } mu_ledger;

@@ -160,7 +160,8 @@ bool mu_core_check(const mu_core *c, char *why, size_t size) {
     if (core_sync_steps(&c->config) == 0 &&
         !same(r, c->next_sample - c->config.first_sample, c->samples_leased, "samples passed", -1))
         return false;
-    if (c->version < c->config.first_version) return wrong(r, "clock %" PRId64 " before its beginning", c->version);
+    if (c->version < c->config.first_version)
+        return wrong(r, "clock %" PRId64 " before its beginning", c->version);
     const mu_ledger sum = mu_core_ledger(c);
     return same(r, sum.produced, sum.applied + sum.rejected + sum.lost + sum.in_flight, "ledger", -1);
 }

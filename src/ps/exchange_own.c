@@ -19,7 +19,9 @@ float *mu_own_weights(const mu_shared *g, int learner) {
     return own_block(g, learner, g->head->n_history, 0);
 }
 
-bool mu_own_is_filled(const mu_shared *g, int learner) { return atomic_load(&g->learner[learner].own_filled); }
+bool mu_own_is_filled(const mu_shared *g, int learner) {
+    return atomic_load(&g->learner[learner].own_filled);
+}
 
 void mu_own_fill(mu_shared *g, int learner) {
     const size_t bytes = g->head->count * sizeof(float);

@@ -55,7 +55,8 @@ static void close_queue(mu_shared_client *c) {
 // ---- weights ----
 
 // May the weights be copied now? In step a version is granted that is still in the making. With locks the
-// update in progress may have lost its executors, and the learner that waits here is the one to go on with it.
+// update in progress may have lost its executors, and the learner that waits here is the one to go on with
+// it.
 static bool may_copy(mu_shared_client *c) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->base.grant.version) return false;

@@ -8,9 +8,9 @@
 //          |      | rows     ids (max_rows) | values (.., cols)               |
 //          +------+----------------------------------------------------------+
 //
-// Where things lie follows from the layout alone; the head only says how much of it is used. A learner may have
-// been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as
-// far as the layout has room. Row numbers and picks are checked where they are used (updater/).
+// Where things lie follows from the layout alone; the head only says how much of it is used. A learner may
+// have been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only
+// as far as the layout has room. Row numbers and picks are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mirror.c - see mirror.h.
+// mirror.c - see mirror.h. What of this is under the lock: an entry of the log. Everything else a learner
+// does with its own mirror, outside it: following the log, giving a copy (asked for by one word in the
+// head), and the parent takes copies while all of them pause.
 #include "ps/mirror.h"
 
 #include "comm/stall_timer.h"
@@ -174,8 +176,9 @@ static bool is_first_torn(const mu_shared *g, int self) {
     return true;
 }
 
-// A learner that has ended left a whole mirror that no process writes any more. The torn one still holds the log
-// back at its version, so from there on a copy can follow it. -1 = none.
+// A learner that has ended left a whole mirror, which no process writes any more. A copy of it can follow
+// the log from there: entries behind the torn mirror's version are kept until that one has passed them. -1 =
+// none.
 static int find_ended(const mu_shared *g, int self, int64_t version) {
     for (int i = 0; i < g->head->n_learners; i++) {
         const mu_shared_learner *l = &g->learner[i];
@@ -211,7 +214,8 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
         }
         if (g->pulse) atomic_fetch_add(g->pulse, 1);
         if (mu_stall_timer_is_over(&p, 5 * g->setup->hang_timeout))
-            return MU_FAIL(err, MU_EBACKEND, "learner %d found no learner to copy the weights from", m->learner);
+            return MU_FAIL(err, MU_EBACKEND, "learner %d found no learner to copy the weights from",
+                           m->learner);
         (void)mu_bell_wait(&g->learner[m->learner].turn, seen, 0, NAP_NS);
     }
     return MU_OK;
@@ -311,7 +315,8 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
     return MU_OK;
 }
 
-static void computed(mu_shared_client *c) { follow_all(of(c)); } // what no layer asked for; the mirror is whole
+// What no layer asked for; then the mirror is whole.
+static void computed(mu_shared_client *c) { follow_all(of(c)); }
 
 // The log's entry for core->version, and the staleness in updates.
 static void accepted(mu_shared_client *c, const mu_core *core, const mu_gradient_id *id) {
@@ -319,12 +324,14 @@ static void accepted(mu_shared_client *c, const mu_core *core, const mu_gradient
     const mu_shared_head *h = c->shared->head;
     const mu_pace pace = c->pace_at(c->pace_ctx, core->version - 1, mu_core_samples(core) - id->rows);
     const int64_t before = updates_until(h, core->version - 1), sigma = before - updates_until(h, m->target);
-    *entry(c->shared, core->version) = (log_entry){.learner = c->base.learner,
-                                                   .slot = c->slot,
-                                                   .bad = c->bad,
-                                                   .weight = c->scale * mu_core_weight(core, sigma, group_of(h)),
-                                                   .rate = pace.rate,
-                                                   .rule_step = mu_moment(before, pace.early)};
+    *entry(c->shared, core->version) = (log_entry){
+        .learner = c->base.learner,
+        .slot = c->slot,
+        .bad = c->bad,
+        .weight = c->scale * mu_core_weight(core, sigma, group_of(h)),
+        .rate = pace.rate,
+        .rule_step = mu_moment(before, pace.early),
+    };
     m->slot_version[c->slot] = core->version;
     atomic_store_explicit(&c->shared->head->rate, pace.rate, memory_order_relaxed);
     mu_shared_client_note_staleness(c, sigma < 0 ? 0 : sigma);

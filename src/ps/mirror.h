@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mirror.h - weights mirrored in every learner (p_mirror.c): the exchange, with a log of updates that each mirror
-// follows.
+// mirror.h - weights mirrored in every learner (p_mirror.c): the exchange, with a log of updates that each
+// mirror follows.
 //
 // A push gets the next version and an entry in the log, under the lock: that is the one order for all. So
 // many entries as an update takes (learners / n) are one update, counted from the run's beginning. Each

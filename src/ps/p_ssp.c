@@ -3,7 +3,8 @@
 // `bound` gradients ahead of the slowest one that still has work.
 //
 // A learner that died counts with what it had done: its replacement goes on there. Bound 0 lets every learner
-// do one gradient, then waits for all: half of the others' updates fall into a gradient's time, not all of them.
+// do one gradient, then waits for all: half of the others' updates fall into a gradient's time, not all of
+// them.
 #include "ps/protocol.h"
 
 struct ssp {

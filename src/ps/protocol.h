@@ -30,8 +30,8 @@ typedef struct mu_protocol_class {
     // ---- in the core (core.h) ----
     // May this learner begin a gradient now? A free queue slot is assured. Default: yes.
     bool    (*may_begin)(const mu_core *c, const mu_core_learner *l);
-    // How many of the waiting gradients, oldest first, make an update now; -1 = wait. Default: none ever waits,
-    // a gradient that is pushed is in the weights already, and the clock ticks.
+    // How many of the waiting gradients, oldest first, make an update now; -1 = wait. Default: none ever
+    // waits, a gradient that is pushed is in the weights already, and the clock ticks.
     int     (*take)(const mu_core *c, int waiting);
     // The version of the weights for the gradient that l begins. Default: the clock's.
     int64_t (*granted)(const mu_core *c, const mu_core_learner *l);
@@ -53,8 +53,8 @@ typedef struct mu_protocol_class {
     // Steps of the warm start; asked: by the job, NAN = it leaves that open; end: those of the training.
     // Default: an epoch, at most a fifth of the training (mu_warm_steps).
     double  (*warm_steps)(double asked, double epoch, double end);
-    // Sets rows, global_batch and rate_factor from the job's batch. asked: mu, 0 = as the batch says. Default:
-    // mu_share_rounded.
+    // Sets rows, global_batch and rate_factor from the job's batch. asked: mu, 0 = as the batch says.
+    // Default: mu_share_rounded.
     void    (*share_batch)(struct mu_setup *p, int64_t asked);
     // Why this choice does not go together with the protocol. Default: it does, false.
     bool    (*objects)(mu_choice choice, mu_objection *out);

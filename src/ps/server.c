@@ -8,7 +8,8 @@
 //              an update that others have finished meanwhile. A death between commit and opening leaves an
 //              update that is in progress and closed: the next turn opens it
 //   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
-//   committed  by the executor that sees the last slice done, under the lock; then the record closes. A death in
+//   committed  by the executor that sees the last slice done, under the lock; then the record closes. A
+// death in
 //              between leaves an open record of a version that exists: the next turn closes it
 //
 // With locks, the weights' write lock is held from before the opening until after the commit. So a
@@ -80,7 +81,8 @@ static void ring_learners(mu_shared *g, int only) {
 }
 
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
-// in the time that others may be kept from the lock of the core. The flag of a writer that died is taken over.
+// in the time that others may be kept from the lock of the core. The flag of a writer that died is taken
+// over.
 static bool keep_readers_out(mu_shared *g) {
     double s = g->setup->hang_timeout / 4;
     return !g->setup->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.h - applying: from accepted gradients to new weights.
 //
-// An executor calls mu_server_turn in a loop: a thread of the server process, or a learner that has nothing else
-// to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
+// An executor calls mu_server_turn in a loop: a thread of the server process, or a learner that has nothing
+// else to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
 // progress, and commits it when the last slice is done. Any number of executors may take turns at once; every
 // slice is applied once, whichever of them dies.
 #ifndef MU_PS_SERVER_H

@@ -174,8 +174,9 @@ static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const 
     double end = INFINITY; // whichever comes first
     if (task->steps > 0) end = (double)task->steps;
     if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
-    const double steps = (p->protocol->warm_steps ? p->protocol->warm_steps : mu_warm_steps)(asked, epoch, end);
-    return (int64_t)fmin(ceil(steps), MOST_STEPS);
+    double (*const steps)(double, double, double) =
+        p->protocol->warm_steps ? p->protocol->warm_steps : mu_warm_steps;
+    return (int64_t)fmin(ceil(steps(asked, epoch, end)), MOST_STEPS);
 }
 
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared.c - see shared.h.
+// shared.c - see shared.h: where things lie in the region, its life, and the core under the lock.
 #include "ps/shared.h"
 
 #include "ps/exchange.h"

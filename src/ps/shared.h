@@ -230,7 +230,7 @@ static inline bool mu_shared_is_in_step(const mu_shared *g, int64_t version) {
 // Copies weights and history as a checkpoint has them.
 void    mu_shared_copy_out(mu_shared *g, float *value, float *const *slot);
 int64_t mu_shared_updates(const mu_shared *g, int64_t version);         // whole ones that are in a version
-void    mu_shared_lost(mu_shared *g, int learner);      // its process was reaped: undoes what it left half done
+void    mu_shared_lost(mu_shared *g, int learner);      // its process was reaped: puts right what it left
 size_t  mu_shared_shift(int block);     // bytes by which block k (0 = weights) begins behind a page
 
 // Wakes every process that waits: after a death, a stop, the end of a pause.
@@ -238,7 +238,8 @@ void mu_shared_ring_all(mu_shared *g);
 
 // ---- the core, crash-safe ----
 // Takes the lock and hands out the spare core, brought to the state of the good one; commit switches them,
-// cancel does not. NULL after timeout: a process holds the lock too long (the watchdog will kill a hung holder).
+// cancel does not. NULL after timeout: a process holds the lock too long (the watchdog will kill a hung
+// holder).
 mu_core       *mu_shared_begin(mu_shared *g);
 void           mu_shared_commit(mu_shared *g);            // switch, then unlock
 void           mu_shared_switch(mu_shared *g);            // the lock stays, for what must follow at once

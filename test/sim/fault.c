@@ -97,8 +97,8 @@ static void ask_again(sim_world *w) {
         book_wrong(&w->book, "learner %d: an idle question changed the core", i);
 }
 
-// A process dies inside a change of the core, which it made in the spare copy: the good one goes on. Or inside
-// the copying before that: it may leave anything in the rows that were to be copied.
+// A process dies inside a change of the core, which it made in the spare copy: the good one goes on. Or
+// inside the copying before that: it may leave anything in the rows that were to be copied.
 static void tear_core(sim_world *w) {
     mu_lease lease;
     bool ended;

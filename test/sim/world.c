@@ -224,8 +224,8 @@ static void arrive(sim_world *w, int k) {
     if (sim_mutant_is(w, SIM_M_TORN_COMMIT)) memcpy(w->core, w->spare, w->core_bytes);
     book_push(&w->book, &m.id, v);
     w->hash = (w->hash ^ (uint64_t)v ^ (uint64_t)m.id.step) * 0x100000001B3u;
-    SIM_TRACE(w, "push     learner %d incarnation %u step %" PRId64 " version %" PRId64 ": %d%s", m.id.learner, m.id.incarnation, m.id.step, m.id.version, (int)v,
-              m.copy ? " (copy)" : "");
+    SIM_TRACE(w, "push     learner %d incarnation %u step %" PRId64 " version %" PRId64 ": %d%s",
+              m.id.learner, m.id.incarnation, m.id.step, m.id.version, (int)v, m.copy ? " (copy)" : "");
     if (v == MU_ACCEPTED) {
         w->since_progress = 0;
         if (!w->book.target->take) sim_wake(w);
@@ -340,8 +340,8 @@ static void dispatch(sim_world *w, const sim_event *e) {
     }
 }
 
-// As shared.c does it: an event is made in the spare copy, which becomes the good one. What others threw away in
-// there must not be seen.
+// As shared.c does it: an event is made in the spare copy, which becomes the good one. What others threw
+// away in there must not be seen.
 static void switch_cores(sim_world *w) {
     mu_core *spare = w->spare;
     if (sim_mutant_is(w, SIM_M_NOT_NOTED)) spare->n_touched = 0;

@@ -114,7 +114,8 @@ typedef struct staleness {
 } staleness;
 
 // Learners of equal speed in simulated time: a gradient takes 0.7 to 1.3, an update none. The first gradients
-// are left out. Where learners apply gradients themselves the core counts gradients, learners / splits an update.
+// are left out. Where learners apply gradients themselves the core counts gradients, learners / splits an
+// update.
 static inline staleness rig_staleness(const mu_core_config *config, uint64_t seed) {
     enum { GRADIENTS = 20000, SKIPPED = 1000 };
     const int learners = config->learners;

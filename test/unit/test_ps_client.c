@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_client.c - the client of shared memory where things do not go as they should: weights that never come, a
-// lock that is held, gradients that are refused; and what it counts as waiting.
+// test_ps_client.c - the client of shared memory where things do not go as they should: weights that never
+// come, a lock that is held, gradients that are refused; and what it counts as waiting.
 #include "unit/threads_help.h"
 
 #include <pthread.h>
@@ -73,7 +73,8 @@ static mu_push_result end(world *w, int l) {
     return r;
 }
 
-// Both have pushed, the update is formed and no executor applies it: learner 0 begins on weights in the making.
+// Both have pushed, the update is formed and no executor applies it: learner 0 begins on weights in the
+// making.
 static void begin_on_next_version(world *w) {
     for (int l = 0; l < LEARNERS; l++) begin(w, l), assert_int_equal(end(w, l), MU_ACCEPTED);
     mu_core *c = mu_shared_begin(&w->shared);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_core_copy.c - the spare copy of the core: what an event changed, and no more, is copied before the next
-// one; and after changes in vain both copies are the same again.
+// test_ps_core_copy.c - the spare copy of the core: what an event changed, and no more, is copied before the
+// next one; and after changes in vain both copies are the same again.
 #include "unit/core_rig.h"
 
 #include "base/attr.h"
@@ -85,8 +85,8 @@ static void test_bytes_of_an_event(void **unused) {
         train(&p, 8, learners[i] < 100);
         assert_same_cores(&p);
         const double mean = (double)p.bytes / (double)p.events;
-        print_message("%d learners: %zu events, %.0f bytes each, at most %zu, the core has %zu\n", learners[i],
-                      p.events, mean, p.most, mu_core_size(learners[i]));
+        print_message("%d learners: %zu events, %.0f bytes each, at most %zu, the core has %zu\n",
+                      learners[i], p.events, mean, p.most, mu_core_size(learners[i]));
         if (p.most > 4 * sizeof(mu_core_learner)) fail_msg("%d learners: %zu bytes", learners[i], p.most);
         pair_fini(&p);
     }
@@ -106,7 +106,8 @@ static void test_changes_in_vain(void **unused) {
         (void)mu_core_lease(p.r.c, (l + 2) % 5, &lease, &ended);
         assert_true(p.r.c->n_touched > 0);
         for (int i = 0; i < p.r.c->n_touched; i++)
-            memset((void *)mu_core_learner_at(p.r.c, mu_core_touched(p.r.c)[i]), 0xA5, sizeof(mu_core_learner));
+            memset((void *)mu_core_learner_at(p.r.c, mu_core_touched(p.r.c)[i]), 0xA5,
+                   sizeof(mu_core_learner));
         (void)mu_core_catch_up(p.r.c, p.good);
         assert_same_cores(&p);
         rig_check(&p.r);
