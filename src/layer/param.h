@@ -33,6 +33,8 @@ typedef struct mu_grad {
     const int32_t *at;          // (batch, rows)
 } mu_grad;
 
+#define MU_MAX_SLOTS 3                  // histories that a rule may keep of each parameter
+
 enum { MU_MAX_NORM_COLS = 3072 };       // longest row that max_norm may shorten
 
 typedef struct mu_param {

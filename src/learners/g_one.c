@@ -2,7 +2,6 @@
 // g_one.c - one learner in this process: an advance is a step, and the weights are the session's own.
 #include "learners/gradients.h"
 
-#include "base/clock.h"
 #include "train/worker.h"
 
 #include <math.h>
@@ -56,8 +55,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
     const mu_session *s = r->t->s;
     mu_source_stop(s->train.source);
     if (how != MU_OK) return MU_OK;
-    const mu_source_stats stats = mu_source_get_stats(s->train.source);
-    const double busy = mu_clock_s() - r->t->start_s - r->t->eval_s;
+    const double all = r->w.compute_s + r->w.wait_s;
     *out = (mu_learners_result){.count = 1,
                                 .protocol = s->setup.protocol->name,
                                 .rows = s->setup.rows,
@@ -67,12 +65,12 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
                                 .produced = r->produced,
                                 .applied = r->produced - r->skipped,
                                 .rejected = r->skipped,
-                                .bad_records = stats.n_bad,
-                                .compute_s = busy - stats.wait_s,
-                                .wait_s = stats.wait_s,
+                                .bad_records = mu_source_get_stats(s->train.source).n_bad,
+                                .compute_s = r->w.compute_s,
+                                .wait_s = r->w.wait_s,
                                 .replace_p50_s = NAN,
                                 .replace_p99_s = NAN};
-    out->overlap = busy > 0 ? out->compute_s / busy : 0;
+    out->overlap = all > 0 ? out->compute_s / all : 0;
     return MU_OK;
 }
 

@@ -228,11 +228,11 @@ static void note_staleness(mu_learners_result *g, int64_t sigma) {
     g->staleness_mean += (double)sigma;
 }
 
-// As mu_shared_is_warming, of protocols whose staleness is measured from there on.
+// As mu_shared_is_warming.
 static bool is_warming(const replay *r, const mu_runlog_update *u) {
     const mu_setup *p = &r->t->s->setup;
     const int64_t done = u->u.version - r->log->head.first_version; // also of steps, while warming
-    return !p->protocol->synchronous && r->begin.step + done <= p->warm_versions;
+    return r->begin.step + done <= p->warm_versions;
 }
 
 // Where the training stands after an update: as the recorded run counted.

@@ -62,14 +62,13 @@ static mu_core_config config_of(const shared_run *c) {
         .protocol = mu_protocol_index(p->protocol->name),
         .splits = p->splits,
         .bound = p->bound,
-        .every = p->every,
+        .own = p->own,
         .rate_rule = (int32_t)p->rate_rule,
         .global_batch = p->global_batch,
         .rows = p->rows,
         .first_version = at->step + at->extra_updates,
         .first_sample = at->samples,
         .end_sample = INT64_MAX,
-        .end_version = INT64_MAX,
         .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
     set_leases(&cfg, end_steps > 0 ? end_steps - (double)at->step : INFINITY);
@@ -111,12 +110,10 @@ static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
     const mu_train_opts *t = &s->job->train;
     mu_status st = MU_EUSAGE;
     if (!o->record) return MU_OK;
-    if (s->setup.protocol->applies_itself) {
-        MU_FAIL(err, st,
-                "%s cannot be recorded: its learners write the weights at the same time, and which write "
-                "came first is known to nobody",
-                s->setup.protocol->name);
-        mu_err_hint(err, "async is the nearest protocol that can be repeated.");
+    mu_objection no;
+    if (mu_protocol_objects(s->setup.protocol, MU_CHOICE_RECORD, &no)) {
+        MU_FAIL(err, st, "%s cannot be recorded: %s", s->setup.protocol->name, no.why);
+        mu_err_hint(err, "%s", no.instead);
     } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
         MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
         mu_err_hint(err, "Set `train.nonfinite` to stop or skip.");
@@ -184,8 +181,7 @@ static void close_log(shared_run *c, bool whole) {
 // Where a training stands after so many samples and updates.
 static mu_position position_of(const shared_run *c, int64_t samples, int64_t version) {
     mu_position p = mu_position_at(c->t->s, &c->begin, samples);
-    if (c->shared.setup->protocol->mirrors) version = mu_mirror_updates(c->shared.head, version);
-    p.extra_updates = version - p.step;
+    p.extra_updates = mu_shared_updates(&c->shared, version) - p.step;
     return p;
 }
 
@@ -304,7 +300,6 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 static mu_status drain(shared_run *c, mu_err *err) {
     mu_shared *g = &c->shared;
     mu_advance rest;
-    if (g->setup->protocol->applies_itself) return MU_OK;
     mu_server_pause(g, false);
     for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
@@ -347,7 +342,7 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
     mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
-    int64_t cursor = mu_shared_cursor(core);
+    int64_t cursor = mu_core_cursor(core);
     char why[160];
     bool sound = mu_core_check(core, why, sizeof why);
     *r = (mu_learners_result){

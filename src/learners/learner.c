@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // learner.c - see learner.h.
 //
-// Where a gradient goes depends on the protocol. Hogwild: the worker's fused step writes the shared weights
-// itself. All others: every layer's gradient goes into the queue slot when its backward has ended, and
-// the client hands the whole over.
+// A learner computes gradients and talks to the others through its client alone (ps/client.h): every layer's
+// gradient goes into the client when its backward has ended, and at its end the client hands the whole over.
+// Where the client says so (mu_client.writes) the worker's own fused step changes the weights instead.
 #include "learners/learner.h"
 
 #include "base/clock.h"
@@ -18,17 +18,13 @@
 #include <unistd.h>
 
 typedef struct learner {
-    mu_role         *role;
-    mu_shared        *shared;
-    mu_shared_learner *row;
-    mu_worker        w;
-    mu_server        server;            // its own, beside
-    mu_client        client;
-    mu_mirror        mirror;            // its own weights, where the protocol mirrors
-    mu_lease         lease;             // of the prefetch thread: batches left of it
-    int32_t          lease_at;
-    float           *copy, *stats;      // private weights; private running statistics
-    bool             uses_own;          // blocks of the group
+    mu_role   *role;
+    mu_client *client;
+    mu_worker  w;
+    mu_lease   lease;                   // of the prefetch thread: batches left of it
+    int32_t    lease_at;
+    mu_status  collected;               // the first failure of the gradient in hand, and why
+    mu_err     collect_err;
 } learner;
 
 mu_pace mu_role_pace(void *ctx, int64_t version, int64_t samples) {
@@ -46,29 +42,31 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
     learner *l = ctx;
     if (l->lease_at == l->lease.batches) {
         mu_source *source = l->role->session->train.source;
-        if (!mu_client_lease(&l->client, &l->lease, source_stops, source)) return false;
+        if (!l->client->class->lease(l->client, &l->lease, source_stops, source)) return false;
         l->lease_at = 0;
     }
     *first = l->lease.first + l->lease_at * l->lease.stride;
-    *rows = l->lease_at == l->lease.batches - 1 ? l->lease.last_rows : l->lease.rows;
+    *rows = mu_lease_rows(&l->lease, l->lease_at);
     l->lease_at++;
     return true;
 }
 
 // ---- layers ----
 
+// Layers cannot fail here, so the gradient goes on and is thrown away afterwards.
 static void before_forward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
-    mu_client_pulse(&l->client);
+    l->client->class->pulse(l->client);
     mu_failpoint("learner/forward");
-    for (int i = 0; i < layer->n_param; i++)
-        mu_client_collect(&l->client, layer->param[i]->index);
+    for (int i = 0; i < layer->n_param && l->collected == MU_OK; i++)
+        l->collected = l->client->class->collect(
+            l->client, layer->param[i]->index, &l->collect_err);
 }
 
 static void pulse_after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     (void)layer;
-    mu_client_pulse(&l->client);
+    l->client->class->pulse(l->client);
     mu_failpoint("learner/backward");
 }
 
@@ -76,96 +74,25 @@ static void after_backward(void *ctx, mu_layer *layer) {
     learner *l = ctx;
     pulse_after_backward(ctx, layer);
     for (int i = 0; i < layer->n_param; i++) {
-        if (!mu_grad_done_in_layer(layer->param[i])) continue;
-        mu_worker_check_finite(&l->w, layer->param[i]);
-        mu_client_push(&l->client, layer->param[i]->index, layer->param[i]);
+        mu_param *p = layer->param[i];
+        if (!mu_grad_done_in_layer(p)) continue;
+        mu_worker_check_finite(&l->w, p);
+        l->client->class->push(l->client, p->index, p);
     }
 }
 
 static void push_rest(learner *l) {
     for (int i = 0; i < l->w.params->n; i++)
-        if (!mu_grad_done_in_layer(l->w.params->list[i])) mu_client_push(&l->client, i, l->w.params->list[i]);
-}
-
-// ---- running statistics ----
-
-// Statistics move in the forward pass, so every learner has its own; the update makes them one again. Each
-// gradient begins with those of its weights, also when it is the second one on the same copy: so it is a
-// function of the version and the samples, which is what a replay relies on. (Mirrors, which are not
-// replayed, keep theirs with their weights.)
-static mu_status own_stats(learner *l, mu_err *err) {
-    mu_params *ps = l->w.params;
-    size_t n = 0;
-    for (int i = 0; i < ps->n; i++) n += ps->list[i]->is_stat ? ps->list[i]->count : 0;
-    if (!n) return MU_OK;
-    l->stats = mu_alloc_array(n, sizeof(float), "learner/statistics");
-    if (!l->stats) return MU_FAIL_NOMEM(err, "running statistics");
-    for (int i = 0; i < ps->n; i++) {
-        mu_param *p = ps->list[i];
-        if (!p->is_stat) continue;
-        n -= p->count;
-        p->value = l->stats + n;
-    }
-    return MU_OK;
-}
-
-static void refresh_stats(learner *l) {
-    if (!l->stats) return;
-    for (int i = 0; i < l->w.params->n; i++) {
-        mu_param *p = l->w.params->list[i];
-        const float *from = l->copy ? l->copy : l->shared->weights;
-        if (!p->is_stat) continue;
-        mu_client_collect(&l->client, i); // hardsync grants a version that is still in the making
-        memcpy(p->value, from + p->offset, p->count * sizeof(float));
-    }
-}
-
-// ---- own blocks ----
-
-// From now on the learner applies gradients itself: to history of its own, and to weights of its own if the
-// protocol mirrors.
-static mu_status use_own_blocks(learner *l, mu_err *err) {
-    mu_shared *g = l->shared;
-    const bool mirrors = g->setup->protocol->mirrors;
-    float *own[MU_MAX_SLOTS] = {0};
-    mu_shared_fill_own(g, l->role->index);
-    for (int k = 0; k < g->head->n_history; k++) own[k] = mu_shared_own_history(g, l->role->index, k);
-    mu_params_rebase(l->w.params, mirrors ? mu_shared_own_weights(g, l->role->index) : g->weights, own);
-    l->uses_own = true;
-    mu_free(l->stats); // of the warm start
-    l->stats = NULL;
-    if (!mirrors) return MU_OK;
-    MU_TRY(mu_mirror_init(&l->mirror, g, l->role->index, err));
-    l->client.mirror = &l->mirror;
-    l->client.pace_at = mu_role_pace;
-    l->client.pace_ctx = l->role;
-    return MU_OK;
+        if (!mu_grad_done_in_layer(l->w.params->list[i]))
+            l->client->class->push(l->client, i, l->w.params->list[i]);
 }
 
 // ---- one gradient ----
 
-// Does the worker's own update write the shared weights in this step?
-static bool writes_weights(const learner *l) {
-    return !l->client.queued && !l->shared->setup->protocol->mirrors;
-}
-
-static void note_step(learner *l, int64_t began) {
-    mu_shared_learner *row = l->row;
-    atomic_fetch_add(&row->compute_ns, mu_clock_ns() - began);
-    atomic_fetch_add(&row->gradients, 1);
-    atomic_fetch_add(&row->samples, l->client.grant.rows);
-    atomic_store(&row->loss, l->w.loss);
-    atomic_store(&row->accuracy, l->w.accuracy);
-    // one writer: the learner itself
-    atomic_store(&row->loss_sum, atomic_load(&row->loss_sum) + l->w.loss);
-    atomic_store(&row->accuracy_sum, atomic_load(&row->accuracy_sum) + l->w.accuracy);
-    atomic_fetch_add(&row->loss_n, 1);
-}
-
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_stale(const learner *l, mu_err *err) {
-    const mu_setup *p = l->shared->setup;
-    if (mu_shared_is_in_step(l->shared, l->client.grant.version)) return;
+    const mu_setup *p = &l->role->session->setup;
+    if (mu_shared_is_in_step(l->role->shared, l->client->grant.version)) return;
     err->hint[0] = '\0';
     mu_err_hint(err,
                 "Gradients of %s are about %g updates old: set a longer `cluster.warm_start`, choose a "
@@ -175,22 +102,27 @@ static void hint_stale(const learner *l, mu_err *err) {
 
 static mu_status compute(learner *l, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
-    const mu_grant *g = &l->client.grant;
-    const mu_step_hooks hooks = {
-        .ctx = l, .before_forward = before_forward, .after_backward = after_backward};
-    const mu_step_hooks pulse_only = {.ctx = l, .before_forward = before_forward,
-                                      .after_backward = pulse_after_backward};
-    bool itself = writes_weights(l);
-    w->at.step = itself ? g->version : g->step; // the rule's counter where it applies itself; else for messages
+    const mu_grant *g = &l->client->grant;
+    const bool writes = l->client->writes;
+    const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
+                                 .after_backward = writes ? pulse_after_backward : after_backward};
+    w->at.step = writes ? g->version : g->step; // the rule's counter where it applies itself; else for messages
+    w->rate = l->client->pace.rate;
+    w->early = l->client->pace.early;
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,
                  .global_rows = g->global_rows,
-                 .sink = itself && w->fused ? &w->sink : NULL,
-                 .hooks = itself ? &pulse_only : &hooks};
+                 .sink = writes && w->fused ? &w->sink : NULL,
+                 .hooks = &hooks};
+    l->collected = MU_OK;
+    mu_err_clear(&l->collect_err);
     const mu_status st = mu_worker_gradient(w, &s, g->first, scale, err);
-    if (l->client.mirror && !l->client.queued)
-        mu_mirror_follow_all(l->client.mirror); // what no layer asked for; also of a gradient that is skipped
-    if (st == MU_OK && itself) mu_worker_apply(w, *scale);
+    l->client->class->computed(l->client);
+    if (l->collected != MU_OK) {
+        *err = l->collect_err;
+        return l->collected;
+    }
+    if (st == MU_OK && writes) mu_worker_apply(w, *scale);
     return st;
 }
 
@@ -203,90 +135,92 @@ static mu_status bad_gradient(learner *l, mu_err *err) {
     return MU_OK;
 }
 
+// compute, and how long it took: waiting for samples or weights, and updates that were applied meanwhile, are
+// not computing.
+static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu_err *err) {
+    const mu_client *c = l->client;
+    const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns;
+    const double waited_s = l->w.wait_s;
+    const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
+    if (c->slow_us > 0) nanosleep(&slow, NULL);
+    const mu_status st = compute(l, scale, err);
+    n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s));
+    n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
+    n->loss = l->w.loss;
+    n->accuracy = l->w.accuracy;
+    return st;
+}
+
 static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
+    mu_client *c = l->client;
     mu_answer answer;
-    MU_TRY(mu_client_begin(&l->client, &answer, err));
+    MU_TRY(c->class->begin(c, &answer, err));
     *ended = answer == MU_END;
     if (*ended) return MU_OK;
-    if (!l->client.queued && !l->uses_own) { // the warm start is over
-        MU_TRY(use_own_blocks(l, err));
-        if (l->client.mirror) mu_mirror_begin(l->client.mirror);
-    }
-    int64_t began = mu_clock_ns();
-    atomic_store_explicit(&l->row->doing, MU_DOING_COMPUTE, memory_order_relaxed);
-    int32_t slow = atomic_load_explicit(&l->row->slow_us, memory_order_relaxed);
-    if (slow > 0) nanosleep(&(struct timespec){slow / 1000000, slow % 1000000 * 1000L}, NULL);
-    refresh_stats(l);
-    if (writes_weights(l)) {
-        const mu_pace pace = mu_role_pace(l->role, 0, atomic_load(&l->shared->head->samples));
-        l->w.rate = (double)l->client.weight * pace.rate;
-        l->w.early = pace.early;
-    }
+    c->class->show(c, MU_DOING_COMPUTE);
     float scale = 1;
-    mu_status st = compute(l, &scale, err);
+    mu_gradient_note n;
+    mu_status st = compute_timed(l, &scale, &n, err);
     bool bad = st == MU_EDIVERGED;
     if (bad) hint_stale(l, err);
     if (bad) MU_TRY(bad_gradient(l, err));
     else if (st != MU_OK) return st;
     else l->w.bad_in_row = 0;
     if (!bad) push_rest(l);
-    note_step(l, began);
-    atomic_store_explicit(&l->row->doing, MU_DOING_APPLY, memory_order_relaxed);
-    l->client.loss = l->w.loss;
-    mu_verdict v = mu_client_end(&l->client, bad, scale);
-    if (v == MU_FENCED || v == MU_UNEXPECTED)
+    c->class->note(c, &n);
+    c->class->show(c, MU_DOING_APPLY);
+    c->loss = l->w.loss;
+    mu_push_result r;
+    MU_TRY(c->class->end(c, bad, scale, &r, err));
+    if (r == MU_FENCED || r == MU_UNEXPECTED)
         return MU_FAIL(err, MU_EBACKEND, "learner %d (incarnation %u) was refused: it has been replaced",
-                       l->role->index, l->client.incarnation);
+                       c->learner, c->incarnation);
     return MU_OK;
 }
 
 // ---- life of a learner ----
 
-static mu_status set_up(learner *l, mu_err *err) {
+static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *err) {
     mu_session *s = l->role->session;
-    mu_shared *g = l->shared;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
     for (int i = 0; i < s->params->n; i++) // what the slots have room for
         s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
-    if (g->setup->weights == MU_WEIGHTS_COPY) {
-        l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
-        if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
-        mu_params_rebase(s->params, l->copy, g->history);
-    }
-    bool beside = g->setup->server == MU_SERVER_BESIDE && !mu_shared_uses_own(g);
-    if (beside) MU_TRY(mu_server_init(&l->server, g, l->role->index, mu_role_pace, l->role, err));
-    MU_TRY(mu_client_init(&l->client, g, l->role->index, beside ? &l->server : NULL, l->copy, err));
-    MU_TRY(mu_shared_uses_own(g) ? use_own_blocks(l, err) : own_stats(l, err));
+    MU_TRY(mu_shared_client_open(c, &(mu_shared_client_opts){.shared = g, .learner = l->role->index,
+                                                              .params = s->params, .pace_at = mu_role_pace,
+                                                              .pace_ctx = l->role}, err));
+    l->client = &c->base;
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);
 }
 
 static mu_status live(learner *l, mu_err *err) {
-    MU_TRY(set_up(l, err));
-    atomic_store(&l->row->first_pulse_ns, mu_clock_ns());
-    mu_client_pulse(&l->client);
+    l->client->class->pulse(l->client);
     for (bool ended = false; !ended;) MU_TRY(one_gradient(l, &ended, err));
-    mu_client_drain(&l->client);
+    l->client->class->drain(l->client);
     return MU_OK;
 }
 
 int mu_learner_main(void *ctx) {
     mu_role *role = ctx;
     mu_shared g = *role->shared; // with a sign of life of its own
-    learner l = {.role = role, .shared = &g, .row = &g.learner[role->index]};
-    g.pulse = &l.row->pulse;
+    mu_shared_learner *row = &g.learner[role->index];
+    learner l = {.role = role};
+    mu_shared_client c;
+    g.pulse = &row->pulse;
     g.self = (int32_t)getpid();
-    atomic_store(&l.row->pid, g.self); // the parent does the same, perhaps later
+    atomic_store(&row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
     if (g.setup->pin) (void)mu_cores_pin(role->index);
     mu_err err;
     mu_err_clear(&err);
-    mu_status st = live(&l, &err);
+    mu_status st = set_up(&l, &c, &g, &err);
+    atomic_store(&row->first_pulse_ns, mu_clock_ns());
+    if (st == MU_OK) st = live(&l, &err);
     mu_source_stop(role->session->train.source); // its thread is joined, not left to the end of the process
-    atomic_store_explicit(&l.row->doing, MU_DOING_NOTHING, memory_order_relaxed);
-    l.row->error = err;
-    atomic_store(st == MU_OK ? &l.row->ended : &l.row->failed, st == MU_OK ? 1 : (int32_t)st);
+    atomic_store_explicit(&row->doing, MU_DOING_NOTHING, memory_order_relaxed);
+    row->error = err;
+    atomic_store(st == MU_OK ? &row->ended : &row->failed, st == MU_OK ? 1 : (int32_t)st);
     return st != MU_OK;
 }
 

@@ -157,8 +157,8 @@ static mu_status write_update(mu_recorder *r, mu_journal *j, mu_err *err) {
         put_u32(r, u.n_parts);
         put_u32(r, u.skip);
     }
-    for (size_t i = 0; i < (n ? n : 1); i++) {
-        if (writes && n) put_part(r, &mu_journal_peek(j)->part);
+    for (size_t i = 0; i < n; i++) {
+        if (writes) put_part(r, &mu_journal_peek(j)->part);
         mu_journal_take(j);
     }
     if (writes) end_frame(r);

@@ -160,7 +160,7 @@ static mu_status read_update(mu_runlog *log, const frame *f, room *has, const ch
         u.skip = (int32_t)get_u32(&c);
     }
     int64_t expected = h->first_version + (int64_t)log->n_updates + 1;
-    if (u.version != expected || u.n_parts < 0 || u.n_parts > mu_core_most_parts(h->learners) ||
+    if (u.version != expected || u.n_parts < 1 || u.n_parts > mu_core_most_parts(h->learners) ||
         !isfinite(u.rate) || f->n != MU_RUNLOG_UPDATE_BYTES + (size_t)u.n_parts * MU_RUNLOG_PART_BYTES)
         return MU_FAIL(err, MU_EDATA, "`%s`: record %zu is not that of update %lld", path, log->n_updates,
                        (long long)expected);

@@ -58,7 +58,7 @@ static mu_status start_evaluator(mu_watchdog *d, mu_err *err) {
 }
 
 static bool has_server(const mu_shared *g) {
-    return g->setup->server == MU_SERVER_PROCESS && !g->setup->protocol->applies_itself;
+    return g->setup->server == MU_SERVER_PROCESS;
 }
 
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
@@ -124,9 +124,7 @@ static mu_core *lock_or_kill_holder(mu_watchdog *d, mu_err *err) {
 static mu_status repair_after_death(mu_watchdog *d, int i, mu_err *err) {
     mu_shared *g = d->shared;
     atomic_store(&g->learner[i].pid, 0);
-    if (g->setup->server != MU_SERVER_PROCESS) mu_server_repair(g, i);
-    mu_rwlock_clear(g->rw, i);
-    if (g->setup->protocol->mirrors) mu_mirror_lost(g, i);
+    mu_shared_lost(g, i);
     mu_core *c = lock_or_kill_holder(d, err);
     if (!c) return MU_EBACKEND;
     mu_core_lost(c, i);

@@ -120,7 +120,7 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
 // offset of a page: the core would take a load for one that depends on a store to another block
 // (14-18 % of an update's time at 4 MB). So each block starts some odd number of cache lines later.
 static mu_status take_block(mu_params *ps, const char *tag, float **out, mu_err *err) {
-    static const size_t lines[MU_PARAM_BLOCKS] = {0, 5, 11, 17, 23, 31};
+    static const size_t lines[MU_PARAM_BLOCKS] = {0, 5, 11, 17, 23};
     size_t shift = lines[ps->n_raw] * MU_CACHE_LINE;
     char *raw = ps->device->class->alloc(ps->device, ps->count * sizeof(float) + shift + MU_CACHE_LINE, tag);
     if (raw) {

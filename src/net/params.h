@@ -12,8 +12,7 @@
 #include "device/device.h"
 #include "layer/param.h"
 
-
-#define MU_PARAM_BLOCKS 6       // value, gradient, up to four histories
+#define MU_PARAM_BLOCKS (2 + MU_MAX_SLOTS)      // value, gradient, histories
 
 typedef struct mu_params {
     mu_arena    arena;          // names and the list
@@ -24,7 +23,7 @@ typedef struct mu_params {
     bool        complete;       // the net that defines the set is shaped: other nets take what is there
     float      *value, *grad;   // blocks; NULL before mu_params_alloc and mu_params_alloc_grads
     int         n_slots;
-    float      *slot[4];
+    float      *slot[MU_MAX_SLOTS];
     int         n_raw;          // blocks as the device gave them; the pointers above begin a little later
     void       *raw[MU_PARAM_BLOCKS];
     bool        late;           // values from files wait: a checkpoint is going to replace them all

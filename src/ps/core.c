@@ -2,28 +2,24 @@
 // core.c - the events of the protocol core.
 //
 // Every event is O(1), amortised where the slowest learner is looked for; forming and finishing an update is
-// O(its gradients), and O(lambda) for hardsync and under a bound.
+// O(its gradients), and O(lambda) in step and under a bound. So is what mu_core_catch_up has to copy after
+// it.
 //
-// Why nobody waits for ever, as long as lost learners are replaced. A learner holds for one of these:
+// Why no learner waits for ever, as long as lost ones are replaced. A learner holds for one of these:
 //   no lease, no slot   the prefetch thread leases; slots are freed by updates, and an update is always
 //                       possible when all learners that work have full queues (mu_core_reachable)
-//   hardsync            the learners still at the step have leases and free slots for it
+//   in step             the learners still at the step have leases and free slots for it
 //   ssp                 the slowest learner that works is never held by the rule itself
 //   bound               an update waits for a computing gradient only: a waiting one that would become too
 //                       stale is taken along, with all that came before it
-//   end_version         the gradients of the last updates are waiting or computed; one that is lost or
-//                       dropped makes room for another. Groups are smaller only when nothing is being
-//                       computed, so none is computed in vain
 #include "ps/core_inner.h"
 
 #include <assert.h>
 #include <string.h>
 
-static const mu_protocol_class *class_of(const mu_core *c) { return mu_protocol_at(c->protocol); }
-
 size_t mu_core_size(int learners) {
-    const size_t parts = (size_t)mu_core_most_parts(learners);
-    return sizeof(mu_core) + (size_t)learners * sizeof(mu_core_learner) + 2 * parts * sizeof(mu_core_part);
+    const size_t n = (size_t)learners, parts = (size_t)mu_core_most_parts(learners);
+    return sizeof(mu_core) + n * sizeof(mu_core_learner) + parts * sizeof(mu_core_part) + n * sizeof(int32_t);
 }
 
 void mu_core_init(mu_core *c, const mu_core_config *config) {
@@ -32,61 +28,83 @@ void mu_core_init(mu_core *c, const mu_core_config *config) {
     memset(c, 0, mu_core_size(config->learners));
     c->config = *config;
     c->config.splits = (int32_t)core_max(1, core_min(config->splits, config->learners));
-    c->config.every = (int32_t)core_max(1, config->every);
     c->version = config->first_version;
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
-    c->protocol = config->protocol;
-    if (c->sync_end > 0 && !class_of(c)->synchronous) c->protocol = mu_protocol_index("hardsync");
     core_recount_all(c);
+    c->n_touched = config->learners + 1;
 }
 
 const mu_core_learner *mu_core_learner_at(const mu_core *c, int learner) {
     return &core_learners(c)[learner];
 }
-const mu_core_part *mu_core_parts(const mu_core *c) { return core_parts(c); }
+const mu_core_part *mu_core_part_at(const mu_core *c, int i) { return core_ring_at(c, i); }
 const mu_core_part *mu_core_waiting(const mu_core *c, int i) { return core_waiting(c, i); }
+
+// ---- two copies ----
+
+const int32_t *mu_core_touched(const mu_core *c) { return core_touched(c); }
+
+// The rows that `noted` names.
+static size_t copy_rows(mu_core *to, const mu_core *from, const mu_core *noted) {
+    const int32_t n = noted->n_touched, learners = from->config.learners;
+    mu_core_learner *row = (mu_core_learner *)(to + 1);
+    if (n > learners) {
+        memcpy(row, core_learners(from), (size_t)learners * sizeof *row);
+        return (size_t)learners * sizeof *row;
+    }
+    for (int i = 0; i < n; i++) row[core_touched(noted)[i]] = core_learners(from)[core_touched(noted)[i]];
+    return (size_t)n * sizeof *row;
+}
+
+// The spare differs by what the last change made of good, and by what a change in vain made of the spare.
+// Both lists stay readable until all rows are copied; so after a death in here the next process does it
+// again.
+size_t mu_core_catch_up(mu_core *spare, const mu_core *good) {
+    if (!spare->config.learners) spare->config.learners = good->config.learners; // never used: all zero
+    size_t n = copy_rows(spare, good, good) + copy_rows(spare, good, spare);
+    const int used = good->n_parts + good->fifo_n;
+    for (int i = used - good->n_appended; i < used; i++) {
+        if (i < 0) continue;
+        core_ring(spare)[core_ring_at(good, i) - core_ring(good)] = *core_ring_at(good, i);
+        n += sizeof(mu_core_part);
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    *spare = *good;
+    spare->n_touched = spare->n_appended = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    return n + sizeof *good;
+}
 
 // ---- learners come and go ----
 
 void mu_core_lost(mu_core *c, int learner) {
-    mu_core_learner *l = &core_learners(c)[learner];
-    if (!l->present) return;
+    if (!core_learners(c)[learner].present) return;
+    mu_core_learner *l = core_change(c, learner);
     l->lost += l->computing;
     c->computing -= l->computing;
     l->present = l->computing = l->handed = 0;
 }
 
 uint32_t mu_core_join(mu_core *c, int learner) {
-    mu_core_learner *l = &core_learners(c)[learner];
     mu_core_lost(c, learner);
+    mu_core_learner *l = core_change(c, learner);
     l->present = 1;
     return ++l->incarnation;
 }
 
 // ---- ask ----
 
-// Enough gradients wait or are computed for all updates that may still come.
-static bool end_is_covered(const mu_core *c) {
-    const mu_protocol_class *p = class_of(c);
-    const int group = p->applies_itself ? 1 : p->take(c, mu_core_most_parts(c->config.learners));
-    const int64_t updates = c->config.end_version - c->version - c->applying;
-    return group > 0 && (c->fifo_n + c->computing) / group >= updates;
-}
-
 static bool may_begin(const mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
-    const mu_protocol_class *p = class_of(c);
+    const mu_protocol_class *p = core_class(c);
     if (l->handed == 0 || l->accepted - l->applied >= MU_CORE_SLOTS) return false;
-    if (p->synchronous) { // the first samples behind a warm start wait for its end
-        if (mu_core_step(l) >= core_sync_end(c, learner)) return false;
-    } else {
-        if (end_is_covered(c)) return false;
-        // Its last gradient may wait for others to make an update, but not for a server that is behind: with
-        // one gradient each on the way the mean staleness is n.
-        if (l->waiting > 0 && p->take(c, c->fifo_n) >= 0) return false;
-    }
-    return p->may_begin(c, l);
+    // The first samples behind a warm start wait for its end.
+    if (mu_core_is_in_step(c) && mu_core_step(l) >= core_sync_end(c, learner)) return false;
+    // Its last gradient may wait for others to make an update, but not for a server that is behind: with one
+    // gradient each on the way the mean staleness is n.
+    if (l->waiting > 0 && p->take && p->take(c, c->fifo_n) >= 0) return false;
+    return !p->may_begin || p->may_begin(c, l);
 }
 
 // Step, samples and version of the gradient in hand.
@@ -98,24 +116,30 @@ static mu_grant grant_of(const mu_core *c, const mu_core_learner *l) {
     return g;
 }
 
+static void begin(mu_core *c, int learner) {
+    const mu_protocol_class *p = core_class(c);
+    mu_core_learner *l = core_change(c, learner);
+    l->version = p->granted ? p->granted(c, l) : c->version;
+    l->computing = 1;
+    l->begun++;
+    c->computing++;
+}
+
 mu_answer mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *out) {
-    mu_core_learner *l = &core_learners(c)[learner];
+    const mu_core_learner *l = &core_learners(c)[learner];
     if (!l->present || l->incarnation != incarnation) return MU_END;
     if (!l->computing) {
         if (!core_work_left(c, learner)) return MU_END;
         if (!may_begin(c, learner)) return MU_HOLD;
-        l->version = class_of(c)->synchronous ? c->config.first_version + mu_core_step(l) : c->version;
-        l->computing = 1;
-        l->begun++;
-        c->computing++;
+        begin(c, learner);
     }
     *out = grant_of(c, l);
     return MU_GO;
 }
 
-// ---- push and drop ----
+// ---- push ----
 
-static mu_verdict examine(const mu_core *c, const mu_gradient_id *id) {
+static mu_push_result examine(const mu_core *c, const mu_gradient_id *id) {
     if (id->learner < 0 || id->learner >= c->config.learners) return MU_UNEXPECTED;
     const mu_core_learner *l = &core_learners(c)[id->learner];
     if (!l->present || l->incarnation != id->incarnation) return MU_FENCED;
@@ -128,54 +152,53 @@ static mu_verdict examine(const mu_core *c, const mu_gradient_id *id) {
 }
 
 static bool too_stale(const mu_core *c, const mu_gradient_id *id) {
-    if (!class_of(c)->bounds_staleness || c->config.bound == 0) return false;
-    return c->version + c->applying - id->version > c->config.bound;
+    return c->config.bound > 0 && c->version + c->applying - id->version > c->config.bound;
 }
 
-static void finish(mu_core *c, mu_core_learner *l) {
+static mu_core_learner *finish(mu_core *c, int learner) {
+    mu_core_learner *l = core_change(c, learner);
     l->computing = 0;
     c->computing--;
     core_use_batch(c, l);
+    return l;
 }
 
 static void reject(mu_core *c, const mu_gradient_id *id) {
-    mu_core_learner *l = &core_learners(c)[id->learner];
-    finish(c, l);
-    l->rejected++;
+    finish(c, id->learner)->rejected++;
     c->samples_rejected += id->rows;
-    core_recount(c, id->learner);
+    core_recount_step(c, id->learner);
 }
 
 static void count_applied(mu_core *c, const mu_gradient_id *id) {
-    core_learners(c)[id->learner].applied++;
+    core_change(c, id->learner)->applied++;
     c->samples_applied += id->rows;
 }
 
-mu_verdict mu_core_push(mu_core *c, const mu_gradient_id *id) {
-    const mu_verdict v = examine(c, id);
+static void enqueue(mu_core *c, mu_core_learner *l, const mu_gradient_id *id) {
+    *core_waiting(c, c->fifo_n) = (mu_core_part){.id = *id, .slot = mu_core_slot(l)};
+    c->fifo_n++;
+    c->n_appended++;
+    l->waiting++;
+}
+
+mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id) {
+    const mu_push_result v = examine(c, id);
     if (v != MU_ACCEPTED) return v;
     if (too_stale(c, id)) {
         reject(c, id);
         return MU_TOO_STALE;
     }
-    mu_core_learner *l = &core_learners(c)[id->learner];
-    finish(c, l);
-    if (class_of(c)->applies_itself) {
+    const bool waits = core_class(c)->take != NULL;
+    mu_core_learner *l = finish(c, id->learner);
+    if (waits) {
+        enqueue(c, l, id);
+    } else { // it is in the weights
         c->version++;
         count_applied(c, id);
-    } else {
-        *core_waiting(c, c->fifo_n) = (mu_core_part){.id = *id, .slot = mu_core_slot(l)};
-        c->fifo_n++;
-        l->waiting++;
     }
     l->accepted++;
-    core_recount(c, id->learner);
-    if (core_over(c)) core_recount_all(c);
+    core_recount_step(c, id->learner);
     return MU_ACCEPTED;
-}
-
-void mu_core_drop(mu_core *c, const mu_gradient_id *id) {
-    if (examine(c, id) == MU_ACCEPTED) reject(c, id);
 }
 
 // ---- updates ----
@@ -192,35 +215,16 @@ static int within_bound(const mu_core *c, int n) {
     return n;
 }
 
-// Hardsync adds its gradients in the order of the learners, so that the sum does not depend on who was first.
-static void take_in_order(mu_core *c, int n) {
-    mu_core_part *part = core_parts(c);
-    for (int i = 0; i < c->config.learners; i++) part[i].id.learner = -1;
-    for (int i = 0; i < n; i++) part[core_waiting(c, i)->id.learner] = *core_waiting(c, i);
-    int kept = 0;
-    for (int i = 0; i < c->config.learners; i++)
-        if (part[i].id.learner >= 0) part[kept++] = part[i];
-}
-
 bool mu_core_form(mu_core *c) {
-    const mu_protocol_class *p = class_of(c);
-    if (c->applying || p->applies_itself || core_over(c)) return false;
+    const mu_protocol_class *p = core_class(c);
+    if (c->applying || !p->take) return false;
     int n = p->take(c, c->fifo_n);
-    if (n >= 0 && p->bounds_staleness && c->config.bound > 0) n = within_bound(c, n);
-    if (n < 0) return false;
-    mu_core_part *part = core_parts(c);
-    if (p->synchronous) take_in_order(c, n);
-    else
-        for (int i = 0; i < n; i++) part[i] = *core_waiting(c, i);
-    for (int i = 0; i < n; i++) {
-        part[i].weight = mu_core_weight(c, mu_core_staleness(c, &part[i]), n);
-        core_learners(c)[part[i].id.learner].waiting--;
-    }
-    c->fifo_head = (c->fifo_head + n) % mu_core_most_parts(c->config.learners);
+    if (n > 0 && c->config.bound > 0) n = within_bound(c, n);
+    if (n <= 0) return false;
+    for (int i = 0; i < n; i++) core_change(c, core_waiting(c, i)->id.learner)->waiting--;
     c->fifo_n -= n;
     c->n_parts = n;
     c->applying = 1;
-    if (core_over(c)) core_recount_all(c);
     return true;
 }
 
@@ -228,7 +232,7 @@ bool mu_core_form(mu_core *c) {
 static void reject_waiting(mu_core *c) {
     for (int i = 0; i < c->fifo_n; i++) {
         const mu_gradient_id *id = &core_waiting(c, i)->id;
-        mu_core_learner *l = &core_learners(c)[id->learner];
+        mu_core_learner *l = core_change(c, id->learner);
         l->accepted--;
         l->waiting--;
         l->rejected++;
@@ -239,25 +243,28 @@ static void reject_waiting(mu_core *c) {
 
 void mu_core_applied(mu_core *c) {
     if (!c->applying) return;
-    const mu_core_part *part = core_parts(c);
-    for (int i = 0; i < c->n_parts; i++) count_applied(c, &part[i].id);
+    for (int i = 0; i < c->n_parts; i++) count_applied(c, &core_ring_at(c, i)->id);
     c->version++;
     c->applying = 0;
+    c->ring_head = (c->ring_head + c->n_parts) % mu_core_most_parts(c->config.learners);
     c->n_parts = 0;
-    if (c->version - c->config.first_version >= c->sync_end) c->protocol = c->config.protocol;
 }
 
-float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
-    if (class_of(c)->synchronous) return 1; // its losses are divided by the global batch already
+float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts) {
     const float share = 1 / (float)parts;
     switch (c->config.rate_rule) {
     case MU_RATE_MEAN:
-        return share / (float)c->config.splits / (0.5f * (float)(1 + c->config.every));
+        return share / (float)c->config.splits;
     case MU_RATE_EACH:
         return share / (float)core_max(1, staleness);
     default:
         return share;
     }
+}
+
+float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
+    const mu_protocol_class *p = core_class(c);
+    return (p->weight ? p->weight : mu_core_rate_weight)(c, staleness, parts);
 }
 
 bool mu_core_step_complete(const mu_core *c) {
@@ -289,6 +296,25 @@ void mu_core_abandon(mu_core *c) {
     c->stopping = 1;
     c->sync_end = core_min(c->sync_end, c->version + c->applying - c->config.first_version);
     core_recount_all(c);
+}
+
+// Samples are leased a little ahead, and in step each learner has rows of every global batch: the first one
+// that is not applied is that of a gradient on its way, or the first of a learner's next gradient.
+int64_t mu_core_cursor(const mu_core *c) {
+    int64_t at = c->next_sample;
+    for (int i = 0; i < c->n_parts + c->fifo_n; i++) at = core_min(at, core_ring_at(c, i)->id.first);
+    for (int i = 0; i < c->config.learners; i++) {
+        const mu_core_learner *l = &core_learners(c)[i];
+        int64_t rows, first = at;
+        if (mu_core_step(l) < core_sync_steps(&c->config)) {
+            first = core_sync_first(c, i, mu_core_step(l), &rows);
+            if (rows == 0) continue; // the last batch is too small for all
+        } else if (l->n_leases) {
+            first = l->lease[0].first + (int64_t)l->used * l->lease[0].stride;
+        }
+        at = core_min(at, first);
+    }
+    return at;
 }
 
 bool mu_core_idle(const mu_core *c) { return c->fifo_n == 0 && c->computing == 0 && !c->applying; }

@@ -9,7 +9,7 @@
 //   lease   samples are promised to a learner, a few batches ahead so that it can prefetch
 //   ask     may it begin its next gradient?   GO (with the clock of the weights), HOLD, END
 //   push    the gradient is complete in a queue slot: accepted, or refused by the fence
-//   form    enough gradients for an update? then they are taken from the queues, oldest first
+//   form    enough gradients for an update? then the oldest are taken
 //   applied the update is in the weights: the clock ticks, slots are free again
 //   lost    a learner died: the gradient it was computing is lost, its samples stay promised to the
 //           next incarnation; what it had pushed completely stays valid
@@ -18,6 +18,10 @@
 // a learner never has more than MU_CORE_SLOTS gradients waiting or being applied; every sample is in
 // exactly one gradient that was applied or is still promised; the clock never goes back; staleness of an
 // accepted gradient never exceeds the bound; a gradient of an old incarnation is never accepted.
+//
+// A core can be kept twice, so that a change that is not finished is never seen (shared.c): events are made
+// in the spare copy, and mu_core_catch_up brings that to the state of the good one by copying what differs.
+// For this an event notes every row of a learner before it changes it.
 #ifndef MU_PS_CORE_H
 #define MU_PS_CORE_H
 
@@ -33,9 +37,9 @@ enum {
 typedef struct mu_core_config {
     int32_t learners;           // lambda
     int32_t protocol;           // index into mu_protocols
-    int32_t splits;             // n of n-softsync: an update takes floor(lambda / n) gradients; async: lambda
-    int32_t bound;              // ssp: clocks the fastest may be ahead; others: largest staleness, 0 = any
-    int32_t every;              // mirror: most gradients of a learner on the weights of one version; 0 = 1
+    int32_t splits;             // updates in the time of one gradient: an update takes floor(lambda / splits)
+    int32_t bound;              // largest staleness of a gradient, 0 = any
+    int32_t own;                // a number that the protocol alone reads
     int32_t rate_rule;          // mu_rate_rule
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
@@ -44,8 +48,7 @@ typedef struct mu_core_config {
     int64_t first_version;      // of a resumed run
     int64_t first_sample;
     int64_t end_sample;         // no sample from here on is leased; INT64_MAX = open end
-    int64_t end_version;        // no update beyond this one; INT64_MAX = open end
-    int64_t warm_versions;      // this many updates by hardsync first
+    int64_t warm_versions;      // this many updates in step first (mu_warm_protocol)
 } mu_core_config;
 
 typedef enum mu_rate_rule {     // SPEC D3: the weight of a gradient in its update
@@ -55,7 +58,7 @@ typedef enum mu_rate_rule {     // SPEC D3: the weight of a gradient in its upda
 } mu_rate_rule;
 
 typedef enum mu_answer { MU_GO, MU_HOLD, MU_END } mu_answer;
-typedef enum mu_verdict { MU_ACCEPTED, MU_FENCED, MU_TOO_STALE, MU_UNEXPECTED } mu_verdict;
+typedef enum mu_push_result { MU_ACCEPTED, MU_FENCED, MU_TOO_STALE, MU_UNEXPECTED } mu_push_result;
 
 typedef struct mu_gradient_id { // what every gradient carries
     int32_t  learner;
@@ -83,47 +86,49 @@ typedef struct mu_core_learner {
     uint8_t  computing;         // between GO and push
     uint8_t  n_leases, handed;  // leases held; of these handed to the present incarnation
     uint8_t  waiting;           // its gradients in the queue, not yet taken
-    uint8_t  working, slowest;  // is one of the core's `working`, of its `n_slowest`
+    uint8_t  working;           // is one of the core's `working`
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger
-    int64_t  sync_leased;       // steps of hardsync whose samples were leased
+    int64_t  sync_leased;       // steps made in step whose samples were leased
     int32_t  used;              // batches of lease[0] whose gradients were accepted or rejected
     mu_lease lease[MU_CORE_LEASES];     // oldest first
 } mu_core_learner;
 
-typedef struct mu_core_part {   // one gradient of the update in progress
+typedef struct mu_core_part {   // one gradient that waits or is part of the update in progress
     mu_gradient_id id;
     int32_t        slot;        // of its learner's queue: accepted number modulo MU_CORE_SLOTS
-    float          weight;      // by the rate rule
 } mu_core_part;
 
 typedef struct mu_core {
     mu_core_config  config;
-    int32_t         protocol;   // now: hardsync while warming up
     int64_t         version;    // updates applied, counted from first_version
     int64_t         next_sample;
     int64_t         samples_leased, samples_applied, samples_rejected;
-    int64_t         sync_end;   // steps by hardsync: all, those of the warm start, or none
+    int64_t         sync_end;   // updates made in step, the first ones: all, those of the warm start, or none
     int64_t         pushed;     // gradients accepted or rejected
     int64_t         slowest;    // fewest gradients accepted or rejected by a learner that works
     int32_t         n_slowest;  // learners there
     int32_t         working;    // learners with work left, present or not
     int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
-    uint8_t         applying;   // part[0..n_parts) makes version + 1
-    int32_t         n_parts;    // 0: all gradients of a step were dropped; the clock ticks, the weights stay
-    int32_t         fifo_head, fifo_n;          // waiting gradients in order of arrival
-    // after the struct: mu_core_learner[learners], the parts, and the fifo, each mu_core_part[most_parts]
+    uint8_t         applying;   // the oldest n_parts gradients make version + 1
+    int32_t         n_parts;
+    int32_t         ring_head;  // the oldest gradient; parts come first, then those that wait
+    int32_t         fifo_n;     // waiting gradients, in order of arrival
+    int32_t         n_touched;  // rows noted since mu_core_catch_up; more than learners: all
+    int32_t         n_appended; // gradients added to the ring since then
+    // after the struct: mu_core_learner[learners], the ring mu_core_part[most_parts], int32_t
+    // touched[learners]
 } mu_core;
 
-// No update takes more: under a bound it may have to take all that waits.
+// No update takes more, as a learner has so many slots: under a bound it may have to take all that waits.
 static inline int mu_core_most_parts(int learners) { return learners * MU_CORE_SLOTS; }
 size_t mu_core_size(int learners);
 // c: mu_core_size bytes, aligned as int64_t. Needs 1 <= learners <= global_batch; rows, lease_batches >= 1.
 void   mu_core_init(mu_core *c, const mu_core_config *config);
 
 const mu_core_learner *mu_core_learner_at(const mu_core *c, int learner);
-const mu_core_part    *mu_core_parts(const mu_core *c);         // of the update in progress
+const mu_core_part    *mu_core_part_at(const mu_core *c, int i);        // i-th of n_parts
 const mu_core_part    *mu_core_waiting(const mu_core *c, int i);        // i-th of fifo_n, in order of arrival
 
 // The number of the gradient a learner computes now or next.
@@ -140,24 +145,29 @@ bool      mu_core_lease(mu_core *c, int learner, mu_lease *out, bool *ended);
 typedef struct mu_grant { int64_t step, version, first, rows, global_rows; } mu_grant;
 // GO: begin this gradient (asked again before the push: the same one). HOLD: ask again after the next tick,
 // push, lease, loss or join. END: nothing is left for this learner, or it is an old incarnation.
-// The version granted is committed, except in hardsync: there it may be the one in the making (version + 1),
-// and the learner waits for each layer's weights. global_rows: what the loss is divided by.
+// The version granted is committed, except in step: there it may be the one in the making (version + 1), and
+// the learner waits for each layer's weights. global_rows: what the loss is divided by.
 mu_answer  mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *out);
 // TOO_STALE: counted as rejected, its samples as used; never the fate of a gradient granted under the same
 // bound. FENCED and UNEXPECTED change nothing: a fenced gradient was counted as lost when its process was.
-mu_verdict mu_core_push(mu_core *c, const mu_gradient_id *id);
-// A gradient that will not be pushed (not finite and to be skipped): counted as rejected, its samples as
-// used. Fenced or unexpected ones change nothing here, either.
-void       mu_core_drop(mu_core *c, const mu_gradient_id *id);
+mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id);
 bool       mu_core_form(mu_core *c);            // true: an update was formed now and is in progress
 void       mu_core_applied(mu_core *c);         // it is in the weights
-// Asks are answered END from now on; in hardsync after the step that some learner has already begun.
+// Asks are answered END from now on; in step, after the step that some learner has already begun.
 void       mu_core_stop(mu_core *c);
 // For an end without waiting: stops, and counts what waits as rejected and what is computed as lost.
 void       mu_core_abandon(mu_core *c);
 bool       mu_core_idle(const mu_core *c);      // nothing waiting, computing or applying
 
-// The weight of a gradient of this staleness in an update of so many parts, by the rate rule.
+// Makes spare, which was good until the last change or was changed since in vain, the same as good again:
+// O(rows changed). A process that dies inside leaves a spare that can be brought up to date again. Returns
+// the bytes copied.
+size_t mu_core_catch_up(mu_core *spare, const mu_core *good);
+// The copy that was good until now becomes the spare one: nothing is wrong in it yet.
+static inline void mu_core_retire(mu_core *was_good) { was_good->n_touched = 0; }
+const int32_t *mu_core_touched(const mu_core *c);       // (n_touched) rows noted
+
+// The weight of a gradient of this staleness in an update of so many parts, by the protocol in force.
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
 // Samples behind the run, in the run's own numbering: applied, or rejected and counted.
 static inline int64_t mu_core_samples(const mu_core *c) {
@@ -168,9 +178,17 @@ static inline int64_t mu_core_staleness(const mu_core *c, const mu_core_part *p)
     return c->version - p->id.version;
 }
 
+// Where a run resumed from the present weights would go on reading: below it every sample was applied.
+int64_t mu_core_cursor(const mu_core *c);
+
 // For protocols.
-bool mu_core_step_complete(const mu_core *c);   // hardsync: everybody pushed or dropped the step's gradient
-// So many of `wanted` gradients can still come together when learners run out of work at the end.
+// Is the next update made in step: of one gradient of every learner, whose samples follow from the step?
+static inline bool mu_core_is_in_step(const mu_core *c) {
+    return c->version - c->config.first_version < c->sync_end;
+}
+bool  mu_core_step_complete(const mu_core *c);  // every learner has pushed its gradient of the step
+float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts);      // by the rate rule
+// How many gradients, at most `wanted`, can still wait at the same time: fewer when learners run out of work.
 int  mu_core_reachable(const mu_core *c, int wanted);
 
 typedef struct mu_ledger { int64_t produced, applied, rejected, lost, in_flight; } mu_ledger;

@@ -19,8 +19,8 @@
 // was already finished, 6 a lost learner is still taken for computing, 7 the undo piece is given up before
 // the piece is marked as finished.
 //
-// Nobody polls here, so the claim needs no fairness: whatever is scheduled, every process comes to its end,
-// with the last update committed. That covers deadlocks, which Spin does not look for beside a claim.
+// No process polls here, so the claim needs no fairness: whatever is scheduled, every process comes to its
+// end, with the last update committed. That covers deadlocks, which Spin does not look for beside a claim.
 #ifndef MUTANT
 #define MUTANT 0
 #endif
@@ -138,7 +138,7 @@ inline add_parts(half) {
     k = 0;
     do
     :: k < n_parts ->
-        assert(row[part_learner[k]].slot[part_slot[k]] == part_batch[k]);       // nobody overwrote it
+        assert(row[part_learner[k]].slot[part_slot[k]] == part_batch[k]);       // it was not overwritten
         assert(!(half & BIT(part_batch[k])));                                // not a second time
         half = half | BIT(part_batch[k]);
         k++

@@ -2,10 +2,10 @@
 // journal.h - which gradients went into which update: a ring in the shared memory of a run that is recorded.
 //
 // The executor that commits an update appends its entries, under the lock of the core, before the core is
-// switched over; the parent takes them out and writes them to the log (learners/record.h). A death between the two
-// leaves an entry of an update that is committed again by somebody else: it is recognised by its version and
-// not appended twice. So nothing is lost and nothing is there twice, whoever dies. A full ring makes the
-// committer wait, not forget.
+// switched over; the parent takes them out and writes them to the log (learners/record.h). A death between
+// the two leaves an entry of an update that is committed again by another executor: it is recognised by its
+// version and not appended twice. So nothing is lost and nothing is there twice, whichever process dies. A
+// full ring makes the executor wait, not forget.
 #ifndef MU_PS_JOURNAL_H
 #define MU_PS_JOURNAL_H
 
@@ -16,7 +16,7 @@
 typedef struct mu_journal_update {
     int64_t version;            // the update makes; one more than the one before
     double  rate;
-    int32_t n_parts;            // 0: the clock ticked without a gradient
+    int32_t n_parts;
     int32_t skip;               // a part was not finite: the weights stayed as they were
 } mu_journal_update;
 
@@ -29,7 +29,7 @@ typedef struct mu_journal_part {        // in the order in which an update adds 
     int32_t bad;
 } mu_journal_part;
 
-typedef struct mu_journal_entry {       // one for each part; one with n_parts 0 for an update without any
+typedef struct mu_journal_entry {       // one for each part
     _Alignas(64) mu_journal_update update;
     mu_journal_part part;
 } mu_journal_entry;

@@ -8,9 +8,9 @@
 //          |      | rows     ids (max_rows) | values (.., cols)               |
 //          +------+----------------------------------------------------------+
 //
-// Where things lie follows from the layout alone; the head only says how much of it is used. A learner may have
-// been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only as
-// far as the layout has room. Row numbers and picks are checked where they are used (updater/).
+// Where things lie follows from the layout alone; the head only says how much of it is used. A learner may
+// have been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only
+// as far as the layout has room. Row numbers and picks are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"
@@ -169,7 +169,7 @@ mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i,
                          .n_x = head.n_x, .at = third};
     case MU_GRAD_ROWS:
         return (mu_grad){.form = MU_GRAD_ROWS, .n_rows = head.n, .row = first, .row_value = second};
-    default: // a view: whoever reads gradients does not write them
+    default: // a view: gradients are read from a slot, never written
         return (mu_grad){.form = MU_GRAD_DENSE, .dense = (float *)(uintptr_t)first};
     }
 }

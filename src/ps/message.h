@@ -30,8 +30,8 @@ typedef struct mu_message_layout {
     size_t           bytes;     // of a slot
 } mu_message_layout;
 
-// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the layout has room
-// for. Owned: mu_message_layout_fini.
+// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the layout has
+// room for. Owned: mu_message_layout_fini.
 MU_MUST_CHECK mu_status mu_message_layout_make(const mu_params *ps, int64_t rows, mu_message_layout *out,
                                              mu_err *err);
 void mu_message_layout_fini(mu_message_layout *layout);

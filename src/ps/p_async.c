@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// p_async.c - every gradient is an update of its own, in order of arrival; nobody waits.
+// p_async.c - every gradient is an update of its own, in order of arrival; no learner waits.
 #include "ps/protocol.h"
 
 struct async {
@@ -10,12 +10,6 @@ static const mu_field fields[] = {
     MU_FIELD(struct async, bound, MU_INT, "0", "[0,1M]", "largest staleness of a gradient, 0 = no bound"),
     {0},
 };
-
-static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    (void)c;
-    (void)l;
-    return true;
-}
 
 static int take(const mu_core *c, int waiting) {
     (void)c;
@@ -34,12 +28,9 @@ static void configure(const void *state, mu_core_config *out) {
 
 const mu_protocol_class mu_protocol_async = {
     .name = "async",
-    .help = "every gradient is an update; nobody waits; staleness about the number of learners",
+    .help = "every gradient is an update; no learner waits; staleness about the number of learners",
     .fields = fields,
     .state_size = sizeof(struct async),
-    .bounds_staleness = true,
-    .own_turn = true,
-    .may_begin = may_begin,
     .take = take,
     .expected_staleness = expected_staleness,
     .configure = configure,

@@ -4,7 +4,7 @@
 // version, bit for bit (running statistics move on between two updates), and what travels between cores is
 // gradients in their cheapest form instead of lines of weights (compare sufficient factor broadcasting, Xie
 // et al. 2016). Pays where gradients are factors or picks: fully connected layers and filters over sentences
-// at small batches.
+// at small batches. The mirrors themselves are in mirror.c.
 #include "ps/mirror.h"
 
 struct mirror {
@@ -27,20 +27,24 @@ static int32_t splits(const void *state, int learners) {
     return (int32_t)(n < learners ? n : learners);
 }
 
-static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    (void)c;
-    (void)l;
-    return true;
-}
-
 // While a learner computes one gradient about n updates come; its k-th on the same weights is k n behind.
 static double expected_staleness(const void *state, int learners) {
     return splits(state, learners) * 0.5 * (double)(((const struct mirror *)state)->every + 1);
 }
 
+static float weight(const mu_core *c, int64_t staleness, int parts) {
+    const float w = mu_core_rate_weight(c, staleness, parts);
+    return c->config.rate_rule == MU_RATE_MEAN ? w / (0.5f * (float)(1 + c->config.own)) : w;
+}
+
 static void configure(const void *state, mu_core_config *out) {
     out->splits = splits(state, out->learners);
-    out->every = (int32_t)((const struct mirror *)state)->every;
+    out->own = (int32_t)((const struct mirror *)state)->every;
+}
+
+static const char *needs(const void *state, int64_t *learners) {
+    *learners = ((const struct mirror *)state)->n;
+    return "n";
 }
 
 const mu_protocol_class mu_protocol_mirror = {
@@ -48,10 +52,10 @@ const mu_protocol_class mu_protocol_mirror = {
     .help = "softsync, but each learner keeps its own weights and applies all gradients, in one order",
     .fields = fields,
     .state_size = sizeof(struct mirror),
-    .own_turn = true,
-    .applies_itself = true,
-    .mirrors = true,
-    .may_begin = may_begin,
+    .weight = weight,
     .expected_staleness = expected_staleness,
     .configure = configure,
+    .needs = needs,
+    .objects = mu_own_objects,
+    .exchange = &mu_mirror_exchange,
 };

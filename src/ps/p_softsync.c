@@ -24,12 +24,6 @@ static int32_t splits(const void *state, int learners) {
     return (int32_t)(n < learners ? n : learners);
 }
 
-static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    (void)c;
-    (void)l;
-    return true;
-}
-
 static int take(const mu_core *c, int waiting) {
     const int n = c->config.learners / c->config.splits;
     if (waiting == 0 || waiting < mu_core_reachable(c, n)) return -1;
@@ -44,15 +38,18 @@ static void configure(const void *state, mu_core_config *out) {
     out->bound = bound == MU_AUTO ? 2 * out->splits : (int32_t)bound;
 }
 
+static const char *needs(const void *state, int64_t *learners) {
+    *learners = ((const struct softsync *)state)->n;
+    return "n";
+}
+
 const mu_protocol_class mu_protocol_softsync = {
     .name = "softsync",
     .help = "an update takes the oldest learners / n gradients; staleness about n, at most 2 n",
     .fields = fields,
     .state_size = sizeof(struct softsync),
-    .bounds_staleness = true,
-    .own_turn = true,
-    .may_begin = may_begin,
     .take = take,
     .expected_staleness = expected_staleness,
     .configure = configure,
+    .needs = needs,
 };

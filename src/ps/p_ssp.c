@@ -2,8 +2,9 @@
 // p_ssp.c - stale synchronous parallel (Ho et al. 2013): async, but the fastest learner is never more than
 // `bound` gradients ahead of the slowest one that still has work.
 //
-// A learner that died counts with what it had done: its replacement goes on there. Bound 0 lets everybody do
-// one gradient, then waits for all: half of the others' updates fall into a gradient's time, not all of them.
+// A learner that died counts with what it had done: its replacement goes on there. Bound 0 lets every learner
+// do one gradient, then waits for all: half of the others' updates fall into a gradient's time, not all of
+// them.
 #include "ps/protocol.h"
 
 struct ssp {
@@ -17,12 +18,18 @@ static const mu_field fields[] = {
 };
 
 static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    return mu_core_step(l) - c->slowest <= c->config.bound;
+    return mu_core_step(l) - c->slowest <= c->config.own;
 }
 
 static int take(const mu_core *c, int waiting) {
     (void)c;
     return waiting > 0 ? 1 : -1;
+}
+
+// A learner waits for the slowest one, and each gradient taken may have been that one's.
+static int wakes(const mu_core *c) {
+    (void)c;
+    return -1;
 }
 
 static int32_t splits(const void *state, int learners) {
@@ -33,7 +40,7 @@ static double expected_staleness(const void *state, int learners) { return split
 
 static void configure(const void *state, mu_core_config *out) {
     out->splits = splits(state, out->learners);
-    out->bound = (int32_t)((const struct ssp *)state)->bound;
+    out->own = (int32_t)((const struct ssp *)state)->bound;
 }
 
 const mu_protocol_class mu_protocol_ssp = {
@@ -43,6 +50,7 @@ const mu_protocol_class mu_protocol_ssp = {
     .state_size = sizeof(struct ssp),
     .may_begin = may_begin,
     .take = take,
+    .wakes = wakes,
     .expected_staleness = expected_staleness,
     .configure = configure,
 };

@@ -1,32 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 // protocol.h - synchronisation protocols (p_<name>.c) and the section `cluster:`.
 //
-// A protocol answers two questions of the core; everything else (queues, fences, leases, the ledger) is
-// the same for all of them.
+// A protocol answers questions of the core; everything else (queues, fences, leases, the ledger) is the same
+// for all of them. Every hook but expected_staleness may be left out, and then has the meaning that is given
+// with it. A run may begin with a warm start: then mu_warm_protocol is in force first, the protocol after it.
+// No other code asks which protocol it is.
 #ifndef MU_PS_PROTOCOL_H
 #define MU_PS_PROTOCOL_H
 
 #include "job/bind.h"
 #include "ps/core.h"
 
+struct mu_setup;
+struct mu_exchange;
+
+typedef enum mu_choice {        // of the user, to which a protocol may object
+    MU_CHOICE_SERVER,           // a server is to apply gradients
+    MU_CHOICE_LOCKS,            // copies of the weights are to be of one version
+    MU_CHOICE_RATE_EACH,        // the rate follows the staleness of each gradient
+    MU_CHOICE_RECORD,           // the run is to be repeated
+    MU_CHOICE_CLIP_NORM,        // gradients are clipped by their norm
+} mu_choice;
+
+typedef struct mu_objection { const char *why, *instead; } mu_objection;
+
 typedef struct mu_protocol_class {
     MU_PLUGIN_HEAD;
-    bool synchronous;           // every update takes one gradient of each learner; leases follow the step
-    bool own_turn;              // a learner waits for nothing but its own gradients to be taken
-    bool mirrors;               // every learner has its own weights and applies all gradients (mirror.h)
-    bool applies_itself;        // learners write the weights themselves, without a queue (hogwild)
-    bool starts_at_once;        // no warm start unless the job asks for one: momentum is each learner's own
-    bool bounds_staleness;      // config.bound is the largest staleness; else it means what the protocol says
-    // May this learner begin a gradient now? A free queue slot is assured.
-    bool (*may_begin)(const mu_core *c, const mu_core_learner *l);
-    // How many of the waiting gradients, oldest first, make an update now; -1 = wait. 0 only if synchronous:
-    // every learner dropped its gradient of this step. Not asked if applies_itself.
-    int  (*take)(const mu_core *c, int waiting);
+
+    // ---- in the core (core.h) ----
+    // May this learner begin a gradient now? A free queue slot is assured. Default: yes.
+    bool    (*may_begin)(const mu_core *c, const mu_core_learner *l);
+    // How many of the waiting gradients, oldest first, make an update now; -1 = wait. Default: none ever
+    // waits, a gradient that is pushed is in the weights already, and the clock ticks.
+    int     (*take)(const mu_core *c, int waiting);
+    // The version of the weights for the gradient that l begins. Default: the clock's.
+    int64_t (*granted)(const mu_core *c, const mu_core_learner *l);
+    // A gradient's weight in its update. Default: by the rate rule (mu_core_rate_weight).
+    float   (*weight)(const mu_core *c, int64_t staleness, int parts);
+    // How many updates, from the first one, are made in step. Default: those of the warm start.
+    int64_t (*sync_versions)(int64_t warm_versions);
+    // Which learner may begin because this update was formed; -1 = all. Default: the one whose gradient was
+    // taken; all when it were several, as some now wait for other learners instead of for the server.
+    int     (*wakes)(const mu_core *c);
+
+    // ---- at set-up (setup.c) ----
     // n of this protocol with `learners`: the expected mean staleness. state: the bound fields.
-    double (*expected_staleness)(const void *state, int learners);
-    // (optional: splits 1, bound 0, every 1) splits, bound and every; out->learners is set.
-    void (*configure)(const void *state, mu_core_config *out);
+    double  (*expected_staleness)(const void *state, int learners);
+    // Fills splits, bound, own and rate_rule; out->learners is set. Default: 1, 0, 0, MU_RATE_MEAN.
+    void    (*configure)(const void *state, mu_core_config *out);
+    // The key that asks for a number of learners, and that number. Default: one is enough.
+    const char *(*needs)(const void *state, int64_t *learners);
+    // Steps of the warm start; asked: by the job, NAN = it leaves that open; end: those of the training.
+    // Default: an epoch, at most a fifth of the training (mu_warm_steps).
+    double  (*warm_steps)(double asked, double epoch, double end);
+    // Sets rows, global_batch and rate_factor from the job's batch. asked: mu, 0 = as the batch says.
+    // Default: mu_share_rounded.
+    void    (*share_batch)(struct mu_setup *p, int64_t asked);
+    // Why this choice does not go together with the protocol. Default: it does, false.
+    bool    (*objects)(mu_choice choice, mu_objection *out);
+
+    // ---- in shared memory (exchange.h) ----
+    // How gradients get into the weights after the warm start. Default: mu_exchange_queue.
+    const struct mu_exchange *exchange;
 } mu_protocol_class;
+
+extern const mu_protocol_class *const mu_warm_protocol;         // p_hardsync.c
 
 extern const mu_registry mu_protocols;
 const mu_protocol_class *mu_protocol_at(int index);
@@ -44,7 +82,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
-    mu_interval  warm_start;            // hardsync for this long first
+    mu_interval  warm_start;            // in step for this long first
     double       hang_timeout;          // seconds without a sign of life
     int64_t      max_losses;            // learners lost in a row without one finished gradient: then give up
     bool         pin;
@@ -65,11 +103,11 @@ typedef struct mu_setup {
     bool     locks, pin;
     mu_rate_rule rate_rule;
     double   expected_staleness;
-    double   rate_factor;               // on the schedule's rate: hardsync sqrt(mu*lambda/B), else 1
+    double   rate_factor;               // on the schedule's rate
     int64_t  warm_versions;
     double   hang_timeout;
     int64_t  max_losses;
-    int32_t  splits, bound, every;      // by the protocol, see mu_core_config
+    int32_t  splits, bound, own;        // by the protocol, see mu_core_config
 } mu_setup;
 
 typedef struct mu_setup_task {        // what a setup is made for
@@ -80,11 +118,19 @@ typedef struct mu_setup_task {        // what a setup is made for
     int     cores;
 } mu_setup_task;
 
+// Hooks as they are where a protocol leaves them out.
+double  mu_warm_steps(double asked, double epoch, double end);
+void    mu_share_rounded(mu_setup *p, int64_t asked);
+bool    mu_protocol_objects(const mu_protocol_class *p, mu_choice choice, mu_objection *out);
+int     mu_protocol_wakes(const mu_protocol_class *p, const mu_core *c);
+// The updates made in step, from the first one; INT64_MAX = all.
+int64_t mu_setup_sync_versions(const mu_setup *p, int64_t warm_versions);
+
 // Problems go to the diags; NULL when there were any. node may be NULL: one learner.
 mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               const mu_setup_task *task, mu_setup *out, mu_err *err);
+                        const mu_setup_task *task, mu_setup *out, mu_err *err);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size);
 

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.c - see server.h.
 //
-// Life of an update, and what is true if everybody dies at that point:
+// Life of an update, and what is true if all processes die at that point:
 //   formed     the core takes gradients out of the queues, under the lock; the record is filled before the
 //              commit, so a record that is not yet committed is simply filled again
-//   opened     slices may be claimed. Opening and closing happen under the lock, too, so nobody opens an
-//              update that others have finished meanwhile. A death between commit and opening leaves an
+//   opened     slices may be claimed. Opening and closing happen under the lock, too, so no executor opens
+//              an update that others have finished meanwhile. A death between commit and opening leaves an
 //              update that is in progress and closed: the next turn opens it
 //   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
-//   committed  by whoever sees the last slice done, under the lock; then the record closes. A death in
+//   committed  by the executor that sees the last slice done, under the lock; then the record closes. A
+// death in
 //              between leaves an open record of a version that exists: the next turn closes it
 //
-// With locks, the weights' write lock is held from before the opening until after the commit. So whoever
-// reads under the lock sees the weights of exactly the version that the clock shows.
+// With locks, the weights' write lock is held from before the opening until after the commit. So a
+// process that reads under the lock sees the weights of exactly the version that the clock shows.
 #include "ps/server.h"
+
+#include "ps/exchange.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -47,18 +50,18 @@ void mu_server_fini(mu_server *s) {
 static void fill_record(mu_server *s, const mu_core *c) {
     mu_shared *g = s->shared;
     mu_shared_update *u = g->update;
-    const mu_core_part *part = mu_core_parts(c);
     u->n_parts = c->n_parts;
     u->skip = 0;
     const mu_pace pace = s->pace_at(s->ctx, c->version, mu_core_samples(c));
     u->rule_step = mu_moment(c->version, pace.early);
     u->rate = pace.rate;
     for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
+        const mu_core_part *p = mu_core_part_at(c, j);
         int at = j;
-        for (; at > 0 && u->part[at - 1].id.learner > part[j].id.learner; at--) u->part[at] = u->part[at - 1];
-        const mu_slot_head *h = mu_shared_slot_head(g, part[j].id.learner, part[j].slot);
-        u->part[at] = part[j];
-        u->part[at].weight *= h->scale;
+        for (; at > 0 && u->part[at - 1].id.learner > p->id.learner; at--) u->part[at] = u->part[at - 1];
+        const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
+        const float weight = mu_core_weight(c, mu_core_staleness(c, p), c->n_parts);
+        u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
         u->skip |= h->bad;
     }
     int64_t number = c->version + 1;
@@ -71,18 +74,15 @@ static void fill_record(mu_server *s, const mu_core *c) {
     atomic_store(&g->head->rate, u->rate);
 }
 
-// Those whose gradients were taken may begin the next; and where an update takes several, also those whose
-// gradients now wait for others to come instead of for the server. Asked under the lock: behind it the record
-// may already be that of the next update. -1 = everybody.
-static int who_may_begin(const mu_shared_update *u) { return u->n_parts == 1 ? u->part[0].id.learner : -1; }
-
+// only: -1 = all.
 static void ring_learners(mu_shared *g, int only) {
     for (int i = 0; i < g->head->n_learners; i++)
         if (only < 0 || i == only) mu_bell_ring(&g->learner[i].turn);
 }
 
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
-// in the time that others may be kept from the lock of the core. The flag of a writer that died is taken over.
+// in the time that others may be kept from the lock of the core. The flag of a writer that died is taken
+// over.
 static bool keep_readers_out(mu_shared *g) {
     double s = g->setup->hang_timeout / 4;
     return !g->setup->locks || mu_rwlock_write(g->rw, (int64_t)(1e9 * (s < READERS_S ? s : READERS_S)));
@@ -96,7 +96,7 @@ static bool form(mu_server *s) {
     if (!c) return false;
     bool was = c->applying;
     if (was ? atomic_load(&g->update->open) : atomic_load(&g->head->pause) || !mu_core_form(c)) {
-        mu_shared_cancel(g); // somebody was faster, or there is nothing to do
+        mu_shared_cancel(g); // another was faster, or there is nothing to do
         return was;
     }
     if (!keep_readers_out(g)) { // tried again in the next turn
@@ -107,9 +107,10 @@ static bool form(mu_server *s) {
     mu_failpoint("server/formed");
     mu_shared_switch(g);
     mu_failpoint("server/not-opened");
-    const int only = who_may_begin(g->update);
+    // Asked under the lock: behind it the record may already be that of the next update.
+    const int only = mu_protocol_wakes(g->setup->protocol, c);
     atomic_store_explicit(&g->update->open, 1, memory_order_release);
-    mu_shared_give(g);
+    mu_shared_unlock(g);
     mu_failpoint("server/opened");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
@@ -191,7 +192,7 @@ static bool write_journal(mu_shared *g) {
     mu_journal *j = g->journal;
     const mu_shared_update *u = g->update;
     int64_t number = atomic_load(&u->number);
-    int n = u->n_parts > 0 ? u->n_parts : 1;
+    const int n = u->n_parts;
     if (!j || mu_journal_has(j, number)) return true;
     uint64_t room = mu_journal_free(j);
     if (room < j->n / 2) mu_bell_ring(&g->head->parent);
@@ -199,8 +200,7 @@ static bool write_journal(mu_shared *g) {
     for (int i = 0; i < n; i++) {
         mu_journal_entry *e = mu_journal_next(j, i);
         *e = (mu_journal_entry){.update = {number, u->rate, u->n_parts, u->skip}};
-        if (!u->n_parts) break;
-        const mu_core_part *p = &u->part[i];
+        const mu_update_part *p = &u->part[i];
         const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
         e->part = (mu_journal_part){p->id, h->global_rows, h->loss, p->weight, h->scale, h->bad};
     }
@@ -221,9 +221,8 @@ static bool finish(mu_server *s, int64_t number) {
         return false;
     }
     if (mine) {
-        const bool counts = g->setup->protocol->synchronous || !mu_shared_is_warming(g, number);
-        for (int j = 0; j < c->n_parts && counts; j++) {
-            const mu_core_part *p = &mu_core_parts(c)[j];
+        for (int j = 0; j < c->n_parts && !mu_shared_is_warming(g, number); j++) {
+            const mu_core_part *p = mu_core_part_at(c, j);
             mu_server_note_staleness(g, p->id.learner, mu_core_staleness(c, p));
         }
         if (g->update->skip) atomic_fetch_add(&g->head->skipped_updates, 1);
@@ -231,15 +230,15 @@ static bool finish(mu_server *s, int64_t number) {
         mu_shared_switch(g);
     }
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {
-        if (g->setup->locks) mu_rwlock_write_end(g->rw); // first: an open record is closed by somebody
+        if (g->setup->locks) mu_rwlock_write_end(g->rw); // first: an open record is closed by the next turn
         atomic_store(&g->update->open, 0);
         mu_failpoint("server/closed");
     }
-    mu_shared_give(g);
+    mu_shared_unlock(g);
     mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    if (several && g->setup->protocol->own_turn) ring_learners(g, -1);
+    if (several) ring_learners(g, -1);
     return true;
 }
 
@@ -255,7 +254,7 @@ mu_turn mu_server_turn(mu_server *s) {
     int done = 0, n = g->head->n_slices;
     for (int i; (i = atomic_fetch_add(&u->next, 1)) < n;) {
         done += try_slice(s, i, number);
-        mu_bell_ring(&g->head->turn); // somebody may wait for just these weights
+        mu_bell_ring(&g->head->turn); // a learner may wait for just these weights
     }
     for (int i = 0; i < n && !done; i++) // what a dead executor left
         done += try_slice(s, i, number);
@@ -280,14 +279,11 @@ void mu_server_repair(mu_shared *g, int executor) {
     mu_shared_ring_all(g);
 }
 
-// Nothing changes the weights while this holds: no update is in progress, and of learners that write
-// themselves none is between permission and end.
+// Nothing changes the weights while this holds: no update is in progress, and the exchange in force says so.
 static bool is_quiet(const mu_shared *g, const mu_core *c) {
+    const mu_exchange *x = mu_exchange_at(g, c->version);
     if (c->applying || atomic_load(&g->update->open)) return false;
-    if (!g->setup->protocol->applies_itself) return true;
-    for (int i = 0; i < c->config.learners; i++)
-        if (mu_core_learner_at(c, i)->computing || atomic_load(&g->learner[i].mirror_busy)) return false;
-    return true;
+    return !x->is_quiet || x->is_quiet(g, c);
 }
 
 void mu_server_pause(mu_shared *g, bool on) {
@@ -300,7 +296,7 @@ bool mu_server_snapshot(mu_shared *g, int64_t *version, int64_t *samples) {
     if (!c) return false;
     bool quiet = is_quiet(g, c);
     *version = c->version;
-    *samples = mu_shared_cursor(c);
+    *samples = mu_core_cursor(c);
     mu_shared_cancel(g);
     if (!quiet) return false;
     mu_shared_copy_out(g, g->snapshot, g->snapshot_history);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.h - applying: from accepted gradients to new weights.
 //
-// Whoever serves calls mu_server_turn in a loop: the threads of a server process, or learners that have
-// nothing else to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
+// An executor calls mu_server_turn in a loop: a thread of the server process, or a learner that has nothing
+// else to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
 // progress, and commits it when the last slice is done. Any number of executors may take turns at once; every
-// slice is applied once whoever dies.
+// slice is applied once, whichever of them dies.
 #ifndef MU_PS_SERVER_H
 #define MU_PS_SERVER_H
 
@@ -31,7 +31,7 @@ mu_turn mu_server_turn(mu_server *s);
 // After an executor's process was reaped: puts its half-written piece back and frees its slice for others.
 void    mu_server_repair(mu_shared *g, int executor);
 void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
-// Between pause(true) and pause(false) no update begins and no learner that writes by itself begins a step.
+// Between pause(true) and pause(false) no update begins, and no learner a gradient that it applies itself.
 void    mu_server_pause(mu_shared *g, bool on);
 // Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
 // while paused. samples: where a run resumed from it goes on reading.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster.c - the section `cluster:`, and what a run makes of it on this machine.
+// setup.c - the section `cluster:`, and what a run makes of it on this machine.
 //
 // Binding looks at the section alone: words, ranges, keys that contradict each other. The setup then adds
 // the batch, the data and the cores, and is the only place where these decisions are made: launcher,
@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 // Also in the range of `learners`. Slices are claimed with 12 bits of executor number (shared.h).
 enum { MAX_LEARNERS = 1024 };
@@ -68,24 +67,28 @@ static void refuse(mu_binder *b, const mu_node *node, const char *key, const cha
     mu_diag_label(b->diags, g, "%s", label);
 }
 
-static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+// True: the protocol objects to a choice that the section makes at this key.
+static bool refuse_choice(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_choice choice,
+                          const char *key) {
+    mu_objection no;
     const mu_protocol_class *p = protocol_of(o);
+    if (!p || !mu_protocol_objects(p, choice, &no)) return false;
+    refuse(b, node, key, no.why, no.instead);
+    return true;
+}
+
+static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
     if (o->warm_start.unit == MU_EVERY_SECOND)
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");
-    if (p && p->applies_itself && o->server != MU_SERVER_AUTO)
-        refuse(b, node, "server", "this protocol has no server: learners change the weights themselves",
-               "leave it out");
-    else if (o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
+    const bool refused =
+        o->server != MU_SERVER_AUTO && refuse_choice(b, node, o, MU_CHOICE_SERVER, "server");
+    if (!refused && o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
         refuse(b, node, "server_threads", "`server_threads` has no meaning with `server: beside`",
                "leave it out, or write `server: process`");
-    if (p && p->applies_itself && o->rate_rule == 1 + MU_RATE_EACH)
-        refuse(b, node, "rate_rule", "this protocol applies gradients before their staleness is known",
-               "write `mean` or `plain`");
-    if (!o->locks) return;
-    if (p && p->applies_itself)
-        refuse(b, node, "locks", "this protocol takes no locks", "leave it out, or choose async");
-    else if (is_given(node, "weights") && o->weights == MU_WEIGHTS_SHARED)
+    if (o->rate_rule == 1 + MU_RATE_EACH) (void)refuse_choice(b, node, o, MU_CHOICE_RATE_EACH, "rate_rule");
+    if (!o->locks || refuse_choice(b, node, o, MU_CHOICE_LOCKS, "locks")) return;
+    if (is_given(node, "weights") && o->weights == MU_WEIGHTS_SHARED)
         refuse(b, node, "weights", "`locks` protect copying, `weights: shared` is not copied",
                "write `copy`, or leave `locks` out");
 }
@@ -115,52 +118,37 @@ static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cor
 }
 
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
-    const int64_t batch = p->reference_batch, n = p->learners;
-    p->rate_factor = 1;
-    if (o->batch) {
-        p->rows = o->batch;
-        p->global_batch = p->rows * n;
-        if (p->protocol->synchronous) p->rate_factor = sqrt((double)p->global_batch / (double)batch);
-    } else if (p->protocol->synchronous) { // shares may differ by one: the global batch is always exact
-        p->rows = (batch + n - 1) / n;
-        p->global_batch = batch;
-        if (batch >= n) return;
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
-                                  "%lld learners cannot share a batch of %lld", (long long)n,
-                                  (long long)batch);
-        mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)batch);
-    } else {
-        p->rows = (2 * batch + n) / (2 * n); // rounded
-        if (p->rows < 1) p->rows = 1;
-        p->global_batch = p->rows * n;
-    }
+    (p->protocol->share_batch ? p->protocol->share_batch : mu_share_rounded)(p, o->batch);
+    if (p->global_batch >= p->learners) return;
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
+                              "%d learners cannot share a batch of %lld", p->learners,
+                              (long long)p->global_batch);
+    mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)p->global_batch);
 }
 
-// Updates per step that the protocol's block asks for: its key `n`, where it has one.
-static int64_t splits_asked(const mu_class_ref *protocol) {
-    for (const mu_field *f = protocol->plugin->fields; f && f->key; f++)
-        if (!strcmp(f->key, "n") && f->type == MU_INT)
-            return *(const int64_t *)(const void *)((const char *)protocol->state + f->offset);
-    return 1;
-}
-
-static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               mu_setup *p) {
-    mu_core_config config = {.learners = p->learners, .splits = 1, .every = 1};
-    if (p->protocol->configure) p->protocol->configure(o->protocol.state, &config);
+static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
+    const mu_protocol_class *c = p->protocol;
+    mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
+    if (c->configure) c->configure(o->protocol.state, &config);
     p->splits = config.splits;
     p->bound = config.bound;
-    p->every = config.every;
-    p->expected_staleness =
-        p->protocol->expected_staleness ? p->protocol->expected_staleness(o->protocol.state, p->learners) : 0;
-    const int64_t n = splits_asked(&o->protocol);
+    p->own = config.own;
+    p->rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
+    p->expected_staleness = c->expected_staleness(o->protocol.state, p->learners);
+    int64_t n = 1;
+    const char *key = c->needs ? c->needs(o->protocol.state, &n) : NULL;
     if (n <= p->learners) return;
     const mu_node *block = mu_node_find(node, "protocol");
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR,
-                              is_given(block, "n") ? place_of(block, "n") : place_of(node, "protocol"),
-                              "%s with n %lld needs at least %lld learners, found %d", p->protocol->name,
+                              is_given(block, key) ? place_of(block, key) : place_of(node, "protocol"),
+                              "%s with %s %lld needs at least %lld learners, found %d", c->name, key,
                               (long long)n, (long long)n, p->learners);
     mu_diag_label(b->diags, g, "at most %d", p->learners);
+}
+
+static bool has_no_server(const mu_setup *p) {
+    mu_objection why;
+    return mu_protocol_objects(p->protocol, MU_CHOICE_SERVER, &why);
 }
 
 // A server process pays when it has a core to itself; otherwise learners apply while they would wait. One
@@ -170,35 +158,29 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
     p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
                 : spare                     ? MU_SERVER_PROCESS
                                             : MU_SERVER_BESIDE;
-    if (p->protocol->applies_itself) p->server = MU_SERVER_BESIDE;
+    if (has_no_server(p)) p->server = MU_SERVER_BESIDE;
     p->server_threads = p->server == MU_SERVER_PROCESS ? (int)o->server_threads : 0;
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
-// Early weights move fast, and with momentum a gradient that is one update old is enough to make many a net
-// diverge (docs/protocols.md, "The rate"). An epoch by hardsync heals that and costs little.
-static double warm_by_itself(const mu_setup *p, const mu_setup_task *task, double epoch) {
-    if (p->protocol->starts_at_once) return 0;
+static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
+    const mu_interval *w = &o->warm_start;
+    const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
+    if (p->learners == 1) return 0;
+    const double asked = w->unit == MU_EVERY_STEP    ? w->n
+                         : w->unit == MU_EVERY_EPOCH ? w->n * epoch
+                         : w->unit == MU_EVERY_AUTO  ? NAN
+                                                     : 0;
     double end = INFINITY; // whichever comes first
     if (task->steps > 0) end = (double)task->steps;
     if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
-    return fmin(epoch, 0.2 * end);
-}
-
-static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p,
-                             const mu_setup_task *task) {
-    const mu_interval *w = &o->warm_start;
-    const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
-    if (p->protocol->synchronous || p->learners == 1) return 0;
-    const double steps = w->unit == MU_EVERY_STEP    ? w->n
-                         : w->unit == MU_EVERY_EPOCH ? w->n * epoch
-                         : w->unit == MU_EVERY_AUTO  ? warm_by_itself(p, task, epoch)
-                                                     : 0;
-    return (int64_t)fmin(ceil(steps), MOST_STEPS);
+    double (*const steps)(double, double, double) =
+        p->protocol->warm_steps ? p->protocol->warm_steps : mu_warm_steps;
+    return (int64_t)fmin(ceil(steps(asked, epoch, end)), MOST_STEPS);
 }
 
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
-                               const mu_setup_task *task, mu_setup *out, mu_err *err) {
+                        const mu_setup_task *task, mu_setup *out, mu_err *err) {
     const size_t n_errors = b->diags->n_errors;
     mu_setup p = {
         .learners = count_learners(o, task->batch, task->cores),
@@ -212,9 +194,6 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
     share_batch(b, node, o, &p);
     configure_protocol(b, node, o, &p);
     place_server(node, o, task->cores, &p);
-    p.rate_rule = o->rate_rule              ? (mu_rate_rule)(o->rate_rule - 1)
-                  : p.protocol->synchronous ? MU_RATE_PLAIN
-                                            : MU_RATE_MEAN;
     p.warm_versions = warm_versions(o, &p, task);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     *out = p;
@@ -267,11 +246,12 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     add(&t, "\n");
     add_rate(&t, p, base_rate);
     if (p->learners > 1 || p->server == MU_SERVER_PROCESS) {
-        if (p->protocol->applies_itself) add(&t, ", no server");
+        if (has_no_server(p)) add(&t, ", no server");
         else if (p->server == MU_SERVER_PROCESS)
             add(&t, ", server process with %d thread%s", p->server_threads,
                 p->server_threads == 1 ? "" : "s");
         else add(&t, ", server beside the learners");
     }
-    if (p->warm_versions) add(&t, ", hardsync for the first %lld steps", (long long)p->warm_versions);
+    if (p->warm_versions)
+        add(&t, ", %s for the first %lld steps", mu_warm_protocol->name, (long long)p->warm_versions);
 }

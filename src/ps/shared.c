@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared.c - see shared.h.
+// shared.c - see shared.h: where things lie in the region, its life, and the core under the lock.
 #include "ps/shared.h"
 
-#include "ps/mirror.h"
+#include "ps/exchange.h"
+#include "ps/server.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -21,6 +22,8 @@
 // Blocks that are streamed together must not begin at the same offset of a page (net/params.c).
 static const size_t shift_lines[1 + MU_MAX_SLOTS] = {0, 11, 17, 23};
 
+size_t mu_shared_shift(int block) { return shift_lines[block] * MU_CACHE_LINE; }
+
 static uint64_t place(uint64_t *at, uint64_t bytes, uint64_t align) {
     uint64_t here = (*at + align - 1) / align * align;
     *at = here + bytes;
@@ -28,6 +31,7 @@ static uint64_t place(uint64_t *at, uint64_t bytes, uint64_t align) {
 }
 
 static void lay_out(mu_shared_head *h) {
+    const mu_exchange *x = mu_exchange_of(&h->setup);
     uint64_t at = sizeof *h, block = h->count * sizeof(float) + PAGE;
     h->at_lock = place(&at, sizeof(mu_lock), 64);
     h->core_bytes = (mu_core_size(h->n_learners) + 63) / 64 * 64;
@@ -36,26 +40,26 @@ static void lay_out(mu_shared_head *h) {
     h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_shared_learner), 64);
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
     const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
-    h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_core_part), 64);
+    h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_update_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_shared_slice), 64);
     h->at_extra = place(&at, h->extra_bytes, 64);
     h->at_journal = place(&at, h->journal_room ? mu_journal_size(h->journal_room) : 0, 64);
     h->at_weights = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
-        h->at_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
+        h->at_history[k] = place(&at, block, PAGE) + mu_shared_shift(1 + k);
     h->own_stride = (block + PAGE - 1) / PAGE * PAGE;
-    h->own_blocks = h->setup.protocol->applies_itself ? h->n_history + h->setup.protocol->mirrors : 0;
+    h->own_blocks = x->own_blocks ? x->own_blocks(h->n_history) : 0;
     h->at_own = place(&at, (uint64_t)h->n_learners * (uint64_t)h->own_blocks * h->own_stride, PAGE);
-    h->at_log = place(&at, (uint64_t)mu_mirror_log_length(h->n_learners) * sizeof(mu_mirror_update), 64);
+    h->at_exchange = place(&at, x->room ? x->room(h->n_learners) : 0, 64);
     h->at_snapshot = place(&at, block, PAGE);
     for (int k = 0; k < h->n_history; k++)
-        h->at_snapshot_history[k] = place(&at, block, PAGE) + shift_lines[1 + k] * MU_CACHE_LINE;
+        h->at_snapshot_history[k] = place(&at, block, PAGE) + mu_shared_shift(1 + k);
     h->at_slots =
         place(&at, (uint64_t)h->n_learners * (uint64_t)h->n_slots_per_learner * h->slot_bytes, PAGE);
     h->total_bytes = place(&at, 0, PAGE);
 }
 
-static void point(mu_shared *g) {
+static void set_pointers(mu_shared *g) {
     char *base = g->region.base;
     mu_shared_head *h = (mu_shared_head *)(void *)base;
     g->head = h;
@@ -74,63 +78,28 @@ static void point(mu_shared *g) {
         g->snapshot_history[k] = (float *)(void *)(base + h->at_snapshot_history[k]);
     }
     g->slots = base + h->at_slots;
-    g->log = (mu_mirror_update *)(void *)(base + h->at_log);
+    g->exchange_room = base + h->at_exchange;
 }
 
-static float *own_block(const mu_shared *g, int learner, int i, int shift) {
-    const mu_shared_head *h = g->head;
-    uint64_t at = h->at_own + (uint64_t)(learner * h->own_blocks + i) * h->own_stride;
-    return (float *)(void *)(g->region.base + at + shift_lines[shift] * MU_CACHE_LINE);
-}
-
-float *mu_shared_own_history(const mu_shared *g, int learner, int k) { return own_block(g, learner, k, 1 + k); }
-
-float *mu_shared_own_weights(const mu_shared *g, int learner) {
-    return own_block(g, learner, g->head->n_history, 0);
-}
-
-bool mu_shared_uses_own(const mu_shared *g) {
-    return g->setup->protocol->applies_itself && atomic_load(&g->head->version) >= g->head->own_from;
-}
-
-void mu_shared_fill_own(mu_shared *g, int learner) {
-    const size_t bytes = g->head->count * sizeof(float);
-    if (atomic_load(&g->learner[learner].own_filled)) return;
-    for (int k = 0; k < g->head->n_history; k++)
-        memcpy(mu_shared_own_history(g, learner, k), g->history[k], bytes);
-    if (g->setup->protocol->mirrors) memcpy(mu_shared_own_weights(g, learner), g->weights, bytes);
-    atomic_store(&g->learner[learner].own_filled, 1);
-}
-
-// Learners that use their own blocks already.
-static int n_filled(const mu_shared *g) {
-    int n = 0;
-    for (int l = 0; l < g->head->n_learners; l++) n += atomic_load(&g->learner[l].own_filled);
-    return n;
-}
+// ---- what the exchange decides ----
 
 void mu_shared_copy_out(mu_shared *g, float *value, float *const *slot) {
-    const mu_shared_head *h = g->head;
-    const size_t bytes = h->count * sizeof(float);
-    const int n = n_filled(g);
-    if (n && g->setup->protocol->mirrors) {
-        mu_mirror_gather(g, value, slot);
-        return;
-    }
-    memcpy(value, g->weights, bytes);
-    for (int k = 0; k < h->n_history; k++) {
-        if (!n) {
-            memcpy(slot[k], g->history[k], bytes);
-            continue;
-        }
-        memset(slot[k], 0, bytes);
-        for (int l = 0; l < h->n_learners; l++) {
-            const float *own = mu_shared_own_history(g, l, k), share = 1.0f / (float)n;
-            for (size_t i = 0; atomic_load(&g->learner[l].own_filled) && i < h->count; i++)
-                slot[k][i] += share * own[i];
-        }
-    }
+    mu_exchange_of(g->setup)->copy_out(g, value, slot);
 }
+
+int64_t mu_shared_updates(const mu_shared *g, int64_t version) {
+    const mu_exchange *x = mu_exchange_of(g->setup);
+    return x->updates ? x->updates(g->head, version) : version;
+}
+
+void mu_shared_lost(mu_shared *g, int learner) {
+    const mu_exchange *x = mu_exchange_of(g->setup);
+    if (g->setup->server == MU_SERVER_BESIDE) mu_server_repair(g, learner);
+    mu_rwlock_clear(g->rw, learner);
+    if (x->lost) x->lost(g, learner);
+}
+
+// ---- the core's two copies ----
 
 static mu_core *core_at(const mu_shared *g, int i) {
     return (mu_core *)(void *)(g->region.base + g->head->at_core + (uint64_t)i * g->head->core_bytes);
@@ -140,12 +109,14 @@ static mu_core *core_at(const mu_shared *g, int i) {
 
 static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opts *o) {
     const mu_setup *p = o->setup;
+    const int slots = mu_exchange_of(p)->slots;
+    const int64_t sync = mu_setup_sync_versions(p, o->core->warm_versions), first = o->core->first_version;
     *h = (mu_shared_head){
         .head_bytes = sizeof *h,
         .n_learners = p->learners,
         .n_executors = p->server == MU_SERVER_PROCESS ? p->server_threads : p->learners,
         .n_params = o->params->n,
-        .n_slots_per_learner = p->protocol->mirrors ? MU_MIRROR_SLOTS : MU_CORE_SLOTS,
+        .n_slots_per_learner = slots > MU_CORE_SLOTS ? slots : MU_CORE_SLOTS, // warm starts need these
         .n_history = o->params->n_slots,
         .n_slices = g->slices.n,
         .count = o->params->count,
@@ -158,7 +129,8 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .end_steps = o->end_steps,
         .end_epochs = o->end_epochs,
         .rate_factor = p->rate_factor,
-        .own_from = o->core->first_version + o->core->warm_versions,
+        .warm_end = first + o->core->warm_versions,
+        .sync_end = sync > INT64_MAX - first ? INT64_MAX : first + sync,
         .start_ns = mu_clock_ns(),
         .setup = *p,
     };
@@ -179,7 +151,7 @@ static mu_status number_slices(mu_shared *g, mu_err *err) {
     return MU_OK;
 }
 
-static void move_in(mu_shared *g) {
+static void adopt_params(mu_shared *g) {
     mu_params *ps = g->params;
     size_t bytes = ps->count * sizeof(float);
     g->own_value = ps->value;
@@ -202,14 +174,13 @@ static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err)
                        MU_MAX_EXECUTORS);
     MU_TRY(mu_region_create(o->run_id, head.total_bytes, &g->region, err));
     memcpy(g->region.base, &head, sizeof head);
-    point(g);
+    set_pointers(g);
     MU_TRY(mu_lock_init(g->lock, err));
     mu_rwlock_init(g->rw, head.n_learners);
     if (g->journal) g->journal->n = head.journal_room;
     mu_core_init(core_at(g, 0), o->core);
-    for (int i = 0; i < head.n_executors; i++) atomic_store(&g->executor[i].slice, -1);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
-    for (int i = 0; i < head.n_learners; i++) atomic_store(&g->learner[i].mirror_version, g->head->own_from);
+    if (mu_exchange_of(g->setup)->open) mu_exchange_of(g->setup)->open(g);
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
     return MU_OK;
@@ -223,7 +194,7 @@ mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err)
         mu_shared_close(&g);
         return st;
     }
-    move_in(&g);
+    adopt_params(&g);
     *out = g;
     return MU_OK;
 }
@@ -243,7 +214,7 @@ mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
         mu_err_hint(err, "Use the program that started the run.");
         return MU_EUSAGE;
     }
-    point(&g);
+    set_pointers(&g);
     *out = g;
     return MU_OK;
 }
@@ -274,13 +245,12 @@ void mu_shared_ring_all(mu_shared *g) {
 // What is read without the lock. After a death inside commit the next one to take the lock does it again.
 static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->samples, mu_core_samples(c), memory_order_relaxed);
-    atomic_store_explicit(&g->head->waiting, c->fifo_n + (c->applying ? c->n_parts + !c->n_parts : 0),
-                          memory_order_relaxed);
+    atomic_store_explicit(&g->head->waiting, c->fifo_n + c->n_parts, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
 }
 
 mu_core *mu_shared_begin(mu_shared *g) {
-    // Whoever waits here is alive; the one who holds the lock and is not will be killed by the watchdog.
+    // The process that waits here is alive; a holder of the lock that is not is killed by the watchdog.
     mu_lock_result got = MU_LOCK_TIMEOUT;
     // Tries are counted, not time: a process that was stopped has not waited.
     int64_t tries = g->pulse ? (int64_t)(10e9 * g->head->setup.hang_timeout / TRY_NS) : 0;
@@ -295,7 +265,7 @@ mu_core *mu_shared_begin(mu_shared *g) {
         atomic_fetch_add(&g->head->lock_repairs, 1);
         publish(g, from);
     }
-    memcpy(spare, from, g->head->core_bytes);
+    (void)mu_core_catch_up(spare, from);
     mu_failpoint("shared/inside-lock");
     return spare;
 }
@@ -303,21 +273,22 @@ mu_core *mu_shared_begin(mu_shared *g) {
 void mu_shared_switch(mu_shared *g) {
     int spare = 1 - atomic_load(&g->head->core_at);
     atomic_store(&g->head->core_at, spare);
+    mu_core_retire(core_at(g, 1 - spare));
     mu_failpoint("shared/switched");
     publish(g, core_at(g, spare));
 }
 
-void mu_shared_give(mu_shared *g) {
+void mu_shared_unlock(mu_shared *g) {
     atomic_store_explicit(&g->head->holder, 0, memory_order_relaxed);
     mu_lock_unlock(g->lock);
 }
 
 void mu_shared_commit(mu_shared *g) {
     mu_shared_switch(g);
-    mu_shared_give(g);
+    mu_shared_unlock(g);
 }
 
-void mu_shared_cancel(mu_shared *g) { mu_shared_give(g); }
+void mu_shared_cancel(mu_shared *g) { mu_shared_unlock(g); }
 
 bool mu_shared_copy_core(mu_shared *g, mu_core *out) {
     mu_core *c = mu_shared_begin(g);
@@ -325,18 +296,4 @@ bool mu_shared_copy_core(mu_shared *g, mu_core *out) {
     memcpy(out, c, mu_core_size(g->head->n_learners));
     mu_shared_cancel(g);
     return true;
-}
-
-int64_t mu_shared_cursor(const mu_core *c) {
-    if (mu_protocol_at(c->protocol)->synchronous) return mu_core_samples(c);
-    int64_t at = c->next_sample;
-    for (int i = 0; i < c->fifo_n; i++)
-        if (mu_core_waiting(c, i)->id.first < at) at = mu_core_waiting(c, i)->id.first;
-    for (int i = 0; i < c->config.learners; i++) {
-        const mu_core_learner *l = mu_core_learner_at(c, i);
-        if (!l->n_leases) continue;
-        int64_t first = l->lease[0].first + (int64_t)l->used * l->lease[0].stride;
-        if (first < at) at = first;
-    }
-    return at;
 }

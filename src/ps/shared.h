@@ -5,7 +5,7 @@
 //   | mu_shared_head    |  sizes, offsets, the state of the run, bells, the clock as one atomic word
 //   +------------------+
 //   | lock, core x 2   |  the protocol core twice: changes are made in the spare one and switched over, so
-//   |                  |  whoever dies inside leaves the last good state
+//   |                  |  a process that dies inside leaves the last good state
 //   +------------------+
 //   | learner x lambda |  pid, incarnation, pulse, times, counters, staleness histogram
 //   +------------------+
@@ -13,15 +13,14 @@
 //   +------------------+
 //   | update           |  the update in progress: slices claimed and done, version of each slice
 //   +------------------+
-//   | extra            |  what run/ keeps here: request to and answer from the statistics process
+//   | extra            |  what learners/ keeps here: request to and answer from the statistics process
 //   +------------------+
 //   | journal          |  of a recorded run only: the updates, on their way into the log
 //   +------------------+  page
 //   | weights          |  one copy, changed in place
 //   | history x slots  |
 //   +------------------+
-//   | own blocks       |  of each learner: history where learners write the weights themselves (hogwild), as
-//   |                  |  what one core alone writes does not travel between them; weights where they mirror
+//   | own blocks       |  of each learner, and room of the exchange (exchange.h), where it wants them
 //   +------------------+
 //   | snapshot         |  weights and history of one moment, for evaluation and checkpoints
 //   +------------------+
@@ -36,12 +35,15 @@
 #include "comm/lock.h"
 #include "comm/region.h"
 #include "comm/wait.h"
+#include "ps/client.h"
 #include "ps/journal.h"
 #include "ps/message.h"
 #include "ps/protocol.h"
 #include "ps/slices.h"
 
 #include <stdatomic.h>
+
+#define MU_NAP_NS 20000000      // longest sleep before looking again: a ring lost with its sender costs this
 
 enum { MU_STALENESS_BINS = 128 };       // the last bin holds everything beyond
 
@@ -55,7 +57,8 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     mu_bell          turn;              // something changed for this learner alone
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
-    _Atomic int64_t  compute_ns, wait_ns, data_ns, apply_ns;    // all incarnations
+    // of all incarnations; computing is without waiting, and waiting that for data, weights and permission
+    _Atomic int64_t  compute_ns, wait_ns, apply_ns;
     _Atomic int64_t  version;           // of the weights it computes on
     _Atomic int32_t  losses;            // times it was lost; by the parent
     _Atomic int64_t  first_pulse_ns;    // first sign of life of this incarnation; 0 = none yet
@@ -74,17 +77,18 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     mu_err           error;
 } mu_shared_learner;
 
-typedef enum mu_doing {
-    MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_DATA, MU_DOING_COMPUTE, MU_DOING_APPLY
-} mu_doing;
-
 typedef struct mu_executor {            // who applies: learner i beside, or server thread i
-    _Alignas(64) _Atomic int32_t slice; // claimed, -1 = none
-    _Atomic uint64_t pulse;             // of a server thread: its turns, the sign of life
+    _Alignas(64) _Atomic uint64_t pulse;        // of a server thread: its turns, the sign of life
     mu_undo  undo;
 } mu_executor;
 
 enum { MU_MAX_EXECUTORS = 4095 };
+
+typedef struct mu_update_part {
+    mu_gradient_id id;
+    int32_t        slot;
+    float          weight;              // by the protocol, times the gradient's own scale
+} mu_update_part;
 
 typedef struct mu_shared_update {        // the update in progress; filled under the lock before it opens
     _Alignas(64) _Atomic int64_t number;        // version it makes; 0 = none yet
@@ -94,7 +98,7 @@ typedef struct mu_shared_update {        // the update in progress; filled under
     int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
     int64_t          rule_step;         // a mu_moment
-    mu_core_part     part[];            // (mu_core_most_parts)
+    mu_update_part   part[];            // (mu_core_most_parts)
 } mu_shared_update;
 
 typedef struct mu_shared_slice {
@@ -122,7 +126,8 @@ typedef struct mu_shared_head {
     uint64_t extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
-    uint64_t at_own, own_stride, at_log;        // learners' own blocks, own_blocks each; the log of mirrors
+    uint64_t at_own, own_stride;        // learners' own blocks, own_blocks each
+    uint64_t at_exchange;               // room of the exchange
     int32_t  own_blocks;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
@@ -130,7 +135,8 @@ typedef struct mu_shared_head {
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
-    int64_t  own_from;                  // version the warm start ends with; learners use own blocks from here
+    int64_t  warm_end;                  // version the warm start ends with
+    int64_t  sync_end;                  // version up to which updates are made in step; INT64_MAX = all
     int64_t  start_ns;
     mu_setup setup;               // the pointer in it is only valid in the run's own processes
 
@@ -138,18 +144,16 @@ typedef struct mu_shared_head {
     _Atomic int32_t  stop_asked;        // `muster stop`: not 0 = save and end
     _Atomic int32_t  server_pid, evaluator_pid, parent_pid;
     _Atomic int32_t  core_at;           // which of the two cores is the good one
-    _Atomic int64_t  version;           // the clock, for everybody without the lock
+    _Atomic int64_t  version;           // the clock, to be read without the lock
     _Atomic int64_t  samples;           // applied
-    // Gradients in the queues and in the update in progress, which counts as one even when empty; 0 = nothing
-    // to serve.
-    _Atomic int32_t  waiting;
+    _Atomic int32_t  waiting;           // gradients in the queues and in the update in progress
     _Atomic double   rate;              // of the last update
     _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  torn_updates;      // slices, mirrors that went on half written (asynchronous protocols)
     _Atomic int32_t  mirror_wanted;     // learner + 1 that waits for a copy; negative while it is being given
     _Atomic int64_t  apply_ns;          // spent applying, all executors
-    _Atomic int64_t  lock_repairs;      // times somebody died holding the lock
-    _Atomic int32_t  holder;            // pid that has the lock, 0 = nobody
+    _Atomic int64_t  lock_repairs;      // times a process died holding the lock
+    _Atomic int32_t  holder;            // pid that has the lock, 0 = none
     _Atomic uint32_t held;              // times it was taken: the same holder, or again?
     _Atomic int64_t  pause;             // not 0 = no update begins (snapshot in progress)
     mu_bell  work;                      // a gradient was pushed: servers look
@@ -179,7 +183,7 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     const mu_setup *setup;
     int                  *first_slice;  // (n_params + 1) slices of parameter i: [first[i], first[i + 1])
     void                 *extra;
-    struct mu_mirror_update *log;       // (mu_mirror_log_length) of protocols that mirror
+    void                 *exchange_room;
     mu_journal           *journal;      // NULL = the run is not recorded
     // Counted while waiting for the lock and applying. NULL = the parent: it watches the others, so it must
     // not wait long itself.
@@ -217,41 +221,34 @@ static inline char *mu_shared_slot(const mu_shared *g, int learner, int slot) {
     return (char *)(mu_shared_slot_head(g, learner, slot) + 1);
 }
 
-// Is this version made by hardsync, as part of a warm start, or the first one there is?
+// Is this version made in a warm start, or the first one there is?
 static inline bool mu_shared_is_warming(const mu_shared *g, int64_t version) {
-    return version <= g->head->own_from;
+    return version <= g->head->warm_end;
 }
-// Is it made in step, by hardsync or in a warm start? Then it is a function of the job, also after deaths.
+// Is it made in step, always or in a warm start? Then it is a function of the job, also after deaths.
 static inline bool mu_shared_is_in_step(const mu_shared *g, int64_t version) {
-    return g->setup->protocol->synchronous || mu_shared_is_warming(g, version);
+    return version <= g->head->sync_end;
 }
 
-// Do learners use their own blocks by now? Not while a warm start by hardsync changes the shared ones.
-bool   mu_shared_uses_own(const mu_shared *g);
-// Fills a learner's own blocks from the shared ones, once: nobody writes those any more.
-void   mu_shared_fill_own(mu_shared *g, int learner);
-// Learner's own weights; only of protocols that mirror.
-float *mu_shared_own_weights(const mu_shared *g, int learner);
-// Learner's own history k; only where learners write the weights themselves.
-float *mu_shared_own_history(const mu_shared *g, int learner, int k);
-// Copies weights and history as a checkpoint has them: the shared ones; by hogwild the mean of the learners'
-// own histories; by mirrors the newest.
-void   mu_shared_copy_out(mu_shared *g, float *value, float *const *slot);
+// Copies weights and history as a checkpoint has them.
+void    mu_shared_copy_out(mu_shared *g, float *value, float *const *slot);
+int64_t mu_shared_updates(const mu_shared *g, int64_t version);         // whole ones that are in a version
+void    mu_shared_lost(mu_shared *g, int learner);      // its process was reaped: puts right what it left
+size_t  mu_shared_shift(int block);     // bytes by which block k (0 = weights) begins behind a page
 
-// Everybody looks again: after a death, a stop, the end of a pause.
+// Wakes every process that waits: after a death, a stop, the end of a pause.
 void mu_shared_ring_all(mu_shared *g);
 
 // ---- the core, crash-safe ----
-// Takes the lock and hands out the spare core holding a copy of the good one; commit switches them, cancel
-// does not. NULL after timeout: somebody holds the lock too long (the watchdog will kill a hung holder).
+// Takes the lock and hands out the spare core, brought to the state of the good one; commit switches them,
+// cancel does not. NULL after timeout: a process holds the lock too long (the watchdog will kill a hung
+// holder).
 mu_core       *mu_shared_begin(mu_shared *g);
-void           mu_shared_commit(mu_shared *g);            // switch, then give
-void           mu_shared_switch(mu_shared *g);            // the lock stays taken, for what must follow at once
-void           mu_shared_give(mu_shared *g);
+void           mu_shared_commit(mu_shared *g);            // switch, then unlock
+void           mu_shared_switch(mu_shared *g);            // the lock stays, for what must follow at once
+void           mu_shared_unlock(mu_shared *g);
 void           mu_shared_cancel(mu_shared *g);
 // A copy of the good core: out has mu_core_size bytes. False: no quiet moment was found.
 bool           mu_shared_copy_core(mu_shared *g, mu_core *out);
-// Where a run resumed from the present weights would go on reading: below it every sample was applied.
-int64_t        mu_shared_cursor(const mu_core *c);
 
 #endif

@@ -9,10 +9,10 @@
 //        kept, vector by vector
 //     4  *done = at + n
 //     5  valid = 0
-// A killed process has carried out a prefix of its instructions, and whoever repairs sees all of their
-// stores, since it has reaped the process. So the order of the instructions is all that counts: the release
-// stores of 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is after
-// them after.
+// A killed process has carried out a prefix of its instructions, and the parent that repairs sees all of
+// their stores, since it has reaped the process. So the order of the instructions is all that counts: the
+// release stores of 2, 4 and 5 keep what is before them before, the compiler fences behind 2 and 5 what is
+// after them after.
 //     killed before 2   valid = 0: the piece is untouched, done says so
 //     ... 2 to 4        valid = 1, *done = undo.at: any mixture of old and new, all old values of what may
 //                       have changed are in undo: restored; the piece is as untouched
@@ -21,8 +21,8 @@
 // Restoring twice does the same as once, so the repairer may be killed, too. An update cannot end before a
 // dead executor's slice was repaired and finished, so done is not reset for the next one meanwhile.
 //
-// The pieces of a slice and their order depend on the gradients only (updater.h). Whoever goes on with a
-// slice walks through the same pieces and leaves the finished ones out.
+// The pieces of a slice and their order depend on the gradients only (updater.h). The executor that goes on
+// with a slice walks through the same pieces and leaves the finished ones out.
 #include "ps/slices.h"
 
 #include "base/failpoint.h"

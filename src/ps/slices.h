@@ -6,7 +6,7 @@
 // Cutting depends on nothing but the parameters, and no element's result depends on the cutting.
 //
 // An executor that is killed inside a slice leaves it half done. So it works in pieces and keeps, in
-// shared memory, what a piece was before (mu_undo): whoever repairs puts the piece back, and the slice
+// shared memory, what a piece was before (mu_undo): the parent puts the piece back, and the slice
 // goes on from the last finished piece as if nothing had happened. Exactly once, element by element.
 #ifndef MU_PS_SLICES_H
 #define MU_PS_SLICES_H

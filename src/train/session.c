@@ -116,7 +116,7 @@ static void check_algorithm(mu_session *s, const mu_net *net) {
 // start that the job does not ask for is left out where they have none.
 static void check_streams(mu_session *s, const mu_net *net) {
     mu_setup *setup = &s->setup;
-    if (!setup->rows || !setup->protocol || !(setup->protocol->synchronous || setup->warm_versions)) return;
+    if (!setup->rows || !setup->protocol || !mu_setup_sync_versions(setup, setup->warm_versions)) return;
     for (int i = 0; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
         for (int k = 0; k < l->n_param; k++) {
@@ -331,9 +331,10 @@ static void check_learners(mu_session *s) {
     }
     if (alone) return;
     const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
-    if (s->updater && s->updater->clip_norm > 0 && clip && s->setup.protocol->synchronous)
-        mu_diags_add(d, MU_DIAG_WARNING, clip->pos,
-                     "`clip_norm` limits the gradient of each learner, not their mean");
+    mu_objection no;
+    if (s->updater && s->updater->clip_norm > 0 && clip &&
+        mu_protocol_objects(s->setup.protocol, MU_CHOICE_CLIP_NORM, &no))
+        mu_diags_add(d, MU_DIAG_WARNING, clip->pos, "%s", no.why);
 }
 
 // Needed twice: rows before data is opened, the number of records for `warm_start` after.

@@ -5,6 +5,7 @@
 // after its batch proved finite, except rows that a fused step has handed over before.
 #include "train/worker.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <math.h>
@@ -181,9 +182,17 @@ void mu_worker_apply(mu_worker *w, float scale) {
     }
 }
 
+static mu_status next_batch(mu_worker *w, const mu_batch **out, mu_err *err) {
+    mu_source *source = w->session->train.source;
+    const double before = mu_source_get_stats(source).wait_s;
+    const mu_status st = mu_source_next(source, out, err);
+    w->wait_s += mu_source_get_stats(source).wait_s - before;
+    return st;
+}
+
 mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     const mu_batch *batch = w->fixed;
-    if (!batch) MU_TRY(mu_source_next(w->session->train.source, &batch, err));
+    if (!batch) MU_TRY(next_batch(w, &batch, err));
     if (!batch) return MU_FAIL(err, MU_EBACKEND, "the data ended before the learner was told to");
     mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
     s->first_sample = w->batch_first = batch->first;
@@ -206,7 +215,7 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
 static mu_status pass_over(mu_worker *w, int64_t n_batches, mu_err *err) {
     const mu_batch *unused;
     for (int64_t i = 0; i < n_batches && !w->fixed; i++)
-        MU_TRY(mu_source_next(w->session->train.source, &unused, err));
+        MU_TRY(next_batch(w, &unused, err));
     return MU_EDIVERGED;
 }
 
@@ -265,8 +274,10 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
 
 mu_status mu_worker_step(mu_worker *w, mu_err *err) {
     bool skips = w->session->job->train.nonfinite == MU_NONFINITE_SKIP;
+    const double began = mu_clock_s(), waited = w->wait_s;
     if (skips) mu_worker_save_stats(w);
     mu_status st = try_step(w, err);
+    w->compute_s += mu_clock_s() - began - (w->wait_s - waited);
     if (skips && st == MU_EDIVERGED) mu_worker_restore_stats(w);
     return st;
 }

@@ -35,6 +35,7 @@ typedef struct mu_worker {
     bool         checked;               // gradients done in their layer were checked when they were made
     const mu_param *nonfinite;          // the first of them that was not finite; NULL = none
     int64_t      batch_first;           // sample number of the last batch's first row
+    double       compute_s, wait_s;     // time of steps without waiting; waiting for batches
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
 

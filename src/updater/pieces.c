@@ -69,9 +69,11 @@ static int64_t pick(const mu_grad_sum *s, int64_t lo, int64_t hi, entry *out) {
         const mu_grad *g = s->grad[j];
         if (g->form != MU_GRAD_ROWS) continue;
         assert(g->n_rows <= INT32_MAX);
+        const volatile int32_t *row = g->row; // in shared memory: checked and used by one reading
         for (int64_t k = 0; k < g->n_rows; k++) {
-            if (g->row[k] < lo || g->row[k] >= hi) continue;
-            if (n < ROWS_AT_ONCE) out[n] = (entry){g->row[k], j, (int32_t)k};
+            const int32_t id = row[k];
+            if (id < lo || id >= hi) continue;
+            if (n < ROWS_AT_ONCE) out[n] = (entry){id, j, (int32_t)k};
             n++;
         }
     }

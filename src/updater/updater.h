@@ -15,8 +15,6 @@
 #include "job/bind.h"
 #include "layer/param.h"
 
-#define MU_MAX_SLOTS 3
-
 typedef struct mu_keep {                // where old values go before they change, to be restored from
     float  *value, *slot[MU_MAX_SLOTS]; // (n) each; NULL for histories that never change (n_changed)
     // So many elements are there. In program order it rises behind them and before they change: what counts

@@ -40,7 +40,7 @@ static json_t *learner_json(int index, const mu_live_learner *l) {
     const number numbers[] = {
         {"samples_per_s", l->samples_per_s}, {"compute_share", l->compute_share},
         {"wait_share", l->wait_share}, {"compute_s", l->compute_s}, {"wait_s", l->wait_s},
-        {"data_s", l->data_s}, {"apply_s", l->apply_s}, {"quiet_s", l->quiet_s < 0 ? NAN : l->quiet_s},
+        {"apply_s", l->apply_s}, {"quiet_s", l->quiet_s < 0 ? NAN : l->quiet_s},
         {"loss", l->loss}, {"accuracy", l->accuracy},
         {"staleness_mean", l->n_stale ? (double)l->stale_sum / (double)l->n_stale : NAN},
     };

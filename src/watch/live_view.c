@@ -63,7 +63,6 @@ static void look_learner(mu_live_learner *o, const mu_shared_learner *l, int64_t
         .version = LOAD(l->version),
         .compute_s = 1e-9 * (double)LOAD(l->compute_ns),
         .wait_s = 1e-9 * (double)LOAD(l->wait_ns),
-        .data_s = 1e-9 * (double)LOAD(l->data_ns),
         .apply_s = 1e-9 * (double)LOAD(l->apply_ns),
         .quiet_s = pulse ? 1e-9 * (double)(now_ns - pulse) : -1,
         .loss = LOAD(l->loss),
@@ -75,7 +74,7 @@ static void look_learner(mu_live_learner *o, const mu_shared_learner *l, int64_t
         .slow_us = LOAD(l->slow_us),
     };
     if (!o->gradients) o->loss = o->accuracy = NAN;
-    double all = o->compute_s + o->wait_s + o->data_s + o->apply_s;
+    double all = o->compute_s + o->wait_s + o->apply_s;
     o->samples_per_s = ratio((double)o->samples, elapsed_s);
     o->compute_share = ratio(o->compute_s, all);
     o->wait_share = ratio(o->wait_s, all);
@@ -128,7 +127,7 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->evaluator_pid = LOAD(h->evaluator_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
     v->version = LOAD(h->version);
-    v->warming = v->version < h->own_from;
+    v->warming = v->version < h->warm_end;
     v->samples = LOAD(h->samples);
     v->step = h->global_batch > 0 ? v->samples / h->global_batch : 0;
     v->end_steps = h->end_steps;
@@ -158,7 +157,7 @@ void mu_live_rates(mu_live_view *now, const mu_live_view *before) {
         const mu_live_learner *b = &before->learner[i];
         n->samples_per_s = fmax(0, (double)(n->samples - b->samples) / s);
         double compute = n->compute_s - b->compute_s, wait = n->wait_s - b->wait_s;
-        double all = compute + wait + n->data_s - b->data_s + n->apply_s - b->apply_s;
+        double all = compute + wait + n->apply_s - b->apply_s;
         if (!(all > 0) || n->gradients == b->gradients) continue;
         n->compute_share = ratio(compute, all);
         n->wait_share = ratio(wait, all);
@@ -171,6 +170,6 @@ const char *mu_run_state_name(mu_run_state s) {
 }
 
 const char *mu_doing_name(mu_doing d) {
-    static const char *const names[] = {"nothing", "wait", "data", "compute", "apply"};
+    static const char *const names[] = {"nothing", "wait", "compute", "apply"};
     return (unsigned)d < MU_COUNT(names) ? names[d] : "?";
 }

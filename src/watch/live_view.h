@@ -18,7 +18,7 @@ typedef struct mu_live_learner {
     uint32_t incarnation;
     mu_doing doing;
     int64_t  samples, gradients, version;
-    double   compute_s, wait_s, data_s, apply_s;        // all incarnations
+    double   compute_s, wait_s, apply_s;        // all incarnations
     double   quiet_s;           // since its last step began; -1 = no step yet
     double   loss, accuracy;    // of its last gradient; NaN before the first
     int64_t  n_stale, stale_sum, stale_max;

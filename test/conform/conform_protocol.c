@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "job/bind.h"
+#include "ps/exchange.h"
 
 static const mu_protocol_class *class_at(size_t i) { return mu_protocol_at((int)i); }
 
@@ -31,12 +32,14 @@ static void test_class(void **unused) {
     assert_int_equal(mu_protocol_index("none"), -1);
     for (size_t i = 0; i < mu_protocols.n; i++) {
         const mu_protocol_class *p = class_at(i);
-        if (!p->name || !p->help || !p->may_begin || !p->expected_staleness)
-            fail_msg("protocol %zu lacks a name, help, may_begin or expected_staleness", i);
-        if (!p->take != p->applies_itself)
-            fail_msg("%s: take must be given unless it applies itself", p->name);
-        if (p->synchronous && (p->applies_itself || p->bounds_staleness))
-            fail_msg("%s: synchronous and more", p->name);
+        if (!p->name || !p->help || !p->expected_staleness)
+            fail_msg("protocol %zu lacks a name, help or expected_staleness", i);
+        mu_objection no;
+        if (!p->take && !mu_protocol_objects(p, MU_CHOICE_SERVER, &no))
+            fail_msg("%s: nothing ever waits for a server, but it does not say so", p->name);
+        if (!p->take && !p->exchange) fail_msg("%s: nothing takes gradients from the queue", p->name);
+        if (p->exchange && (p->exchange->slots < 1 || !p->exchange->enter || !p->exchange->copy_out))
+            fail_msg("%s: its exchange lacks slots, enter or copy_out", p->name);
         assert_int_equal(mu_protocol_index(p->name), i);
         for (const mu_field *f = p->fields; f && f->key; f++)
             if (!f->help) fail_msg("%s: key `%s` has no help", p->name, f->key);
@@ -51,7 +54,12 @@ static void test_configure(void **unused) {
             const mu_core_config g = configured(i, learners, &expected);
             if (g.splits < 1 || g.splits > learners || g.bound < 0)
                 fail_msg("%s with %d: splits %d, bound %d", class_at(i)->name, learners, g.splits, g.bound);
-            if (class_at(i)->synchronous != (expected <= 0) || expected > learners)
+            mu_core_config all = g;
+            all.end_sample = 1000000;
+            rig r = rig_make(&all);
+            const bool in_step = mu_core_is_in_step(r.c);
+            rig_fini(&r);
+            if (in_step != (expected <= 0) || expected > learners)
                 fail_msg("%s with %d: expects staleness %g", class_at(i)->name, learners, expected);
         }
 }
@@ -67,7 +75,7 @@ static void test_one_learner(void **unused) {
         for (int64_t step = 0; step < 51; step++) {
             rig_gradient(&r, 0);
             assert_grant(&r, 0, step, step, 4 * step, step < 50 ? 4 : 1, step < 50 ? 4 : 1);
-            if (!class_at(i)->applies_itself) rig_update(&r, 1);
+            if (class_at(i)->take) rig_update(&r, 1);
         }
         assert_int_equal(rig_begin(&r, 0), MU_END);
         assert_int_equal(r.c->samples_applied, 201);

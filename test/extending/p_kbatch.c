@@ -17,13 +17,8 @@ static int32_t k_of(const void *state, int learners) {
     return (int32_t)(k < learners ? k : learners);
 }
 
-static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    (void)c, (void)l;
-    return true; // nobody waits for anybody
-}
-
 static int take(const mu_core *c, int waiting) {
-    const int k = c->config.bound;
+    const int k = c->config.own;
     // At the end of the samples fewer than k may be left.
     if (waiting == 0 || waiting < mu_core_reachable(c, k)) return -1;
     return waiting < k ? waiting : k;
@@ -35,7 +30,7 @@ static double expected_staleness(const void *state, int learners) {
 
 static void configure(const void *state, mu_core_config *out) {
     out->splits = out->learners / k_of(state, out->learners); // updates of a step
-    out->bound = k_of(state, out->learners);                  // ours to use: bounds_staleness is off
+    out->own = k_of(state, out->learners);                    // no other code reads it
 }
 
 const mu_protocol_class mu_protocol_kbatch = {
@@ -43,8 +38,6 @@ const mu_protocol_class mu_protocol_kbatch = {
     .help = "an update takes the k oldest gradients, whoever they come from",
     .fields = fields,
     .state_size = sizeof(struct kbatch),
-    .own_turn = true,
-    .may_begin = may_begin,
     .take = take,
     .expected_staleness = expected_staleness,
     .configure = configure,

@@ -27,14 +27,13 @@ void book_init(book *b, const mu_core_config *config) {
     if (b->top > 0) memset(b->sample, BOOK_FREE, (size_t)b->top);
     b->config = *config;
     b->target = mu_protocol_at(config->protocol);
-    b->hard = mu_protocol_index("hardsync");
     b->version = config->first_version;
-    b->top = b->sum_applied = b->sum_rejected = b->step_dropped[0] = b->step_dropped[1] = 0;
+    b->top = b->sum_applied = b->sum_rejected = 0;
     b->applying = b->stopping = false;
     b->n_parts = b->n_computing = b->fifo_head = b->fifo_n = 0;
     b->fifo_size = mu_core_most_parts(config->learners);
-    b->sync_end = config->end_version - config->first_version;
-    if (!b->target->synchronous) b->sync_end = min64(b->sync_end, config->warm_versions);
+    b->sync_end = config->warm_versions;
+    if (strcmp(b->target->name, "hardsync") == 0) b->sync_end = INT64_MAX;
     if (config->end_sample < INT64_MAX) {
         int64_t samples = config->end_sample - config->first_sample;
         b->sync_end = min64(b->sync_end, (samples + config->global_batch - 1) / config->global_batch);
@@ -48,7 +47,6 @@ void book_init(book *b, const mu_core_config *config) {
 
 static int64_t step_of(const book_learner *l) { return l->accepted + l->rejected; }
 static bool is_sync(const book *b) { return b->version - b->config.first_version < b->sync_end; }
-bool book_over(const book *b) { return b->version + b->applying >= b->config.end_version; }
 
 // Moves the samples of a gradient from one state to the next; each must have been in the first.
 static void move(book *b, int64_t first, int64_t rows, uint8_t from, uint8_t to) {
@@ -121,15 +119,15 @@ static bool samples_left(const book *b) { return b->config.first_sample + b->top
 
 // ---- permission ----
 
-// ssp: nobody begins more than `bound` gradients ahead of the slowest that still has work.
+// ssp: no learner begins more than `own` gradients ahead of the slowest that still has work.
 static void check_ahead(book *b, int learner) {
     int64_t slowest = INT64_MAX;
     const bool open = samples_left(b);
     for (int i = 0; i < b->config.learners; i++)
         if (open || b->learner[i].n_owed > 0) slowest = min64(slowest, step_of(&b->learner[i]));
     int64_t ahead = step_of(&b->learner[learner]) - slowest;
-    if (ahead > b->config.bound)
-        book_wrong(b, "learner %d begins %" PRId64 " ahead, bound %d", learner, ahead, b->config.bound);
+    if (ahead > b->config.own)
+        book_wrong(b, "learner %d begins %" PRId64 " ahead, bound %d", learner, ahead, b->config.own);
 }
 
 static int64_t sync_rows(const book *b, int64_t step) {
@@ -150,7 +148,7 @@ void book_go(book *b, int learner, const mu_grant *g) {
         book_wrong(b, "learner %d: granted version %" PRId64 ", the clock is %" PRId64, learner, g->version,
                    b->version);
     if (l->accepted - l->applied >= MU_CORE_SLOTS) book_wrong(b, "learner %d: GO without a slot", learner);
-    if ((b->stopping && !sync) || book_over(b)) book_wrong(b, "learner %d: GO after the end", learner);
+    if (b->stopping && !sync) book_wrong(b, "learner %d: GO after the end", learner);
     if (g->global_rows != (sync ? sync_rows(b, g->step) : g->rows))
         book_wrong(b, "learner %d: %" PRId64 " rows in all", learner, g->global_rows);
     if (!sync && strcmp(b->target->name, "ssp") == 0) check_ahead(b, learner);
@@ -162,7 +160,7 @@ void book_go(book *b, int learner, const mu_grant *g) {
 
 // ---- push ----
 
-mu_verdict book_expect(const book *b, const mu_gradient_id *id) {
+mu_push_result book_expect(const book *b, const mu_gradient_id *id) {
     if (id->learner < 0 || id->learner >= b->config.learners) return MU_UNEXPECTED;
     const book_learner *l = &b->learner[id->learner];
     if (!l->present || l->incarnation != id->incarnation) return MU_FENCED;
@@ -180,17 +178,8 @@ static void note_staleness(book *b, int64_t sigma) {
     b->stale_bin[sigma < 0 ? 0 : min64(sigma, SIM_BINS - 1)]++;
 }
 
-static void reject(book *b, const mu_gradient_id *id) {
-    book_learner *l = &b->learner[id->learner];
-    use_batch(b, l);
-    l->rejected++;
-    b->sum_rejected += id->rows;
-    move(b, id->first, id->rows, BOOK_PROMISED, BOOK_REJECTED);
-    b->step_dropped[id->step & 1]++;
-}
-
-void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict) {
-    const mu_verdict want = book_expect(b, id);
+void book_push(book *b, const mu_gradient_id *id, mu_push_result verdict) {
+    const mu_push_result want = book_expect(b, id);
     if (verdict != want) {
         book_wrong(b, "learner %d step %" PRId64 ": push answered %d, expected %d", id->learner, id->step,
                    (int)verdict, (int)want);
@@ -198,7 +187,7 @@ void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict) {
     }
     if (verdict != MU_ACCEPTED) return;
     book_learner *l = &b->learner[id->learner];
-    const bool itself = !is_sync(b) && b->target->applies_itself;
+    const bool itself = !is_sync(b) && !b->target->take;
     use_batch(b, l);
     l->accepted++;
     if (itself) {
@@ -210,10 +199,6 @@ void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict) {
         b->fifo[(b->fifo_head + b->fifo_n++) % b->fifo_size] = *id;
     }
     move(b, id->first, id->rows, BOOK_PROMISED, itself ? BOOK_APPLIED : BOOK_WAITING);
-}
-
-void book_drop(book *b, const mu_gradient_id *id) {
-    if (book_expect(b, id) == MU_ACCEPTED) reject(b, id);
 }
 
 // ---- updates ----
@@ -236,11 +221,11 @@ static void check_part(book *b, const mu_core *c, const mu_core_part *p, const m
                    sigma);
     if (is_sync(b) && (sigma != 0 || id->step != b->version - b->config.first_version))
         book_wrong(b, "learner %d: step %" PRId64 " in hardsync", id->learner, id->step);
-    if (!is_sync(b) && b->target->bounds_staleness && b->config.bound > 0 && sigma > b->config.bound)
+    if (!is_sync(b) && b->config.bound > 0 && sigma > b->config.bound)
         book_wrong(b, "learner %d: staleness %" PRId64 ", bound %d", id->learner, sigma, b->config.bound);
-    if (fabsf(p->weight - weight(b, sigma, n)) > 1e-6f * p->weight)
-        book_wrong(b, "learner %d: weight %g, not %g", id->learner, (double)p->weight,
-                   (double)weight(b, sigma, n));
+    const float got = mu_core_weight(c, sigma, n), want = weight(b, sigma, n);
+    if (fabsf(got - want) > 1e-6f * got)
+        book_wrong(b, "learner %d: weight %g, not %g", id->learner, (double)got, (double)want);
     note_staleness(b, sigma);
 }
 
@@ -248,17 +233,16 @@ static void check_part(book *b, const mu_core *c, const mu_core_part *p, const m
 static int parts_wanted(const book *b) {
     if (is_sync(b)) {
         const int64_t step = b->version - b->config.first_version, rows = sync_rows(b, step);
-        return (int)(min64(rows, b->config.learners) - b->step_dropped[step & 1]);
+        return (int)min64(rows, b->config.learners);
     }
-    if (b->config.bound > 0 && b->target->bounds_staleness) return 0;
+    if (b->config.bound > 0) return 0;
     if (strcmp(b->target->name, "softsync") != 0) return 1;
     return samples_left(b) && !b->stopping ? b->config.learners / b->config.splits : 0;
 }
 
 void book_form(book *b, const mu_core *c) {
     const int n = c->n_parts, wanted = parts_wanted(b);
-    const mu_core_part *part = mu_core_parts(c);
-    if (b->applying || book_over(b) || n > b->fifo_n || (n == 0 && !is_sync(b))) {
+    if (b->applying || n > b->fifo_n || n == 0) {
         book_wrong(b, "an update of %d of %d waiting gradients", n, b->fifo_n);
         return;
     }
@@ -267,14 +251,7 @@ void book_form(book *b, const mu_core *c) {
     for (int i = 0; i < n; i++) b->part[i] = b->fifo[(b->fifo_head + i) % b->fifo_size];
     b->fifo_head = (b->fifo_head + n) % b->fifo_size;
     b->fifo_n -= n;
-    if (is_sync(b)) // its order is that of the learners
-        for (int i = 1; i < n; i++) {
-            mu_gradient_id id = b->part[i];
-            int k = i;
-            for (; k > 0 && b->part[k - 1].learner > id.learner; k--) b->part[k] = b->part[k - 1];
-            b->part[k] = id;
-        }
-    for (int i = 0; i < n; i++) check_part(b, c, &part[i], &b->part[i], n);
+    for (int i = 0; i < n; i++) check_part(b, c, mu_core_part_at(c, i), &b->part[i], n);
     b->n_parts = n;
     b->applying = true;
 }
@@ -288,13 +265,10 @@ void book_applied(book *b) {
     }
     b->applying = false;
     b->n_parts = 0;
-    b->step_dropped[(b->version - b->config.first_version) & 1] = 0;
     b->version++;
-    if (book_over(b) && b->fifo_n + b->n_computing > 0)
-        book_wrong(b, "%d gradients more than the last version needs", b->fifo_n + b->n_computing);
 }
 
-// In hardsync the step that somebody has begun is still finished by all.
+// In step, the step that some learner has begun is still finished by all.
 void book_stop(book *b) {
     int64_t begun = 0;
     for (int i = 0; i < b->config.learners; i++) {
@@ -357,10 +331,8 @@ void book_end(book *b, const mu_core *c) {
     if (!mu_core_idle(c) || b->fifo_n || b->applying || b->n_computing)
         book_wrong(b, "the run ended with %d waiting, %d computing", b->fifo_n, b->n_computing);
     book_check(b, c);
-    const bool whole = !b->stopping && !book_over(b); // then every sample was used
+    const bool whole = !b->stopping; // then every sample was used
     if (whole && samples_left(b)) book_wrong(b, "the run ended before its samples did");
-    if (!b->stopping && b->config.end_version < INT64_MAX && b->version > b->config.end_version)
-        book_wrong(b, "the run ended at version %" PRId64, b->version);
     int64_t applied = 0;
     for (int64_t i = 0; i < b->top; i++) {
         applied += b->sample[i] == BOOK_APPLIED;

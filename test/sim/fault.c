@@ -72,10 +72,7 @@ static void forge(sim_world *w) {
         break;
     }
     memcpy(w->spare, w->core, w->core_bytes);
-    const bool drop = sim_chance(&w->rng, 300);
-    mu_verdict v = MU_FENCED;
-    if (drop) mu_core_drop(w->core, &id);
-    else v = mu_core_push(w->core, &id);
+    const mu_push_result v = mu_core_push(w->core, &id);
     SIM_TRACE(w, "forged   learner %d incarnation %u step %" PRId64 ": %d", id.learner, id.incarnation,
               id.step, (int)v);
     if (v == MU_ACCEPTED || v == MU_TOO_STALE)
@@ -100,27 +97,27 @@ static void ask_again(sim_world *w) {
         book_wrong(&w->book, "learner %d: an idle question changed the core", i);
 }
 
-// Somebody dies inside a change of the core: the copy is thrown away, the old state goes on. Or the change is
-// good, and the core goes on at another address.
-static void move_core(sim_world *w) {
-    memcpy(w->spare, w->core, w->core_bytes);
-    if (sim_chance(&w->rng, 500)) {
-        (void)mu_core_form(w->spare);
-        mu_core_applied(w->spare);
-        mu_core_lost(w->spare, any(w));
-        SIM_TRACE(w, "torn     change of the core");
-        return;
-    }
-    mu_core *was = w->core;
-    w->core = w->spare;
-    w->spare = was;
-    memset(w->spare, 0xA5, w->core_bytes);
-    SIM_TRACE(w, "moved    the core");
+// A process dies inside a change of the core, which it made in the spare copy: the good one goes on. Or
+// inside the copying before that: it may leave anything in the rows that were to be copied.
+static void tear_core(sim_world *w) {
+    mu_lease lease;
+    bool ended;
+    (void)mu_core_catch_up(w->spare, w->core);
+    (void)mu_core_form(w->spare);
+    mu_core_applied(w->spare);
+    mu_core_lost(w->spare, any(w));
+    (void)mu_core_join(w->spare, any(w));
+    (void)mu_core_lease(w->spare, any(w), &lease, &ended);
+    SIM_TRACE(w, "torn     change of the core");
+    const int32_t n = w->spare->n_touched, *row = mu_core_touched(w->spare);
+    if (n > w->plan.config.learners || sim_chance(&w->rng, 500)) return;
+    for (int i = 0; i < n; i++)
+        memset((void *)mu_core_learner_at(w->spare, row[i]), 0xA5, sizeof(mu_core_learner));
 }
 
 void sim_fault(sim_world *w) {
-    int kind = 1 << sim_below(&w->rng, 11);
-    if (!(kind & w->plan.faults)) kind = 1 << sim_below(&w->rng, 11);
+    int kind = 1 << sim_below(&w->rng, 10);
+    if (!(kind & w->plan.faults)) kind = 1 << sim_below(&w->rng, 10);
     if (kind & w->plan.faults) {
         switch (kind) {
         case SIM_F_KILL:
@@ -145,14 +142,14 @@ void sim_fault(sim_world *w) {
             forge(w);
             ask_again(w);
             break;
-        case SIM_F_MOVE:
-            move_core(w);
+        case SIM_F_TEAR:
+            tear_core(w);
             break;
         case SIM_F_STOP:
             if (sim_chance(&w->rng, 20)) sim_post(w, 0, SIM_STOP, 0, 0);
             break;
         default:
-            break; // duplicates and drops happen with the gradients
+            break; // duplicates happen with the gradients
         }
     }
     sim_post(w, 1 + sim_time(w, w->plan.fault_gap), SIM_FAULT, 0, 0);

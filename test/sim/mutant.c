@@ -17,6 +17,8 @@ static const char *const names[SIM_M_LAST + 1] = {
     [SIM_M_NO_WATCHDOG] = "the dead are not replaced",
     [SIM_M_WRONG_SAMPLES] = "a gradient of the wrong samples",
     [SIM_M_DOUBLE_APPLY] = "gradients are not taken out of the queue",
+    [SIM_M_NOT_NOTED] = "a change in vain is not noted",
+    [SIM_M_NOT_COPIED] = "a change is not copied to the spare core",
     [SIM_M_SCRIBBLE] = "core: version back",
     [SIM_M_SCRIBBLE + 1] = "core: one waiting gradient gone",
     [SIM_M_SCRIBBLE + 2] = "core: samples skipped",
@@ -74,7 +76,7 @@ void sim_mutant_scribble(sim_world *w) {
         break;
     default:
         if (c->n_parts == 0) return;
-        ((mu_core_part *)mu_core_parts(c))->slot ^= 1;
+        ((mu_core_part *)mu_core_part_at(c, 0))->slot ^= 1;
         break;
     }
     w->scribbled = true; // written; the checks must find it now

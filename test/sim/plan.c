@@ -19,27 +19,25 @@ static void draw_protocol(mu_core_config *c, const sim_opts *o, uint64_t *rng) {
     const mu_protocol_class *p = mu_protocol_at(c->protocol);
     const bool is_ssp = strcmp(p->name, "ssp") == 0, is_soft = strcmp(p->name, "softsync") == 0;
     c->splits = is_soft ? (int32_t)pick(rng, 1, c->learners) : c->learners;
-    if (is_ssp) c->bound = (int32_t)sim_below(rng, 5);
+    if (is_ssp) c->own = (int32_t)sim_below(rng, 5);
+    else if (!p->take) c->bound = 0; // nothing ever waits
     else if (is_soft && sim_chance(rng, 500)) c->bound = 2 * c->splits; // as jobs have it by default
     else c->bound = sim_chance(rng, 600) ? 0 : (int32_t)pick(rng, 1, 2L * c->learners);
-    if (o->bound >= 0) c->bound = o->bound;
-    if (is_ssp && c->bound == 0) c->splits = (c->learners + 1) / 2;
+    if (o->bound >= 0) *(is_ssp ? &c->own : &c->bound) = o->bound;
+    if (is_ssp && c->own == 0) c->splits = (c->learners + 1) / 2;
     if (o->splits > 0) c->splits = o->splits;
 }
 
-// The run ends by samples, by versions, by both, or not at all (then it is stopped).
+// The run ends by samples, or not at all (then it is stopped).
 static void draw_ends(mu_core_config *c, int64_t events, uint64_t *rng) {
     const int64_t gradients = pick(rng, 1, (events / 2 >> sim_below(rng, 9)) + 1); // many short runs
-    const int64_t parts = c->learners / c->splits > 0 ? c->learners / c->splits : 1;
-    const int kind = (int)sim_below(rng, 10);
     c->first_version = sim_chance(rng, 300) ? pick(rng, 1, 1000) : 0;
     c->first_sample = sim_chance(rng, 300) ? pick(rng, 1, 100000) : 0;
-    c->end_sample = c->end_version = INT64_MAX;
-    if (kind < 6) {
+    c->end_sample = INT64_MAX;
+    if (sim_chance(rng, 800)) {
         int64_t n = gradients * c->rows - sim_below(rng, c->rows);
         c->end_sample = c->first_sample + (n < SIM_MAX_SAMPLES ? n : SIM_MAX_SAMPLES);
     }
-    if (kind >= 4 && kind < 9) c->end_version = c->first_version + gradients / parts + 1;
 }
 
 void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
@@ -76,6 +74,6 @@ void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
         c->rows = 1;
         c->global_batch = c->learners;
         c->first_version = c->first_sample = 0;
-        c->end_sample = c->end_version = INT64_MAX;
+        c->end_sample = INT64_MAX;
     }
 }

@@ -75,9 +75,8 @@ enum {                          // faults, as bits
     SIM_F_DUPLICATE = 64,
     SIM_F_FORGE = 128,
     SIM_F_STOP = 256,
-    SIM_F_MOVE = 512,           // the core goes on elsewhere, or a change of it is thrown away
-    SIM_F_DROP = 1024,          // gradients that are not finite
-    SIM_F_EVERY = 2047,
+    SIM_F_TEAR = 512,           // a change of the core is thrown away
+    SIM_F_EVERY = 1023,
 };
 
 typedef struct sim_plan {
@@ -118,14 +117,12 @@ enum { BOOK_FREE, BOOK_PROMISED, BOOK_WAITING, BOOK_APPLIED, BOOK_REJECTED };
 typedef struct book {
     mu_core_config config;
     const mu_protocol_class *target;            // the protocol after a warm start
-    int32_t        hard;                        // index of hardsync
     int64_t        sync_end;                    // steps by hardsync, before a stop
     int64_t        version, top;                // top: one past the highest sample promised
     bool           applying, stopping;
     int32_t        n_parts, n_computing;
     int32_t        fifo_head, fifo_n, fifo_size;
     int64_t        sum_applied, sum_rejected;   // samples
-    int64_t        step_dropped[2];             // hardsync: gradients of an even, odd step that were dropped
     book_learner  *learner;
     mu_gradient_id *fifo, *part;
     uint8_t       *sample;                      // state of each, from first_sample
@@ -141,14 +138,12 @@ void book_join(book *b, int learner, uint32_t incarnation);
 void book_lost(book *b, int learner);
 void book_lease(book *b, int learner, const mu_lease *lease);
 void book_go(book *b, int learner, const mu_grant *grant);
-mu_verdict book_expect(const book *b, const mu_gradient_id *id);
-void book_push(book *b, const mu_gradient_id *id, mu_verdict verdict);
-void book_drop(book *b, const mu_gradient_id *id);
+mu_push_result book_expect(const book *b, const mu_gradient_id *id);
+void book_push(book *b, const mu_gradient_id *id, mu_push_result verdict);
 void book_form(book *b, const mu_core *c);
 void book_applied(book *b);
 void book_stop(book *b);
 void book_abandon(book *b);
-bool book_over(const book *b);                  // no update begins any more
 void book_check(book *b, const mu_core *c);     // the core's numbers are the book's
 void book_end(book *b, const mu_core *c);       // nothing is left over
 
@@ -172,7 +167,6 @@ typedef struct sim_message {
     mu_gradient_id id;
     uint32_t mark;              // of the sender
     bool     copy;              // a duplicate: must change nothing
-    bool     drop;              // is dropped instead of pushed
     int32_t  next;              // free list
 } sim_message;
 
@@ -222,6 +216,7 @@ void sim_fault(sim_world *w);                   // the next fault happens
 typedef enum sim_mutant {
     SIM_M_NONE, SIM_M_COMMIT_TWICE, SIM_M_NO_JOIN, SIM_M_NO_FENCE, SIM_M_LEASE_TWICE, SIM_M_TORN_COMMIT,
     SIM_M_FALSE_CLOCK, SIM_M_NO_WAKE, SIM_M_NO_WATCHDOG, SIM_M_WRONG_SAMPLES, SIM_M_DOUBLE_APPLY,
+    SIM_M_NOT_NOTED, SIM_M_NOT_COPIED,
     SIM_M_SCRIBBLE,             // and those after it: one field of the core each
     SIM_M_LAST = SIM_M_SCRIBBLE + 9,
 } sim_mutant;

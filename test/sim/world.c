@@ -64,9 +64,9 @@ static int64_t compute_time(sim_world *w, const sim_process *p) {
 // ---- the server ----
 
 void sim_look(sim_world *w) {
-    const int32_t head = w->core->fifo_head, n = w->core->fifo_n;
+    const int32_t n = w->core->fifo_n;
     if (w->server_dead || w->book.applying || !mu_core_form(w->core)) return;
-    if (sim_mutant_is(w, SIM_M_DOUBLE_APPLY)) w->core->fifo_head = head, w->core->fifo_n = n;
+    if (sim_mutant_is(w, SIM_M_DOUBLE_APPLY)) w->core->fifo_n = n;
     book_form(&w->book, w->core);
     SIM_TRACE(w, "form     version %" PRId64 " of %d gradients", w->core->version + 1, w->core->n_parts);
     sim_post(w, sim_time(w, w->plan.apply), SIM_APPLY, 0, w->server_mark);
@@ -173,7 +173,7 @@ static void ask(sim_world *w, int i) {
         w->held[w->n_held++] = i;
     } else {
         const book_learner *l = &w->book.learner[i];
-        const bool left = l->n_owed > 0 && !w->book.stopping && !book_over(&w->book);
+        const bool left = l->n_owed > 0 && !w->book.stopping;
         if (left) book_wrong(&w->book, "learner %d: END with %d batches promised", i, l->n_owed);
         p->state = SIM_ENDED;
         w->since_progress = 0;
@@ -193,7 +193,7 @@ static sim_message message_of(sim_world *w, int i) {
     const sim_process *p = &w->process[i];
     const mu_grant *g = &p->grant;
     sim_message m = {.id = {i, p->incarnation, g->step, g->version, g->first, g->rows}, .mark = p->mark};
-    if (w->plan.copies && w->core->protocol != w->book.hard && w->core->version > g->version)
+    if (w->plan.copies && !mu_core_is_in_step(w->core) && w->core->version > g->version)
         m.id.version += sim_below(&w->rng, w->core->version - g->version + 1);
     if (sim_mutant_is(w, SIM_M_WRONG_SAMPLES)) m.id.first++;
     return m;
@@ -202,10 +202,9 @@ static sim_message message_of(sim_world *w, int i) {
 static void done(sim_world *w, int i) {
     sim_process *p = &w->process[i];
     sim_message m = message_of(w, i);
-    m.drop = w->faults_on && (w->plan.faults & SIM_F_DROP) && sim_chance(&w->rng, 30);
     p->state = SIM_PUSHING;
     sim_send(w, &m, sim_time(w, w->plan.message));
-    if (!m.drop && w->faults_on && (w->plan.faults & SIM_F_DUPLICATE) && sim_chance(&w->rng, 50)) {
+    if (w->faults_on && (w->plan.faults & SIM_F_DUPLICATE) && sim_chance(&w->rng, 50)) {
         m.copy = true;
         sim_send(w, &m, sim_time(w, w->plan.message) + sim_below(&w->rng, 5 * w->plan.compute));
     }
@@ -220,23 +219,16 @@ static void arrive(sim_world *w, int k) {
     mu_gradient_id sent = m.id;
     if (sim_mutant_is(w, SIM_M_NO_FENCE)) sent.incarnation = p->incarnation;
     if (sim_mutant_is(w, SIM_M_FALSE_CLOCK)) sent.version = w->core->version;
-    mu_verdict v = m.drop ? book_expect(&w->book, &m.id) : MU_ACCEPTED;
-    if (m.drop) {
-        mu_core_drop(w->core, &sent);
-        book_drop(&w->book, &m.id);
-    } else {
-        if (sim_mutant_is(w, SIM_M_TORN_COMMIT)) memcpy(w->spare, w->core, w->core_bytes);
-        v = mu_core_push(w->core, &sent);
-        if (sim_mutant_is(w, SIM_M_TORN_COMMIT)) memcpy(w->core, w->spare, w->core_bytes);
-        book_push(&w->book, &m.id, v);
-    }
+    if (sim_mutant_is(w, SIM_M_TORN_COMMIT)) memcpy(w->spare, w->core, w->core_bytes);
+    const mu_push_result v = mu_core_push(w->core, &sent);
+    if (sim_mutant_is(w, SIM_M_TORN_COMMIT)) memcpy(w->core, w->spare, w->core_bytes);
+    book_push(&w->book, &m.id, v);
     w->hash = (w->hash ^ (uint64_t)v ^ (uint64_t)m.id.step) * 0x100000001B3u;
-    SIM_TRACE(w, "%s     learner %d incarnation %u step %" PRId64 " version %" PRId64 ": %d%s",
-              m.drop ? "drop" : "push", m.id.learner, m.id.incarnation, m.id.step, m.id.version, (int)v,
-              m.copy ? " (copy)" : "");
+    SIM_TRACE(w, "push     learner %d incarnation %u step %" PRId64 " version %" PRId64 ": %d%s",
+              m.id.learner, m.id.incarnation, m.id.step, m.id.version, (int)v, m.copy ? " (copy)" : "");
     if (v == MU_ACCEPTED) {
         w->since_progress = 0;
-        if (m.drop || w->book.target->applies_itself) sim_wake(w);
+        if (!w->book.target->take) sim_wake(w);
         sim_look(w);
     }
     if (!m.copy && p->mark == m.mark && p->state == SIM_PUSHING) {
@@ -348,6 +340,29 @@ static void dispatch(sim_world *w, const sim_event *e) {
     }
 }
 
+// As shared.c does it: an event is made in the spare copy, which becomes the good one. What others threw
+// away in there must not be seen.
+static void switch_cores(sim_world *w) {
+    mu_core *spare = w->spare;
+    if (sim_mutant_is(w, SIM_M_NOT_NOTED)) spare->n_touched = 0;
+    if (sim_mutant_is(w, SIM_M_NOT_COPIED)) w->core->n_touched = 0;
+    (void)mu_core_catch_up(spare, w->core);
+    mu_core_retire(w->core);
+    w->spare = w->core;
+    w->core = spare;
+}
+
+// Both copies, right after they were made the same.
+static void compare_cores(sim_world *w) {
+    const mu_core *a = w->core, *b = w->spare;
+    bool same = a->version == b->version && a->fifo_n == b->fifo_n && a->next_sample == b->next_sample;
+    for (int i = 0; same && i < a->config.learners; i++)
+        same = !memcmp(mu_core_learner_at(a, i), mu_core_learner_at(b, i), sizeof(mu_core_learner));
+    for (int i = 0; same && i < a->n_parts + a->fifo_n; i++)
+        same = !memcmp(mu_core_part_at(a, i), mu_core_part_at(b, i), sizeof(mu_core_part));
+    if (!same) book_wrong(&w->book, "the two copies of the core differ");
+}
+
 void sim_full_check(sim_world *w) {
     char why[160];
     if (!mu_core_check(w->core, why, sizeof why)) book_wrong(&w->book, "core: %s", why);
@@ -360,6 +375,7 @@ static void begin_episode(sim_world *w) {
     const mu_core_config *c = &w->plan.config;
     w->core_bytes = mu_core_size(c->learners);
     mu_core_init(w->core, c);
+    memset(w->spare, 0, w->core_bytes);
     book_init(&w->book, c);
     w->now = 0;
     w->number = 0;
@@ -407,6 +423,8 @@ static void run_episode(sim_world *w, int64_t budget) {
         w->now = (int64_t)(e.key >> 20);
         w->events++;
         w->hash = (w->hash ^ e.key ^ ((uint64_t)e.kind << 56 | (uint64_t)e.learner << 40)) * 0x100000001B3u;
+        switch_cores(w);
+        if (w->until_check <= 0) compare_cores(w);
         dispatch(w, &e);
         if (w->opts.mutant >= SIM_M_SCRIBBLE) sim_mutant_scribble(w);
         if (--w->until_check < 0) sim_full_check(w);

@@ -29,8 +29,7 @@ static inline mu_core_config rig_config(const char *protocol, int learners) {
     const int index = mu_protocol_index(protocol);
     if (index < 0) fail_msg("no protocol `%s`", protocol);
     return (mu_core_config){.learners = learners, .protocol = index, .splits = 1, .lease_batches = 2,
-                            .global_batch = 4 * learners, .rows = 4, .end_sample = INT64_MAX,
-                            .end_version = INT64_MAX};
+                            .global_batch = 4 * learners, .rows = 4, .end_sample = INT64_MAX};
 }
 
 static inline void rig_check(const rig *r) {
@@ -72,16 +71,11 @@ static inline mu_gradient_id rig_id(const rig *r, int learner) {
     const mu_grant *g = &r->grant[learner];
     return (mu_gradient_id){learner, r->incarnation[learner], g->step, g->version, g->first, g->rows};
 }
-static inline mu_verdict rig_push(rig *r, int learner) {
+static inline mu_push_result rig_push(rig *r, int learner) {
     const mu_gradient_id id = rig_id(r, learner);
-    const mu_verdict v = mu_core_push(r->c, &id);
+    const mu_push_result v = mu_core_push(r->c, &id);
     rig_check(r);
     return v;
-}
-static inline void rig_drop(rig *r, int learner) {
-    const mu_gradient_id id = rig_id(r, learner);
-    mu_core_drop(r->c, &id);
-    rig_check(r);
 }
 static inline bool rig_form(rig *r) {
     const bool formed = mu_core_form(r->c);
@@ -101,8 +95,12 @@ static inline void rig_lost(rig *r, int learner) {
 static inline void rig_gradient(rig *r, int learner) {
     const mu_answer a = rig_begin(r, learner);
     if (a != MU_GO) fail_msg("learner %d: answer %d, not GO", learner, a);
-    const mu_verdict v = rig_push(r, learner);
+    const mu_push_result v = rig_push(r, learner);
     if (v != MU_ACCEPTED) fail_msg("learner %d: verdict %d, not ACCEPTED", learner, v);
+}
+// Of part i of the update in progress.
+static inline double rig_weight(const rig *r, int i) {
+    return (double)mu_core_weight(r->c, mu_core_staleness(r->c, mu_core_part_at(r->c, i)), r->c->n_parts);
 }
 static inline void rig_update(rig *r, int parts) {
     if (!rig_form(r)) fail_msg("no update of %d parts at version %" PRId64, parts, r->c->version);
@@ -116,15 +114,15 @@ typedef struct staleness {
 } staleness;
 
 // Learners of equal speed in simulated time: a gradient takes 0.7 to 1.3, an update none. The first gradients
-// are left out. Where learners mirror the weights, the core counts gradients, and so many make an update.
+// are left out. Where learners apply gradients themselves the core counts gradients, learners / splits an
+// update.
 static inline staleness rig_staleness(const mu_core_config *config, uint64_t seed) {
     enum { GRADIENTS = 20000, SKIPPED = 1000 };
     const int learners = config->learners;
     const mu_rng_key key = mu_rng_key_make(seed, "staleness");
     rig r = rig_make(config);
-    const mu_protocol_class *class = mu_protocol_at(config->protocol);
-    const bool itself = class->applies_itself;
-    const int group = class->mirrors ? learners / config->splits : 1;
+    const bool itself = !mu_protocol_at(config->protocol)->take;
+    const int group = itself ? learners / config->splits : 1; // gradients of an update
     double now = 0, done[64] = {0};
     int64_t n = 0, sum = 0, max = 0;
     for (int i = 0; i < GRADIENTS; i++) {
@@ -142,7 +140,7 @@ static inline staleness rig_staleness(const mu_core_config *config, uint64_t see
         assert_int_equal(rig_push(&r, next), MU_ACCEPTED);
         while (itself || mu_core_form(r.c)) {
             for (int k = 0; i >= SKIPPED && k < (itself ? 1 : r.c->n_parts); k++) {
-                if (!itself) stale = mu_core_staleness(r.c, &mu_core_parts(r.c)[k]);
+                if (!itself) stale = mu_core_staleness(r.c, mu_core_part_at(r.c, k));
                 n++, sum += stale, max = stale > max ? stale : max;
             }
             if (itself) break;

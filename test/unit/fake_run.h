@@ -103,7 +103,7 @@ static inline void fake_lay_out(fake_run *f, int learners) {
         .start_ns = mu_clock_ns(), .setup = {.server = MU_SERVER_PROCESS, .hang_timeout = 5}};
     snprintf(f->g.head->run_dir, sizeof f->g.head->run_dir, "%s", f->dir);
     mu_core_config c = {.learners = learners, .splits = 1, .lease_batches = 1, .global_batch = 4 * learners,
-                        .rows = 4, .end_sample = INT64_MAX, .end_version = INT64_MAX};
+                        .rows = 4, .end_sample = INT64_MAX};
     mu_core_init((mu_core *)(void *)(f->g.region.base + at), &c);
 }
 

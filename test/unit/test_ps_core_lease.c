@@ -78,7 +78,7 @@ static void test_warm_start(void **unused) {
             assert_grant(&r, l, step, 5 + step, 7 * step + 3 * l, 3 + l, 7);
         }
         assert_true(rig_form(&r));
-        assert_float_equal(mu_core_parts(r.c)[0].weight, 1, 0);
+        assert_float_equal(rig_weight(&r, 0), 1, 0);
         assert_int_equal(rig_begin(&r, 0), step < 2 ? MU_GO : MU_HOLD); // asynchronous ones wait for the end
         rig_applied(&r);
         if (step < 2) rig_lost(&r, 0), rig_join(&r, 0);
@@ -92,46 +92,7 @@ static void test_warm_start(void **unused) {
     rig_fini(&r);
 }
 
-// ---- the last version, the last samples ----
-
-static void test_last_version(void **unused) {
-    (void)unused;
-    mu_core_config config = rig_config("softsync", 3);
-    config.splits = 1, config.end_version = 1;
-    rig r = rig_make(&config);
-    rig_gradient(&r, 0);
-    rig_gradient(&r, 0);
-    assert_int_equal(rig_begin(&r, 1), MU_GO);
-    assert_int_equal(rig_begin(&r, 2), MU_HOLD); // three gradients make the last update
-    rig_lost(&r, 1);
-    assert_int_equal(rig_ask(&r, 2), MU_GO);
-    assert_int_equal(rig_push(&r, 2), MU_ACCEPTED);
-    assert_true(rig_form(&r));
-    assert_int_equal(rig_begin(&r, 2), MU_END);
-    rig_applied(&r);
-    assert_false(rig_form(&r));
-    assert_true(mu_core_idle(r.c));
-    assert_int_equal(r.c->version, 1);
-    rig_fini(&r);
-}
-
-// The last version and the last samples at once: the last update waits for what is being computed.
-static void test_both_ends(void **unused) {
-    (void)unused;
-    mu_core_config config = rig_config("softsync", 3);
-    config.lease_batches = 1, config.end_sample = 12, config.end_version = 1;
-    rig r = rig_make(&config);
-    for (int l = 0; l < 3; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
-    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
-    assert_false(rig_form(&r));
-    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
-    assert_false(rig_form(&r));
-    rig_drop(&r, 2);
-    rig_update(&r, 2); // there is no third
-    assert_true(mu_core_idle(r.c));
-    assert_ledger(&r, 3, 2, 1, 0);
-    rig_fini(&r);
-}
+// ---- the last samples ----
 
 // 9 batches, the last of 2 samples, in leases of 2 for groups of 4: groups shrink with the learners that
 // still have work, and the rest is applied when nobody has.
@@ -259,8 +220,6 @@ int main(void) {
         cmocka_unit_test(test_leases),
         cmocka_unit_test(test_leases_are_inherited),
         cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_last_version),
-        cmocka_unit_test(test_both_ends),
         cmocka_unit_test(test_softsync_end_of_samples),
         cmocka_unit_test(test_softsync_last_worker),
         cmocka_unit_test(test_hardsync_last_batch),

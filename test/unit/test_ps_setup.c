@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_cluster.c - the section `cluster:`: defaults, what is refused, and every decision of the plan.
+// test_ps_setup.c - the section `cluster:`: defaults, what is refused, and every decision of the plan.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,15 +158,15 @@ static void test_rate_and_staleness(void **unused) {
         const char *section;
         double staleness;
         mu_rate_rule rule;
-        int splits, every;
+        int splits, own;
     } rows[] = {
-        {"{learners: 4}", 0, MU_RATE_PLAIN, 1, 1},
-        {"{learners: 30, protocol: softsync}", 1, MU_RATE_MEAN, 1, 1},
-        {"{learners: 30, protocol: {type: softsync, n: 15}}", 15, MU_RATE_MEAN, 15, 1},
-        {"{learners: 30, protocol: async}", 30, MU_RATE_MEAN, 30, 1},
-        {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30, 1},
-        {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30, 1},
-        {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1, 1},
+        {"{learners: 4}", 0, MU_RATE_PLAIN, 1, 0},
+        {"{learners: 30, protocol: softsync}", 1, MU_RATE_MEAN, 1, 0},
+        {"{learners: 30, protocol: {type: softsync, n: 15}}", 15, MU_RATE_MEAN, 15, 0},
+        {"{learners: 30, protocol: async}", 30, MU_RATE_MEAN, 30, 0},
+        {"{learners: 30, protocol: async, rate_rule: plain}", 30, MU_RATE_PLAIN, 30, 0},
+        {"{learners: 30, protocol: async, rate_rule: each}", 30, MU_RATE_EACH, 30, 0},
+        {"{learners: 4, rate_rule: mean}", 0, MU_RATE_MEAN, 1, 0},
         {"{learners: 4, protocol: mirror}", 1, MU_RATE_MEAN, 1, 1},
         {"{learners: 4, protocol: {type: mirror, n: 2, every: 2}}", 3, MU_RATE_MEAN, 2, 2},
         {"{learners: 4, protocol: {type: mirror, every: 4}}", 2.5, MU_RATE_MEAN, 1, 4},
@@ -174,13 +174,13 @@ static void test_rate_and_staleness(void **unused) {
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         mu_setup p = plan_of(rows[i].section, 64, 0, 2);
         if (p.expected_staleness != rows[i].staleness || p.rate_rule != rows[i].rule ||
-            p.splits != rows[i].splits || p.every != rows[i].every)
-            fail_msg("%s: staleness %g, rule %d, splits %d, every %d; want %g, %d, %d, %d", rows[i].section,
-                     p.expected_staleness, (int)p.rate_rule, p.splits, p.every, rows[i].staleness,
-                     (int)rows[i].rule, rows[i].splits, rows[i].every);
+            p.splits != rows[i].splits || p.own != rows[i].own)
+            fail_msg("%s: staleness %g, rule %d, splits %d, own %d; want %g, %d, %d, %d", rows[i].section,
+                     p.expected_staleness, (int)p.rate_rule, p.splits, p.own, rows[i].staleness,
+                     (int)rows[i].rule, rows[i].splits, rows[i].own);
     }
     static const struct { const char *protocol; int bound; } bounds[] = {
-        {"{type: ssp, bound: 5}", 5},           {"softsync", 2},
+        {"{type: ssp, bound: 5}", 0},           {"softsync", 2}, // ssp's is no bound of staleness
         {"{type: softsync, n: 3}", 6},          {"{type: softsync, n: 3, bound: auto}", 6},
         {"{type: softsync, bound: 0}", 0},      {"{type: softsync, n: 2, bound: 7}", 7},
         {"async", 0},                           {"{type: async, bound: 9}", 9},
@@ -190,6 +190,7 @@ static void test_rate_and_staleness(void **unused) {
         snprintf(section, sizeof section, "{learners: 4, protocol: %s}", bounds[i].protocol);
         assert_int_equal(plan_of(section, 64, 0, 2).bound, bounds[i].bound);
     }
+    assert_int_equal(plan_of("{learners: 4, protocol: {type: ssp, bound: 5}}", 64, 0, 2).own, 5);
 }
 
 static void test_warm_start(void **unused) {

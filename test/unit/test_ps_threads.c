@@ -54,14 +54,10 @@ typedef struct body { // one learner
     int learner;
     mu_shared shared;
     params own;
-    mu_server server;
-    mu_client client;
-    mu_mirror mirror;
-    float *copy;
+    mu_shared_client client;
     int64_t die_at; // its step; -1 = lives
     pthread_t thread, prefetch;
     _Atomic int stop, gone; // gone: 1 lost, 2 ended
-    bool uses_own;
     char why[200];
 } body;
 
@@ -69,7 +65,7 @@ static int group_of(const world *w) { return w->v->learners / w->setup.splits; }
 
 // Of a gradient, divided by the mean staleness: n, but more where learners keep their weights for longer.
 static float mean_weight(const world *w) {
-    return 1.0f / (float)group_of(w) / (float)w->setup.splits / (0.5f * (float)(1 + w->setup.every));
+    return 1.0f / (float)group_of(w) / (float)w->setup.splits / (0.5f * (float)(1 + w->setup.own));
 }
 
 // ---- learners ----
@@ -79,17 +75,26 @@ static mu_pace server_pace(void *ctx, int64_t version, int64_t samples) {
     return (mu_pace){.rate = rate_of(version)};
 }
 
-// Under the lock, for mirrors: this push makes version + 1.
-static mu_pace mirror_pace(void *ctx, int64_t version, int64_t samples) {
+static bool mirrors(const world *w) { return w->setup.protocol->exchange == &mu_mirror_exchange; }
+static bool is_hogwild(const world *w) { return w->setup.protocol->exchange && !mirrors(w); }
+static bool in_step(const world *w) { return w->shared.head->sync_end == INT64_MAX; }
+
+// The learner's mirror, once it has one.
+static const mu_mirror *mirror_of(const body *b) {
+    return b->client.exchange == &mu_mirror_exchange ? b->client.exchange_state : NULL;
+}
+
+// For mirrors asked under the lock: this push makes version + 1.
+static mu_pace client_pace(void *ctx, int64_t version, int64_t samples) {
     body *b = ctx;
     world *w = b->w;
+    const mu_mirror *m = mirror_of(b);
+    const int64_t step = b->client.base.grant.step;
     (void)samples;
-    if (w->n_order < MAX_UPDATES)
+    if (m && w->n_order < MAX_UPDATES)
         w->order[w->n_order++] = (taken){.learner = b->learner,
-                                         .step = b->client.grant.step, .version = b->mirror.target,
-                                         .made = version + 1,
-                                         .bad = is_bad(b->learner, b->client.grant.step),
-                                         .weight = mean_weight(w),
+                                         .step = step, .version = m->target, .made = version + 1,
+                                         .bad = is_bad(b->learner, step), .weight = mean_weight(w),
                                          .rate = rate_of(version)};
     return (mu_pace){.rate = rate_of(version)};
 }
@@ -99,75 +104,63 @@ static bool prefetch_stops(void *ctx) { return atomic_load(&((body *)ctx)->stop)
 static void *prefetch(void *ctx) {
     body *b = ctx;
     mu_lease lease;
-    while (mu_client_lease(&b->client, &lease, prefetch_stops, b)) {}
+    mu_client *c = &b->client.base;
+    while (c->class->lease(c, &lease, prefetch_stops, b)) {}
     return NULL;
 }
 
 static void look_at_weights(body *b) {
     world *w = b->w;
-    const mu_client *c = &b->client;
-    if (c->grant.step >= MAX_STEPS) return;
-    sight *s = &w->seen[b->learner][c->grant.step];
-    if (b->copy) *s = (sight){c->copy_version, hash_of(&b->own, b->copy)};
-    else if (c->mirror && !c->queued)
-        *s = (sight){c->mirror->target, hash_of(&b->own, c->mirror->view.value)};
-    else if (w->setup.protocol->synchronous || (c->queued && w->setup.protocol->mirrors))
-        *s = (sight){c->grant.version, hash_of(&b->own, b->shared.weights)};
+    const mu_shared_client *c = &b->client;
+    const mu_grant *g = &c->base.grant;
+    const mu_mirror *m = mirror_of(b);
+    if (g->step >= MAX_STEPS) return;
+    sight *s = &w->seen[b->learner][g->step];
+    if (c->copy) *s = (sight){c->copy_version, hash_of(&b->own, c->copy)};
+    else if (m) *s = (sight){m->target, hash_of(&b->own, m->view.value)};
+    else if (in_step(w) || mirrors(w)) *s = (sight){g->version, hash_of(&b->own, b->shared.weights)};
 }
 
 // True: it was lost in the middle.
 static bool one_gradient(body *b) {
-    mu_client *c = &b->client;
+    mu_client *c = &b->client.base;
+    mu_err err = {0};
     const int64_t step = c->grant.step;
     const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
-    atomic_store(&b->shared.learner[b->learner].doing, MU_DOING_COMPUTE);
-    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_collect(c, i);
-    if (!dies && c->mirror && !c->queued) mu_mirror_follow_all(c->mirror);
+    c->class->show(c, MU_DOING_COMPUTE);
+    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++)
+        if (c->class->collect(c, i, &err) != MU_OK) snprintf(b->why, sizeof b->why, "%.190s", err.msg);
+    if (!dies) c->class->computed(c);
     if (!dies) look_at_weights(b);
-    if (step == SLOW_STEP && b->learner == b->w->v->learners - 1) pulse_for(&b->client, b->w->v->slow);
+    if (step == SLOW_STEP && b->learner == b->w->v->learners - 1) pulse_for(c, b->w->v->slow);
     make_gradient(&b->own, b->learner, step);
-    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) mu_client_push(c, i, &b->own.p[i]);
-    mu_client_pulse(c);
+    for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) c->class->push(c, i, &b->own.p[i]);
+    c->class->pulse(c);
     if (dies) return true;
-    mu_verdict v = mu_client_end(c, bad, 1);
-    if (v != MU_ACCEPTED) snprintf(b->why, sizeof b->why, "step %lld: verdict %d", (long long)step, (int)v);
+    mu_push_result v = MU_UNEXPECTED;
+    mu_status st = c->class->end(c, bad, 1, &v, &err);
+    if (st != MU_OK || v != MU_ACCEPTED)
+        snprintf(b->why, sizeof b->why, "step %lld: push result %d", (long long)step, (int)v);
     return false;
 }
 
-static mu_status use_own_blocks(body *b, mu_err *err) {
-    mu_shared_fill_own(&b->shared, b->learner);
-    b->uses_own = true;
-    if (!b->w->setup.protocol->mirrors) return MU_OK;
-    MU_TRY(mu_mirror_init(&b->mirror, &b->shared, b->learner, err));
-    b->client.mirror = &b->mirror;
-    b->client.pace_at = mirror_pace;
-    b->client.pace_ctx = b;
-    return MU_OK;
-}
-
 static mu_status body_start(body *b, mu_err *err) {
-    world *w = b->w;
-    mu_shared *g = &b->shared;
-    const bool beside = !w->v->threads && !mu_shared_uses_own(g);
-    if (beside) MU_TRY(mu_server_init(&b->server, g, b->learner, server_pace, NULL, err));
-    MU_TRY(mu_client_init(&b->client, g, b->learner, beside ? &b->server : NULL, b->copy, err));
-    if (mu_shared_uses_own(g)) MU_TRY(use_own_blocks(b, err));
+    const mu_shared_client_opts o = {
+        .shared = &b->shared, .learner = b->learner, .pace_at = client_pace, .pace_ctx = b};
+    MU_TRY(mu_shared_client_open(&b->client, &o, err));
     if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
     return MU_OK;
 }
 
 // As the protocol told it to, or lost in the middle: true.
 static mu_status work(body *b, bool *lost, mu_err *err) {
+    mu_client *c = &b->client.base;
     for (mu_answer answer; !*lost;) {
-        MU_TRY(mu_client_begin(&b->client, &answer, err));
+        MU_TRY(c->class->begin(c, &answer, err));
         if (answer == MU_END) break;
-        if (!b->client.queued && !b->uses_own) { // the warm start is over
-            MU_TRY(use_own_blocks(b, err));
-            if (b->client.mirror) mu_mirror_begin(b->client.mirror);
-        }
         *lost = one_gradient(b);
     }
-    if (!*lost) mu_client_drain(&b->client);
+    if (!*lost) c->class->drain(c);
     return MU_OK;
 }
 
@@ -182,8 +175,7 @@ static void *live(void *ctx) {
         pthread_join(b->prefetch, NULL);
     }
     if (s != MU_OK) snprintf(b->why, sizeof b->why, "%.190s", err.msg);
-    mu_server_fini(&b->server);
-    mu_free(b->mirror.at);
+    mu_shared_client_close(&b->client);
     atomic_store(&b->gone, lost ? 1 : 2);
     mu_bell_ring(&b->shared.head->parent);
     return NULL;
@@ -193,9 +185,7 @@ static void body_launch(body *b) {
     world *w = b->w;
     b->shared = w->shared;
     b->shared.pulse = &w->shared.learner[b->learner].pulse;
-    b->server = (mu_server){0};
-    b->mirror = (mu_mirror){0};
-    b->uses_own = false;
+    b->client = (mu_shared_client){0};
     atomic_store(&b->stop, 0);
     atomic_store(&b->gone, 0);
     atomic_store(&w->shared.learner[b->learner].pid, 1);
@@ -264,9 +254,7 @@ static void replace(body *b) {
     mu_shared *g = &b->w->shared;
     pthread_join(b->thread, NULL);
     atomic_store(&g->learner[b->learner].pid, 0);
-    if (!b->w->v->threads) mu_server_repair(g, b->learner);
-    mu_rwlock_clear(g->rw, b->learner);
-    if (b->w->setup.protocol->mirrors) mu_mirror_lost(g, b->learner);
+    mu_shared_lost(g, b->learner);
     mu_core *c;
     while (!(c = mu_shared_begin(g))) {}
     mu_core_lost(c, b->learner);
@@ -323,11 +311,10 @@ static void watch(world *w) {
     for (int i = 0; i < w->v->learners; i++) pthread_join(w->body[i].thread, NULL);
 }
 
-// What lies in the queues when nobody is left is applied by the parent.
+// What lies in the queues when no learner is left is applied by the parent.
 static void drain(world *w) {
     mu_err err = {0};
     mu_server s;
-    if (mu_shared_uses_own(&w->shared)) return;
     if (mu_server_init(&s, &w->shared, 0, server_pace, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
     do take_journal(w);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
@@ -338,7 +325,7 @@ static void drain(world *w) {
 // ---- the oracle ----
 
 static bool is_mirrored(const world *w, const taken *t) {
-    return w->setup.protocol->mirrors && t->made > w->shared.head->own_from;
+    return mirrors(w) && t->made > w->shared.head->warm_end;
 }
 
 static void oracle_update(const world *w, params *made, const taken *t, int n, const block_set *at) {
@@ -355,8 +342,8 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
         const mu_param *p = &w->blocks.p[i];
         float *slots[MU_MAX_SLOTS] = {0};
         for (int k = 0; k < w->blocks.ps.n_slots; k++) slots[k] = at->slot[k] + p->offset;
-        const int64_t own_from = w->shared.head->own_from, before = t[n - 1].made - 1; // mirrors count updates
-        const int64_t step = is_mirrored(w, &t[0]) ? own_from + (before - own_from) / group_of(w) : before;
+        const int64_t warm_end = w->shared.head->warm_end, before = t[n - 1].made - 1; // mirrors count updates
+        const int64_t step = is_mirrored(w, &t[0]) ? warm_end + (before - warm_end) / group_of(w) : before;
         for (size_t e = 0; kept && p->is_stat && e < p->count; e++) {
             float sum = 0;
             for (int j = 0; j < kept; j++) sum += grad[j]->dense[e];
@@ -414,7 +401,7 @@ static void check_partial(const world *w, params *made, int from, int n, const b
 }
 
 static void check_order(const world *w, const taken *t, int n, uint64_t *hash) {
-    const bool sync = w->setup.protocol->synchronous;
+    const bool sync = in_step(w);
     if (sync) assert_int_equal(n, w->v->learners);
     for (int j = 0; j < n; j++) {
         if (sync && (t[j].learner != j || t[j].version != t[j].made - 1))
@@ -468,7 +455,7 @@ static void check_far_behind(const world *w) {
     const taken *last[LEARNERS] = {0};
     for (const taken *t = w->order; t < w->order + w->n_order; last[t->learner] = t, t++) {
         const taken *before = last[t->learner];
-        if (!w->setup.protocol->mirrors || w->v->warm || !before || before->version < t->version) continue;
+        if (!mirrors(w) || w->v->warm || !before || before->version < t->version) continue;
         const int64_t version = FIRST_VERSION + (before - w->order) + 1;
         assert_true(version - t->version < w->v->learners * MU_MIRROR_SLOTS / 2);
     }
@@ -482,15 +469,14 @@ static void check_books(world *w, int64_t samples) {
     const mu_ledger l = mu_core_ledger(c);
     const int64_t lost = w->v->deaths ? l.lost : 0;
     if (l.produced != l.applied + lost || l.in_flight || l.rejected || mu_core_samples(c) != samples ||
-        mu_shared_cursor(c) != samples)
+        mu_core_cursor(c) != samples)
         fail_msg("%s: produced %lld, applied %lld, lost %lld, rejected %lld, in flight %lld; samples %lld, "
                  "cursor %lld, expected %lld",
                  w->v->name, (long long)l.produced, (long long)l.applied, (long long)l.lost,
                  (long long)l.rejected, (long long)l.in_flight, (long long)mu_core_samples(c),
-                 (long long)mu_shared_cursor(c), (long long)samples);
+                 (long long)mu_core_cursor(c), (long long)samples);
     if (w->v->deaths && !l.lost) fail_msg("%s: nobody was lost", w->v->name);
-    if (!w->setup.protocol->applies_itself || w->setup.protocol->mirrors)
-        assert_int_equal(w->n_order, l.applied);
+    if (!is_hogwild(w)) assert_int_equal(w->n_order, l.applied);
     mu_shared_cancel(&w->shared);
 }
 
@@ -498,6 +484,8 @@ static void check_books(world *w, int64_t samples) {
 
 static void world_open(world *w, const variant *v, mu_core_config *core) {
     mu_err err = {0};
+    const bool is_ssp = !strcmp(v->protocol, "ssp");
+    const int32_t own = is_ssp ? v->bound : v->every, most_stale = is_ssp ? 0 : v->bound;
     *w = (world){.v = v};
     (void)bound_get(&w->updater, "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}");
     params_init(&w->blocks, w->updater.u->class->n_slots);
@@ -513,26 +501,26 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
                                 .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
                                 .rate_rule = MU_RATE_MEAN, .max_losses = 20,
                                 .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
-                                .warm_versions = v->warm, .splits = v->splits, .bound = v->bound,
-                                .every = v->every};
+                                .warm_versions = v->warm, .splits = v->splits, .bound = most_stale,
+                                .own = own};
     *core = (mu_core_config){.learners = v->learners,
                              .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
-                             .bound = v->bound, .every = v->every, .rate_rule = MU_RATE_MEAN,
+                             .bound = most_stale, .own = own, .rate_rule = MU_RATE_MEAN,
                              .lease_batches = 2, .max_leases = 2, .rows = 2,
                              .global_batch = w->setup.global_batch, .first_version = FIRST_VERSION,
                              .first_sample = 100,
-                             .end_sample = 100 + w->setup.global_batch * v->steps, .end_version = INT64_MAX,
+                             .end_sample = 100 + w->setup.global_batch * v->steps,
                              .warm_versions = v->warm};
     mu_shared_opts o = {.run_id = "threads",
                        .job_name = "threads", .setup = &w->setup, .core = core, .params = &w->blocks.ps,
                        .updater = w->updater.u, .n_records = 1000,
-                       .record = !w->setup.protocol->applies_itself};
+                       .record = !w->setup.protocol->exchange};
     if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
 }
 
 // Mirrors warmed up by hardsync: what that does is known before.
 static void foresee_warm_start(world *w) {
-    for (int64_t v = 0; w->setup.protocol->mirrors && v < w->v->warm; v++) {
+    for (int64_t v = 0; mirrors(w) && v < w->v->warm; v++) {
         bool bad = false;
         for (int l = 0; l < w->v->learners; l++) bad |= is_bad(l, v);
         for (int l = 0; l < w->v->learners; l++)
@@ -566,7 +554,6 @@ static void run(const variant *v) {
         body *b = &w.body[i];
         *b = (body){.w = &w, .learner = i, .die_at = v->deaths ? first_death(v, i) : -1};
         params_init(&b->own, w.blocks.ps.n_slots);
-        b->copy = v->weights == MU_WEIGHTS_COPY ? floats(w.blocks.ps.count) : NULL;
         body_launch(b);
     }
     watch(&w);
@@ -579,11 +566,8 @@ static void run(const variant *v) {
     check_far_behind(&w);
     // Mirrors that were all torn at once go on with what they have, and say so.
     const long long torn = (long long)atomic_load(&w.shared.head->torn_updates);
-    if (!torn && (!w.setup.protocol->applies_itself || w.setup.protocol->mirrors)) check_against_oracle(&w);
-    for (int i = 0; i < v->learners; i++) {
-        free(w.body[i].copy);
-        params_fini(&w.body[i].own);
-    }
+    if (!torn && !is_hogwild(&w)) check_against_oracle(&w);
+    for (int i = 0; i < v->learners; i++) params_fini(&w.body[i].own);
     free(w.body);
     printf("%s: %d gradients, %d snapshots, %lld torn mirrors\n", v->name, w.n_order, w.n_snapshots, torn);
     world_close(&w);

@@ -61,7 +61,7 @@ static void test_numbers_and_rates(void **state) {
     mu_live_look(&a, &f.g);
     assert_int_equal(a.version, 300);
     assert_false(a.warming);
-    f.g.head->own_from = 300;
+    f.g.head->warm_end = 300;
     mu_live_look(&a, &f.g);
     assert_false(a.warming); // version 300 was the last one of the warm start
     assert_int_equal(a.step, 2500 / 8);
@@ -77,7 +77,7 @@ static void test_numbers_and_rates(void **state) {
     atomic_store(&f.g.learner[0].compute_ns, 3100000000);
     atomic_store(&f.g.learner[0].wait_ns, 1300000000);
     atomic_store(&f.g.head->samples, 2600);
-    f.g.head->own_from = 301;
+    f.g.head->warm_end = 301;
     mu_live_look(&b, &f.g);
     assert_true(b.warming);
     b.now_ns = a.now_ns + 500000000;

@@ -7,7 +7,8 @@
 #include "unit/updater_help.h"
 
 #include "base/clock.h"
-#include "ps/client.h"
+#include "ps/client_shared.h"
+#include "ps/mirror.h"
 
 #include <time.h>
 
@@ -37,7 +38,7 @@ typedef struct variant {
     double slow; // seconds the last learner needs for one gradient; others are patient for a third of that
 } variant;
 
-static variant variants[] = {
+__attribute__((unused)) static variant variants[] = {
     {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
     {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
     {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 1, 0},
@@ -160,12 +161,12 @@ static inline uint64_t hash_of(const params *s, const float *block) {
 static inline void pulse_for(mu_client *c, double seconds) {
     const int64_t began = mu_clock_ns();
     while (1e-9 * (double)(mu_clock_ns() - began) < seconds) {
-        mu_client_pulse(c);
+        c->class->pulse(c);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
 }
 
-// Not all at the same time: mirrors need somebody with whole weights.
+// Not all at the same time: mirrors need one learner with whole weights.
 static inline int64_t first_death(const variant *v, int learner) {
     const int64_t lives = v->steps / (v->deaths + 1);
     return lives + learner * lives / v->learners;

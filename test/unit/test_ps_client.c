@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_ps_client.c - the client of shared memory where things do not go as they should: weights that never
+// come, a lock that is held, gradients that are refused; and what it counts as waiting.
+#include "unit/threads_help.h"
+
+#include <pthread.h>
+
+enum { LEARNERS = 2 };
+
+typedef struct world {
+    params blocks;
+    bound updater;
+    mu_setup setup;
+    mu_shared shared;
+    block_set mine;
+    mu_shared_client client[LEARNERS];
+} world;
+
+static mu_pace pace_at(void *ctx, int64_t version, int64_t samples) {
+    (void)ctx, (void)version, (void)samples;
+    return (mu_pace){.rate = 0.01};
+}
+
+static void world_open(world *w, const char *protocol) {
+    mu_err err = {0};
+    memset(w, 0, sizeof *w);
+    (void)bound_get(&w->updater, "{type: sgd, momentum: 0.9, rate: 0.01}");
+    params_init(&w->blocks, w->updater.u->class->n_slots);
+    w->mine = blocks_make(&w->blocks);
+    mu_params_rebase(&w->blocks.ps, w->mine.value, w->mine.slot);
+    w->setup = (mu_setup){.learners = LEARNERS,
+                          .protocol = mu_protocol_at(mu_protocol_index(protocol)),
+                          .rows = 2, .global_batch = 2 * LEARNERS, .reference_batch = 2 * LEARNERS,
+                          .server = MU_SERVER_PROCESS, .server_threads = 1, .splits = LEARNERS,
+                          .rate_rule = MU_RATE_MEAN, .max_losses = 1, .hang_timeout = 0.05};
+    const mu_core_config core = {.learners = LEARNERS,
+                                 .protocol = mu_protocol_index(protocol), .splits = LEARNERS,
+                                 .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS,
+                                 .end_sample = 1000};
+    const mu_shared_opts o = {.run_id = "client", .job_name = "client", .setup = &w->setup, .core = &core,
+                              .params = &w->blocks.ps, .updater = w->updater.u, .n_records = 1000};
+    if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
+    for (int l = 0; l < LEARNERS; l++) {
+        const mu_shared_client_opts c = {.shared = &w->shared, .learner = l, .pace_at = pace_at};
+        mu_lease lease;
+        if (mu_shared_client_open(&w->client[l], &c, &err) != MU_OK) fail_msg("%s", err.msg);
+        mu_client *base = &w->client[l].base;
+        assert_true(base->class->lease(base, &lease, NULL, NULL));
+    }
+}
+
+static void world_close(world *w) {
+    for (int l = 0; l < LEARNERS; l++) mu_shared_client_close(&w->client[l]);
+    mu_shared_release(&w->shared);
+    blocks_free(&w->mine);
+    params_fini(&w->blocks);
+    bound_fini(&w->updater);
+}
+
+static void begin(world *w, int l) {
+    mu_client *c = &w->client[l].base;
+    mu_err err = {0};
+    mu_answer a;
+    if (c->class->begin(c, &a, &err) != MU_OK) fail_msg("%s", err.msg);
+    assert_int_equal(a, MU_GO);
+}
+
+static mu_push_result end(world *w, int l) {
+    mu_client *c = &w->client[l].base;
+    mu_err err = {0};
+    mu_push_result r = MU_UNEXPECTED;
+    if (c->class->end(c, false, 1, &r, &err) != MU_OK) fail_msg("%s", err.msg);
+    return r;
+}
+
+// Both have pushed, the update is formed and no executor applies it: learner 0 begins on weights in the
+// making.
+static void begin_on_next_version(world *w) {
+    for (int l = 0; l < LEARNERS; l++) begin(w, l), assert_int_equal(end(w, l), MU_ACCEPTED);
+    mu_core *c = mu_shared_begin(&w->shared);
+    assert_non_null(c);
+    assert_true(mu_core_form(c));
+    mu_shared_commit(&w->shared);
+    begin(w, 0);
+    assert_int_equal(w->client[0].base.grant.version, 1);
+}
+
+static void test_weights_that_never_come(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w, "hardsync");
+    begin_on_next_version(&w);
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    const int64_t began = mu_clock_ns();
+    assert_int_equal(c->class->collect(c, 0, &err), MU_EBACKEND);
+    if (!strstr(err.msg, "`dense` did not reach version 1")) fail_msg("%s", err.msg);
+    assert_true(mu_clock_ns() - began < 10000000000);
+    world_close(&w);
+}
+
+static void *apply_late(void *ctx) {
+    const mu_shared *g = ctx;
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    for (int i = 0; i < g->head->n_slices; i++) atomic_store(&g->slice[i].version, 1);
+    mu_bell_ring(&g->head->turn);
+    return NULL;
+}
+
+static void test_waiting_for_weights_is_counted(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w, "hardsync");
+    begin_on_next_version(&w);
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    pthread_t t;
+    const int64_t before = c->waited_ns, in_row = atomic_load(&w.shared.learner[0].wait_ns);
+    const int64_t began = mu_clock_ns();
+    assert_int_equal(pthread_create(&t, NULL, apply_late, &w.shared), 0);
+    for (int i = 0; i < N_PARAMS; i++) assert_int_equal(c->class->collect(c, i, &err), MU_OK);
+    const int64_t took = mu_clock_ns() - began, waited = c->waited_ns - before;
+    pthread_join(t, NULL);
+    if (waited < 150000000 || waited > took) fail_msg("%lld of %lld ns", (long long)waited, (long long)took);
+    assert_int_equal(atomic_load(&w.shared.learner[0].wait_ns) - in_row, waited);
+    world_close(&w);
+}
+
+// Staleness is that of the moment of the push, and of accepted gradients only.
+static void test_staleness_of_accepted(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w, "hogwild");
+    begin(&w, 0);
+    begin(&w, 1);
+    assert_int_equal(end(&w, 1), MU_ACCEPTED);
+    assert_int_equal(end(&w, 0), MU_ACCEPTED);
+    const mu_shared_learner *row = w.shared.learner;
+    assert_int_equal(atomic_load(&row[1].stale_sum), 0);
+    assert_int_equal(atomic_load(&row[0].stale_sum), 1);
+    begin(&w, 0);
+    mu_core *c = mu_shared_begin(&w.shared);
+    (void)mu_core_join(c, 0); // replaced meanwhile
+    mu_shared_commit(&w.shared);
+    assert_int_equal(end(&w, 0), MU_FENCED);
+    assert_int_equal(atomic_load(&row[0].n_stale), 1);
+    world_close(&w);
+}
+
+typedef struct holder {
+    mu_shared *g;
+    _Atomic int has, stop;
+    bool moves;
+} holder;
+
+// Has the lock for some time, longer than one try for it; learner 1 shows that it lives.
+static void *hold_lock(void *ctx) {
+    holder *h = ctx;
+    (void)mu_shared_begin(h->g);
+    atomic_store(&h->has, 1);
+    for (int i = 0; i < 60 && !atomic_load(&h->stop); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        if (h->moves) atomic_fetch_add(&h->g->learner[1].pulse, 1);
+    }
+    mu_shared_cancel(h->g);
+    return NULL;
+}
+
+static pthread_t start_holder(holder *h) {
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, hold_lock, h), 0);
+    while (!atomic_load(&h->has)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return t;
+}
+
+static void test_lock_that_is_held(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w, "hogwild");
+    begin(&w, 0);
+    mu_shared other = w.shared;
+    holder h = {.g = &other, .moves = true};
+    pthread_t t = start_holder(&h);
+    assert_int_equal(end(&w, 0), MU_ACCEPTED); // waited for, not refused
+    pthread_join(t, NULL);
+    begin(&w, 0);
+    h = (holder){.g = &other};
+    t = start_holder(&h);
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    mu_push_result r;
+    assert_int_equal(c->class->end(c, false, 1, &r, &err), MU_EBACKEND); // nothing moves
+    if (!strstr(err.msg, "the protocol's lock is held")) fail_msg("%s", err.msg);
+    atomic_store(&h.stop, 1);
+    pthread_join(t, NULL);
+    world_close(&w);
+}
+
+// Histories of a set and of its updater: one number.
+_Static_assert(sizeof(((mu_params *)0)->slot) == sizeof(((mu_slice *)0)->slot), "as many as rules have");
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights_that_never_come),
+        cmocka_unit_test(test_waiting_for_weights_is_counted),
+        cmocka_unit_test(test_staleness_of_accepted),
+        cmocka_unit_test(test_lock_that_is_held),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
