@@ -247,8 +247,6 @@ static mu_status set_up(learner *l, mu_err *err) {
     mu_shared *g = l->shared;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
-    for (int i = 0; i < s->params->n; i++) // what the slots have room for
-        s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
     if (g->setup->weights == MU_WEIGHTS_COPY) {
         l->copy = mu_alloc_block(g->head->count * sizeof(float), "learner/weights");
         if (!l->copy) return MU_FAIL_NOMEM(err, "a copy of the weights");
