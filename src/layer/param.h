@@ -52,7 +52,8 @@ typedef struct mu_param {
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced
-    bool         allow_factors; // the consumer of gradients takes factors, picks and rows for this parameter
+    bool         allow_factors; // the consumer of gradients takes factors, picks and rows for this parameter:
+                                // the updater (train/session.c); where gradients travel, their messages (ps)
     int64_t      max_rows;      // the most rows its layer gives in row form; 0 = never rows
     int64_t      max_batch;     // samples in the factors its layer gives; 0 = never factors
     int64_t      max_x;         // rows to pick from in a sample: the layer gives picks; 0 = factors

@@ -312,7 +312,7 @@ static mu_status set_up(replay *r, mu_err *err) {
     MU_TRY(mu_runlog_load(r->t->o->replay, &r->log, err));
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&r->w, s);
-    MU_TRY(mu_message_layout_make(s->params, s->setup.rows, &r->message, err)); // after init: it sets the forms
+    MU_TRY(mu_message_layout_make(s->params, s->setup.rows, &r->message, err));
     MU_TRY(mu_slices_make(s->params, &r->slices, err));
     MU_TRY(check_head(r, err));
     MU_TRY(make_order(r, err));

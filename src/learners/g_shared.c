@@ -382,11 +382,9 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
 
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     shared_run *c = state;
-    mu_worker forms; // gradients have the forms that a worker gives them
     c->t = t;
     c->begin = t->at;
     c->shared.region.fd = -1;
-    mu_worker_init(&forms, t->s);
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_shared(c, err));
     c->opened = true;

@@ -184,8 +184,6 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     mu_session *s = l->role->session;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
-    for (int i = 0; i < s->params->n; i++) // what the slots have room for
-        s->params->list[i]->allow_factors = g->message.part[i].form != MU_GRAD_DENSE;
     MU_TRY(mu_shared_client_open(c, &(mu_shared_client_opts){.shared = g, .learner = l->role->index,
                                                               .params = s->params, .pace_at = mu_role_pace,
                                                               .pace_ctx = l->role}, err));

@@ -398,6 +398,10 @@ static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err
     mu_device *d = mu_device_cpu();
     if (!s->params) return MU_OK;
     MU_TRY(mu_params_alloc(s->params, d, s->train.net != NULL, (uint64_t)s->job->seed, err));
+    for (int i = 0; i < s->params->n; i++) { // what the updater takes; sums over batches are dense
+        mu_param *p = s->params->list[i];
+        p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1;
+    }
     for (size_t i = 0; i < MU_COUNT(phases) && !(o->trains && mu_session_forks(s)); i++) {
         mu_net *net = phase_of(s, phases[i])->net;
         if (net) MU_TRY(mu_net_ready(net, d, err));

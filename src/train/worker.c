@@ -86,10 +86,6 @@ void mu_worker_init(mu_worker *w, mu_session *s) {
     w->sink = (mu_grad_sink){w, takes, apply_rows, takes_outer, apply_outer};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
     w->end = mu_length_of(s);
-    for (int i = 0; i < s->params->n; i++) {
-        mu_param *p = s->params->list[i];
-        p->allow_factors = t->accumulate == 1 && p->n_users == 1;
-    }
     mu_debug("gradients are %s", w->fused            ? "applied while backward runs"
                                  : t->accumulate > 1 ? "summed, then applied"
                                                      : "complete before they are applied");
