@@ -4,14 +4,15 @@
 // The mutex is the C library's robust one: the kernel knows which locks a thread holds and marks them when
 // it dies. It also checks errors, so that taking it twice is reported at once instead of after the time-out.
 //
-// The read-write lock is two stores that cross. A reader raises its flag, then looks at the writer's; a writer raises
-// its own, then looks at the readers'. Store and look are seq_cst on both sides, so in their one total order
-// the side that looked first stored before that too: at least one of two contenders sees the other. The reader gives way, the writer waits. Data is ordered by the flags going down: the release of
-// one side's exchange is acquired by the other's look that finds it down.
+// The read-write lock is two stores that cross. A reader raises its flag, then looks at the writer's; a
+// writer raises its own, then looks at the readers'. Store and look are seq_cst on both sides, so in their one
+// total order the side that looked first stored before that too: at least one of two contenders sees the
+// other. The reader gives way, the writer waits. Data is ordered by the flags going down: the release of one
+// side's exchange is acquired by the other's look that finds it down.
 //
-// Sleeping. A process that waits for a flag marks it (HELD -> AWAITED) before sleeping on it, and lowering a marked
-// flag wakes; an unmarked one costs no system call. A flag is raised only from DOWN by its owner and marked
-// only while up, so a mark is never overwritten.
+// Sleeping. A process that waits for a flag marks it (HELD -> AWAITED) before sleeping on it, and lowering a
+// marked flag wakes; an unmarked one costs no system call. A flag is raised only from DOWN by its owner and
+// marked only while up, so a mark is never overwritten.
 //
 // Turns. A reader that found a writer stays WANTED until it gets in, and the next writer first lets
 // those in: without that a server that writes all the time would keep readers out by luck alone. It waits for

@@ -26,10 +26,10 @@ typedef struct mu_process_end {
 } mu_process_end;
 
 // Has this child ended? If so it is reaped. Other children of the process, and other threads' children, are
-// left alone. Where the program ignores SIGCHLD, or reaps every child itself, a child's end is noticed all the
-// same but how it ended is not known: exit_code -1, signal 0.
+// left alone. Where the program ignores SIGCHLD, or reaps every child itself, a child's end is noticed all
+// the same but how it ended is not known: exit_code -1, signal 0.
 bool mu_process_reap(pid_t pid, mu_process_end *out);
-// Sends SIGKILL to a child that lives. It is gone, and can write nothing any more, when mu_process_reap says so.
+// Sends SIGKILL to a child that lives. It can write no more when mu_process_reap says that it has ended.
 void mu_process_kill(pid_t pid);
 // Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped. Bounded:
 // a process that MU_PROCESS_GONE_S after SIGKILL is still there is left, with a warning.

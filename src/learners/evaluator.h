@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// evaluator.h - the process that evaluates and saves snapshots while training goes on.
+// evaluator.h - the process that evaluates and saves snapshots while training goes on; in messages it is the
+// statistics process.
 //
 // The parent takes a snapshot (a pause of one copy), asks, and looks for the answer now and then. The
 // snapshot belongs to the evaluator until the answer is there. One request at a time.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // speed.h - which learners are slow: a comparison of how many gradients each made since the last look.
 //
-// Since the last look, not since the start: a learner that becomes slow in the second hour has made as many as
-// the others in all. One that was started since then did not have the whole time, so it is not judged.
+// Since the last look, not since the start: a learner that becomes slow in the second hour has made about as
+// many as the others in all. One that was started since then did not have the whole time: it is left out.
 #ifndef MU_LEARNERS_SPEED_H
 #define MU_LEARNERS_SPEED_H
 

@@ -90,7 +90,7 @@ mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const 
 
 static void look_at_lock(mu_watchdog *d, int64_t now);
 
-// The parent was away itself, stopped (Ctrl-Z stops the whole group) or starved: how long the children gave no
+// The parent was away itself, stopped (Ctrl-Z stops all processes) or starved: how long the children gave no
 // sign meanwhile says nothing. Every child's time begins anew.
 static void reset_hang_timers(mu_watchdog *d, int64_t now, double limit_s) {
     const double away = d->looked_ns ? 1e-9 * (double)(now - d->looked_ns) : 0;

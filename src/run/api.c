@@ -48,8 +48,8 @@ const char *muster_version(void) { return MU_VERSION; }
 // ---- jobs ----
 
 // The text is the whole of it: YAML has no NUL.
-static mu_status keep(const char *path, const char *text, const char *const *edits, size_t n, muster_job **out,
-                      mu_err *err) {
+static mu_status keep(const char *path, const char *text, const char *const *edits, size_t n,
+                      muster_job **out, mu_err *err) {
     muster_job *m = mu_alloc(sizeof *m, "api/job");
     if (!m) return MU_FAIL_NOMEM(err, "the job");
     mu_arena_init(&m->arena, "api/job");
@@ -131,7 +131,8 @@ void muster_job_destroy(muster_job *job) {
 
 // ---- runs ----
 
-mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, unsigned phases, mu_err *err) {
+mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, unsigned phases,
+                      mu_err *err) {
     r->at = MU_RUN_BEGINNING;
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
     MU_TRY(keep(job->path, job->text, job->edits, job->n_edits, &r->source, err));

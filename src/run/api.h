@@ -32,7 +32,8 @@ struct muster_run {
 muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out);
 muster_status mu_api_misuse(muster_error *out, const char *message);    // MUSTER_USAGE
 
-mu_status mu_api_open(muster_run *run, const muster_job *job, const char *folder, unsigned phases, mu_err *err);
+MU_MUST_CHECK mu_status mu_api_open(muster_run *run, const muster_job *job, const char *folder,
+                                    unsigned phases, mu_err *err);
 void mu_api_close(muster_run *run);             // also what was half opened
 // Trains in this process. progress as in muster_run_train.
 muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_fn progress, void *ctx,

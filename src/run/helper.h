@@ -13,7 +13,7 @@
 //     muster_run_stop ─── stop ─────►  read between steps
 //     takes them back     ◄── DONE ──  parameters, position, result or error
 //
-// The box lies in a region: descriptor MU_HELPER_FD of the helper. The helper dies with the thread that waits.
+// The box lies in a region: descriptor MU_HELPER_FD of the helper. It dies with the thread that waits for it.
 #ifndef MU_RUN_HELPER_H
 #define MU_RUN_HELPER_H
 
@@ -24,7 +24,10 @@
 #define MU_HELPER_OPTION "--train-for"          // of the program, followed by the pid of its parent
 #define MU_HELPER_PROGRAM "MUSTER_PROGRAM"      // environment: the program to start
 
-enum { MU_HELPER_FD = 3, MU_HELPER_REFUSED = 64 };      // the latter: exit code, the box is of another version
+enum {
+    MU_HELPER_FD = 3,
+    MU_HELPER_REFUSED = 64              // exit code: the box is of another version
+};
 
 typedef enum mu_helper_state { MU_HELPER_WORKS, MU_HELPER_ASKS, MU_HELPER_DONE } mu_helper_state;
 

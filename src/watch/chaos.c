@@ -2,9 +2,9 @@
 // chaos.c - see chaos.h.
 //
 // A tick does three things: it looks which killed processes are back, lets go what was stopped or slowed long
-// enough, and fires what is due. Single thread; the region is read and written by atomics only, and nothing here
-// keeps a pointer into it, so the caller may attach to a restarted run in between. Every
-// stop or slowness that was fired has its release in the list, and with a full list none is fired.
+// enough, and fires what is due. Single thread; the region is read and written by atomics only, and nothing
+// here keeps a pointer into it, so the caller may attach to a restarted run in between. Every stop or slowness
+// that was fired has its release in the list, and with a full list none is fired.
 #include "watch/chaos.h"
 
 #include "base/alloc.h"
@@ -70,7 +70,8 @@ struct mu_chaos {
 // ---- processes ----------------------------------------------------------------------------------
 
 static _Atomic int32_t *pid_slot(const mu_shared *g, int who) {
-    return who == SERVER ? &g->head->server_pid : who == EVALUATOR ? &g->head->evaluator_pid : &g->learner[who].pid;
+    if (who == SERVER) return &g->head->server_pid;
+    return who == EVALUATOR ? &g->head->evaluator_pid : &g->learner[who].pid;
 }
 
 // The second field after the name, which may itself hold blanks and parentheses. 0 for a zombie.

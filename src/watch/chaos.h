@@ -43,14 +43,14 @@ typedef struct mu_chaos_report {
 typedef struct mu_chaos mu_chaos;
 
 // The script is copied. MU_EUSAGE when it names what this run has not: a learner number, a server process.
-MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g, int64_t now_ns,
-                                        const mu_chaos_watch *watch, mu_chaos **out, mu_err *err);
+MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g,
+                                        int64_t now_ns, const mu_chaos_watch *watch, mu_chaos **out, mu_err *err);
 // Releases every process that is still stopped or slowed.
 void mu_chaos_destroy(mu_chaos *c);
 
 // Does what is due. Returns the time of the next thing to do, at most 5 ms away while a recovery is watched.
 int64_t mu_chaos_tick(mu_chaos *c, int64_t now_ns);
-// Nothing left to shoot or to release, and every killed process is back (or 30 s have passed since the last shot).
+// Nothing left to shoot or to release, and all killed are back (or 30 s have passed since the last shot).
 bool mu_chaos_done(const mu_chaos *c, int64_t now_ns);
 void mu_chaos_get_report(const mu_chaos *c, mu_chaos_report *out);
 

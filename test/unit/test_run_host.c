@@ -128,7 +128,8 @@ static muster_job *alone_job;
 
 static int get_busy(void **state) {
     (void)state;
-    void *(*const what[OTHERS])(void *) = {allocate, allocate, ask_the_time, train_alone, train_alone, have_children};
+    void *(*const what[OTHERS])(void *) = {allocate,    allocate,    ask_the_time,
+                                           train_alone, train_alone, have_children};
     ok(muster_job_parse("a.yaml", alone_text, strlen(alone_text), NULL, 0, &alone_job, err));
     atomic_store(&busy, true);
     for (int i = 0; i < OTHERS; i++) assert_int_equal(pthread_create(&other[i], NULL, what[i], alone_job), 0);
@@ -164,7 +165,12 @@ static void trains_again_and_again(void **state) {
     muster_run_destroy(first);
 }
 
-typedef struct trainer { pthread_t thread; muster_run *run[ROUNDS]; muster_status status; muster_error error; } trainer;
+typedef struct trainer {
+    pthread_t     thread;
+    muster_run   *run[ROUNDS];
+    muster_status status;
+    muster_error  error;
+} trainer;
 
 static void *train_all(void *ctx) {
     trainer *t = ctx;
@@ -332,7 +338,8 @@ static void a_killed_program_leaves_no_process(void **state) {
     kill(program, SIGKILL);
     assert_int_equal(waitpid(program, NULL, 0), program);
     pid_t left = 0;
-    for (until = mu_clock_s() + 30; left >= 0 && mu_clock_s() < until; usleep(1000)) left = waitpid(-1, NULL, WNOHANG);
+    for (until = mu_clock_s() + 30; left >= 0 && mu_clock_s() < until; usleep(1000))
+        left = waitpid(-1, NULL, WNOHANG);
     assert_int_equal(left, -1);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     munmap(b, sizeof *b);
