@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_train.c - `muster train`: runs the driver and shows it to a person.
+//
+// Messages, table and progress line go to stderr while it trains; stdout has one JSON object at the end, and
+// only with --json.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/progress.h"
@@ -192,7 +195,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_err_hint(err, "`muster init lenet job.yaml` writes an example.");
         return MU_EUSAGE;
     }
-    if (v->resume && !*v->resume && mu_cli_is_folder(word)) v->resume = word; // `train RUN --resume`
+    if (v->resume && !*v->resume && mu_fs_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;
     mu_session_opts o = {
