@@ -108,7 +108,7 @@ static void sleep_until(int64_t ns) {
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL); // a signal ends it early: fine
 }
 
-// A run that restarts itself has a new region, which is attached in place of the old one. False: it has ended.
+// A run that restarts itself has a new region, which is attached instead of the old one. False: it has ended.
 static bool follow(mu_live *l, mu_shared *g) {
     mu_live now;
     if (mu_live_find(l->dir, &now, NULL) != MU_OK) return false;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/safetensors: exact bytes, what a reader in another language sees, and everything a loader
+// Tests of file/safetensors: exact bytes, what a reader in another language sees, and everything a loader
 // must refuse.
 #include "run_help.h"
 
 #include "file/json.h"
-
 #include "file/safetensors.h"
 
 #include <sys/wait.h>
