@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // args.c - see args.h.
+//
+// The command line is read first, then the environment for options that it did not give; both set values by
+// the same functions, so a bad value is refused in the same words. An option of kind JOB sets nothing here:
+// it becomes an edit of the job.
 #include "cli/args.h"
 
 #include "base/plugin.h"
+#include "file/fs.h"
 #include "job/bind.h"
 
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 // Bits of MU_COMMON_* stand beside the rows they switch; 0 = always there.
 static const mu_opt common[] = {
@@ -138,11 +142,6 @@ static mu_status store(mu_args *a, const mu_opt *o, const char *value, void *val
     return MU_OK;
 }
 
-static bool is_folder(const char *path) {
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 // One option at argv[*i]; moves *i on when the value is the next word.
 static mu_status option(const mu_args_spec *spec, int argc, char *const *argv, int *i, mu_args *a,
                         void *values, mu_err *err) {
@@ -155,7 +154,7 @@ static mu_status option(const mu_args_spec *spec, int argc, char *const *argv, i
     if (o->kind == MU_OPT_FLAG) {
         if (value) return MU_FAIL(err, MU_EUSAGE, "option `--%s` takes no value", o->name);
     } else if (o->kind == MU_OPT_MAYBE_FOLDER) {
-        if (!value) value = *i + 1 < argc && is_folder(argv[*i + 1]) ? argv[++*i] : "";
+        if (!value) value = *i + 1 < argc && mu_fs_is_folder(argv[*i + 1]) ? argv[++*i] : "";
     } else if (!value) {
         if (*i + 1 >= argc)
             return MU_FAIL(err, MU_EUSAGE, "option `--%s` needs a value (%s)", o->name, o->arg);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_chaos.c - `muster chaos`: kills, stops and slows processes of a running job by a schedule.
+//
+// What is due when, and whom it hits, is watch/chaos.h; here is the clock that asks it, the run that is
+// followed when it restarts itself, and the report.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/live_text.h"
@@ -105,7 +108,7 @@ static void sleep_until(int64_t ns) {
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL); // a signal ends it early: fine
 }
 
-// A run that restarts itself has a new region: the group is attached again in its place. False: it has ended.
+// A run that restarts itself has a new region, which is attached instead of the old one. False: it has ended.
 static bool follow(mu_live *l, mu_shared *g) {
     mu_live now;
     if (mu_live_find(l->dir, &now, NULL) != MU_OK) return false;

@@ -68,7 +68,7 @@ static mu_status name_runs(mu_args *a, runs *r, mu_err *err) {
     for (size_t i = 0; i < r->n; i++) {
         const char *equal = strchr(a->word[i], '=');
         path[i] = a->word[i];
-        if (!equal || equal == a->word[i] || mu_cli_is_folder(a->word[i])) continue;
+        if (!equal || equal == a->word[i] || mu_fs_is_folder(a->word[i])) continue;
         path[i] = equal + 1;
         given[i] = mu_arena_strndup(&a->arena, a->word[i], (size_t)(equal - a->word[i]));
         if (!given[i]) return MU_FAIL_NOMEM(err, "a name");

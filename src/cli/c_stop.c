@@ -33,7 +33,7 @@ static mu_status ask(const mu_live *l, mu_shared *g, bool attached, mu_err *err)
 static mu_status wait_for_end(mu_live *l, double wait_s, mu_err *err) {
     double until = mu_clock_s() + wait_s;
     pid_t pid = l->pid;
-    while (mu_live_works(l) && l->pid == pid) { // somebody else's pid: it was resumed already
+    while (mu_live_works(l) && l->pid == pid) { // another pid: the run was resumed already
         if (mu_stop_requested())
             return MU_FAIL(err, mu_stop_status(), "not waiting any more; it was asked to stop");
         if (mu_clock_s() >= until) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // c_train.c - `muster train`: runs the driver and shows it to a person.
+//
+// Messages, table and progress line go to stderr while it trains; stdout has one JSON object at the end, and
+// only with --json.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/progress.h"
@@ -165,25 +168,6 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
     mu_info("saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
 }
 
-// The job as it was recorded: the edits of that command line come before those of this one. Learners may have
-// been counted by the cores of another machine.
-static mu_status take_log_sets(mu_args *a, const char *path, mu_err *err) {
-    mu_runlog *log;
-    MU_TRY(mu_runlog_load(path, &log, err));
-    size_t n = log->head.n_sets;
-    const char **all = mu_arena_array(&a->arena, n + 1 + a->n_sets, sizeof *all);
-    bool ok = all != NULL;
-    for (size_t i = 0; ok && i < n; i++)
-        ok = (all[i] = mu_arena_strdup(&a->arena, log->head.sets[i])) != NULL;
-    if (ok) ok = (all[n] = mu_arena_printf(&a->arena, "cluster.learners=%d", log->head.learners)) != NULL;
-    for (size_t i = 0; ok && i < a->n_sets; i++) all[n + 1 + i] = a->set[i];
-    mu_runlog_destroy(log);
-    if (!ok) return MU_FAIL_NOMEM(err, "the edits of the job");
-    a->set = all;
-    a->n_sets += n + 1;
-    return MU_OK;
-}
-
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct train *v = values;
     const char *word = a->n_words ? a->word[0] : v->resume && *v->resume ? v->resume : NULL;
@@ -192,13 +176,13 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_err_hint(err, "`muster init lenet job.yaml` writes an example.");
         return MU_EUSAGE;
     }
-    if (v->resume && !*v->resume && mu_cli_is_folder(word)) v->resume = word; // `train RUN --resume`
+    if (v->resume && !*v->resume && mu_fs_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;
     mu_session_opts o = {
         .phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .trains = true, .restored = v->resume != NULL};
     mu_status st = mu_stop_install(err);
-    if (st == MU_OK && v->replay) st = take_log_sets(a, v->replay, err);
+    if (st == MU_OK && v->replay) st = mu_runlog_edits(v->replay, &a->arena, &a->set, &a->n_sets, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) {
         screen sc = {.accuracy = NAN};

@@ -50,7 +50,8 @@ void mu_help_end_list(mu_help_page *p) { fputc('\n', p->out); }
 
 // ---- field tables -------------------------------------------------------------------------------
 
-void mu_field_describe(const mu_field *f, char *out, size_t size) {
+// How the job writes a value of this type: "whole number", "max|average", "[a, b, ...]", ...
+static void describe(const mu_field *f, char *out, size_t size) {
     static const char *const words[] = {
         [MU_BOOL] = "true|false",
         [MU_INT] = "whole number",
@@ -111,7 +112,7 @@ void mu_help_fields(mu_help_page *p, const mu_field *fields) {
     }
     if (markdown(p)) fputs("| key | value | default | meaning |\n|---|---|---|---|\n", p->out);
     for (const mu_field *f = fields; f->key; f++) {
-        mu_field_describe(f, type, sizeof type);
+        describe(f, type, sizeof type);
         if (markdown(p)) field_row(p, f, type);
         else field_text(p, f, type);
     }

@@ -21,7 +21,4 @@ void mu_help_item(mu_help_page *p, const char *word, const char *text);      // 
 void mu_help_end_list(mu_help_page *p);
 void mu_help_fields(mu_help_page *p, const mu_field *fields);      // NULL or empty: says "no options"
 
-// How the job writes a value of this type: "whole number", "max|average", "[a, b, ...]", ...
-void mu_field_describe(const mu_field *f, char *out, size_t size);
-
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // help_shell.c - see help_shell.h.
+//
+// All three texts come from the tables of verbs and options that the parser itself uses, so they cannot lag
+// behind it. Each form has its own escapes; none of them knows a verb by name.
 #include "cli/help_shell.h"
 
 #include "cli/cli.h"

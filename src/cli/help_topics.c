@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // help_topics.c - see help_topics.h.
+//
+// The only list of kinds of plug-ins outside the folders themselves: `muster help`, docs/jobfile.md and the
+// completions loop over it.
 #include "cli/help_topics.h"
 
 #include "algo/algo.h"
@@ -107,21 +110,6 @@ static void print_common(mu_help_page *p, int level, const mu_topic *t) {
     }
 }
 
-void mu_topic_print(mu_help_page *p, const mu_topic *t) {
-    if (!t->registry) {
-        mu_topic_print_job(p, 2);
-        return;
-    }
-    mu_help_heading(p, 2, t->title);
-    mu_help_code(p, t->where);
-    list_registry(p, t->registry);
-    print_common(p, 3, t);
-    if (t->registry == &mu_ops) return;
-    char text[120];
-    snprintf(text, sizeof text, "Options of one: muster help %s %s", t->word, t->registry->list[0]->name);
-    if (p->style == MU_HELP_TEXT) mu_help_paragraph(p, text);
-}
-
 static const char job_example[] =
     "name: fashion-lenet\n"
     "seed: 1\n"
@@ -136,7 +124,7 @@ static const char job_example[] =
     "train:   {batch: 64, epochs: 10}\n"
     "updater: {type: sgd, momentum: 0.9, rate: {type: step, base: 0.01, every: 5k}}\n";
 
-void mu_topic_print_job(mu_help_page *p, int level) {
+static void print_job(mu_help_page *p, int level) {
     size_t n;
     const mu_job_section *s = mu_job_sections(&n);
     char title[160];
@@ -152,6 +140,21 @@ void mu_topic_print_job(mu_help_page *p, int level) {
         mu_help_heading(p, level + 1, title);
         if (s[i].fields) mu_help_fields(p, s[i].fields);
     }
+}
+
+void mu_topic_print(mu_help_page *p, const mu_topic *t) {
+    if (!t->registry) {
+        print_job(p, 2);
+        return;
+    }
+    mu_help_heading(p, 2, t->title);
+    mu_help_code(p, t->where);
+    list_registry(p, t->registry);
+    print_common(p, 3, t);
+    if (t->registry == &mu_ops) return;
+    char text[120];
+    snprintf(text, sizeof text, "Options of one: muster help %s %s", t->word, t->registry->list[0]->name);
+    if (p->style == MU_HELP_TEXT) mu_help_paragraph(p, text);
 }
 
 void mu_topic_print_reference(mu_help_page *p) {

@@ -21,7 +21,6 @@ const mu_topic *mu_topic_find(const char *word);
 
 void mu_topic_print(mu_help_page *p, const mu_topic *t);                                     // the list
 void mu_topic_print_plugin(mu_help_page *p, int level, const mu_topic *t, const mu_plugin *plugin);
-void mu_topic_print_job(mu_help_page *p, int level);                                         // the outline
 void mu_topic_print_reference(mu_help_page *p);                                          // docs/jobfile.md
 
 #endif

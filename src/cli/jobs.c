@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool mu_cli_is_folder(const char *path) { return mu_fs_is_folder(path); }
-
 static void show(const mu_args *a, const mu_job *job) {
     if (!job->diags.n_errors && !job->diags.n_warnings) return;
     mu_diags_print(&job->diags, stderr, mu_term_colour(stderr));
@@ -22,7 +20,7 @@ static void show(const mu_args *a, const mu_job *job) {
 mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job,
                       mu_session **out, mu_err *err) {
     char path[MU_FS_PATH];
-    if (mu_cli_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
+    if (mu_fs_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else snprintf(path, sizeof path, "%s", word);
     if (access(path, F_OK)) {
         MU_FAIL(err, MU_EJOB, "no job file or run folder `%s`", word);
@@ -70,7 +68,7 @@ void mu_cli_close(mu_job *job, mu_session *s, mu_err *err) {
 }
 
 mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err) {
-    if (!model && !mu_cli_is_folder(word)) {
+    if (!model && !mu_fs_is_folder(word)) {
         MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word);
         mu_err_hint(err, "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
         return MU_EUSAGE;

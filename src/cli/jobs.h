@@ -21,7 +21,6 @@ mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, 
 // Ends what mu_cli_open began. An error with a place in the job is printed here, while the job still exists.
 void mu_cli_close(mu_job *job, mu_session *s, mu_err *err);
 
-bool mu_cli_is_folder(const char *path);
 void mu_cli_print_json(json_t *object);         // one line on stdout; takes the reference
 json_t *mu_json_number(double x);               // null when not finite
 

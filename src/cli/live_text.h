@@ -10,7 +10,7 @@
 // Appends the page, at most 80 columns wide unless names are long. Colour only marks what needs attention.
 void mu_live_text(mu_text *t, const mu_live_view *v, bool colour);
 
-// One line about a run that nobody can look into: alone, ended, or ended without goodbye.
+// One line about a run without a region to look into: alone, ended, or ended without goodbye.
 void mu_live_text_other(mu_text *t, const mu_live *l);
 // A line of metrics.jsonl as `key value  key value`, filled to 80 columns; a line that is no JSON as it is.
 void mu_live_text_metrics(mu_text *t, const char *line);

@@ -2,8 +2,8 @@
 // progress.c - see progress.h.
 //
 // A line is composed in memory and written with one call, so lines of other threads never cut it. The
-// flag `drawn` is the only state that other threads touch (through the hook of mu_log): whoever swaps it
-// to false erases.
+// flag `drawn` is the only state that other threads touch (through the hook of mu_log): the thread that
+// swaps it to false erases.
 #include "cli/progress.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ static atomic_int  drawn_fd = -1;
 
 static void put(int fd, const char *text, size_t n) {
     ssize_t done = write(fd, text, n);
-    (void)done; // nobody can be told about a lost progress line
+    (void)done; // a lost progress line is no loss
 }
 
 static void erase(void) {

@@ -28,7 +28,7 @@ typedef struct mu_prefetch_patience {   // in seconds; a new ring has MU_PREFETC
 #define MU_PREFETCH_PATIENCE ((mu_prefetch_patience){.slow_s = 10, .give_up_s = 300, .join_s = 10})
 void mu_prefetch_set_patience(mu_prefetch *p, mu_prefetch_patience patience);   // not while started
 
-// Stops first. False when the thread could not be stopped: whatever it may still touch must be leaked.
+// Stops first. False when the thread could not be stopped: what it may still touch must be leaked.
 bool mu_prefetch_destroy(mu_prefetch *p);       // NULL is fine
 MU_MUST_CHECK mu_status mu_prefetch_start(mu_prefetch *p, mu_err *err);
 // Joins the thread; what was filled and not taken is dropped. False after join_s without an answer (a

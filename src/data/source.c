@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "data/mean.h"
-#include "file/outfile.h"
 #include "data/prefetch.h"
 #include "data/transform.h"
 
@@ -429,15 +428,6 @@ void mu_source_transform(const mu_source *s, int i, const float *record, void *d
 const float *mu_source_mean(const mu_source *s, int i, size_t *n) {
     *n = s->mean[i].n;
     return s->mean[i].v;
-}
-
-mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err) {
-    int f = first_float_field(s);
-    if (f < 0 || !s->mean[f].v) return MU_FAIL(err, MU_EUSAGE, "this data source has no mean to save");
-    mu_outfile *o;
-    MU_TRY(mu_outfile_create(path, &o, err));
-    mu_outfile_write(o, s->mean[f].v, s->mean[f].n * sizeof(float));
-    return mu_outfile_commit(o, err);
 }
 
 mu_source_stats mu_source_get_stats(const mu_source *s) {

@@ -102,8 +102,6 @@ void mu_source_transform(const mu_source *s, int i, const float *record, void *d
 // The mean that is subtracted from field i, HWC order of the uncropped record; NULL = none.
 // *n is the number of channels or of the elements of a record.
 const float *mu_source_mean(const mu_source *s, int i, size_t *n);
-// Writes it as mean_file reads it.
-MU_MUST_CHECK mu_status mu_source_save_mean(const mu_source *s, const char *path, mu_err *err);
 
 typedef struct mu_source_stats { int64_t n_bad; double wait_s; } mu_source_stats;
 mu_source_stats mu_source_get_stats(const mu_source *s); // wait_s: time next() waited for the prefetcher

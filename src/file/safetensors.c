@@ -38,8 +38,6 @@ struct mu_st_file {
     size_t        map_bytes;
     mu_st_tensor *tensors;      // by name once parsed
     size_t        n;
-    mu_st_meta   *meta;
-    size_t        n_meta;
 };
 
 typedef struct extent { uint64_t begin, end; const char *name; } extent;
@@ -114,22 +112,15 @@ static mu_status read_tensor(mu_st_file *f, const char *name, const json_t *entr
     return MU_OK;
 }
 
-static mu_status read_metadata(mu_st_file *f, json_t *meta, mu_err *err) {
+// For others, not for us; but a file with bad metadata is a bad file.
+static mu_status check_metadata(const mu_st_file *f, json_t *meta, mu_err *err) {
     if (!json_is_object(meta))
         return MU_FAIL(err, MU_EMODEL, "`%s`: `" METADATA "` is not an object", f->path);
-    f->meta = mu_arena_array(&f->arena, json_object_size(meta), sizeof *f->meta);
-    if (!f->meta) return MU_FAIL_NOMEM(err, "metadata");
     const char *key;
     json_t *value;
-    json_object_foreach(meta, key, value) {
+    json_object_foreach(meta, key, value)
         if (!json_is_string(value))
             return MU_FAIL(err, MU_EMODEL, "`%s`: metadata `%s` is not a text", f->path, show(key).s);
-        mu_st_meta *m = &f->meta[f->n_meta];
-        m->key = mu_arena_strdup(&f->arena, key);
-        m->value = mu_arena_strdup(&f->arena, json_string_value(value));
-        if (!m->key || !m->value) return MU_FAIL_NOMEM(err, "metadata");
-        f->n_meta++;
-    }
     return MU_OK;
 }
 
@@ -143,8 +134,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const mu_st_tensor *)a)->name, ((const mu_st_tensor *)b)->name);
 }
 
-// The extents, laid end to end, must be the data section: a hole could hide bytes nobody hashes, an overlap
-// makes two names one array.
+// The extents, laid end to end, must be the data section: a hole could hide bytes that no tensor has, an
+// overlap makes two names one array.
 static mu_status check_cover(const mu_st_file *f, extent *e, uint64_t data_bytes, mu_err *err) {
     uint64_t at = 0;
     if (f->n) qsort(e, f->n, sizeof *e, by_extent);
@@ -172,7 +163,7 @@ static mu_status read_entries(mu_st_file *f, json_t *root, const char *data, uin
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
-        if (!strcmp(key, METADATA)) MU_TRY(read_metadata(f, value, err));
+        if (!strcmp(key, METADATA)) MU_TRY(check_metadata(f, value, err));
         else MU_TRY(read_tensor(f, key, value, data, data_bytes, &extents[f->n], err));
     }
     MU_TRY(check_cover(f, extents, data_bytes, err));
@@ -272,12 +263,6 @@ const mu_st_tensor *mu_st_at(const mu_st_file *f, size_t i) { return &f->tensors
 const mu_st_tensor *mu_st_find(const mu_st_file *f, const char *name) {
     mu_st_tensor key = { .name = name };
     return f->n ? bsearch(&key, f->tensors, f->n, sizeof key, by_name) : NULL;
-}
-
-const char *mu_st_find_meta(const mu_st_file *f, const char *key) {
-    for (size_t i = 0; i < f->n_meta; i++)
-        if (!strcmp(f->meta[i].key, key)) return f->meta[i].value;
-    return NULL;
 }
 
 mu_status mu_st_copy_f32(const mu_st_tensor *t, const mu_shape *want, float *out, mu_err *err) {

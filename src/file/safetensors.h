@@ -29,7 +29,6 @@ typedef enum mu_st_dtype {
 #define X(name, bytes) MU_ST_##name,
     MU_ST_DTYPE_MAP(X)
 #undef X
-    MU_ST_N_DTYPES
 } mu_st_dtype;
 
 const char *mu_st_dtype_name(mu_st_dtype t);    // "F32"
@@ -61,7 +60,6 @@ void mu_st_close(mu_st_file *f);                // NULL is fine; all pointers in
 size_t              mu_st_count(const mu_st_file *f);
 const mu_st_tensor *mu_st_at(const mu_st_file *f, size_t i);            // sorted by name; i < count
 const mu_st_tensor *mu_st_find(const mu_st_file *f, const char *name);  // NULL = not there
-const char         *mu_st_find_meta(const mu_st_file *f, const char *key);      // NULL = not there
 
 // Copies an F32 array after comparing its shape with `want`. MU_EMODEL with both shapes or dtypes.
 MU_MUST_CHECK mu_status mu_st_copy_f32(const mu_st_tensor *t, const mu_shape *want, float *out, mu_err *err);

@@ -81,7 +81,7 @@ const char *mu_suggest(const char *word, const mu_words *valid) {
     return mu_nearest(word, valid->v, valid->n);
 }
 
-#define LISTED 24       // a longer list would not help anybody
+#define LISTED 24       // a longer list would not be read
 
 void mu_diag_list(mu_diags *d, mu_diag *g, const mu_words *valid, const char *plural) {
     char list[600];

@@ -2,8 +2,8 @@
 // record.h - the log of a run by several learners: which gradients went into which update, in which order.
 //
 // That order is all that chance decides in a run whose gradients are each computed on the weights of one
-// version (weights: copy, locks: true, which recording switches on). With it learners/replay.h repeats the run bit
-// for bit.
+// version (weights: copy, locks: true, which recording switches on). With it learners/g_replay.c repeats the
+// run bit for bit.
 //
 // The file, all numbers little-endian:
 //     8 bytes    "MUSTRLOG"
@@ -100,5 +100,10 @@ enum {
 };
 extern const char mu_runlog_magic[8];
 uint64_t mu_runlog_check(const void *kind_n_bytes, size_t n, uint64_t before);
+
+// The edits that make a job the one that was recorded: those of the log come before *sets, and its learners,
+// which may have been counted by the cores of another machine. *sets is replaced by an array of the arena.
+MU_MUST_CHECK mu_status mu_runlog_edits(const char *path, mu_arena *arena, const char ***sets, size_t *n_sets,
+                                        mu_err *err);
 
 #endif

@@ -247,3 +247,20 @@ void mu_runlog_destroy(mu_runlog *log) {
     mu_free(log->parts);
     mu_free(log);
 }
+
+mu_status mu_runlog_edits(const char *path, mu_arena *arena, const char ***sets, size_t *n_sets,
+                          mu_err *err) {
+    mu_runlog *log;
+    MU_TRY(mu_runlog_load(path, &log, err));
+    size_t n = log->head.n_sets;
+    const char **all = mu_arena_array(arena, n + 1 + *n_sets, sizeof *all);
+    bool ok = all != NULL;
+    for (size_t i = 0; ok && i < n; i++) ok = (all[i] = mu_arena_strdup(arena, log->head.sets[i])) != NULL;
+    if (ok) ok = (all[n] = mu_arena_printf(arena, "cluster.learners=%d", log->head.learners)) != NULL;
+    for (size_t i = 0; ok && i < *n_sets; i++) all[n + 1 + i] = (*sets)[i];
+    mu_runlog_destroy(log);
+    if (!ok) return MU_FAIL_NOMEM(err, "the edits of the job");
+    *sets = all;
+    *n_sets += n + 1;
+    return MU_OK;
+}

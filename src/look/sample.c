@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample.c - see sample.h.
+//
+// A step of drawing is one pass of the net over one character. The random number of a character depends on
+// the seed and its place alone, so a longer text begins as a shorter one does.
 #include "look/sample.h"
 
 #include "base/rng.h"

@@ -192,7 +192,6 @@ static unsigned shade(const mu_chart_series *s) {
     return (unsigned)s->look % (s->dots ? (unsigned)MU_COUNT(colour) : (unsigned)COLOURS);
 }
 
-const char *mu_chart_colour(int look) { return colour[(unsigned)look % MU_COUNT(colour)]; }
 
 static void draw_mark(mu_text *t, double x, double y, int look, const char *tip) {
     const double r = MARK;

@@ -51,7 +51,6 @@ typedef struct mu_chart {
 MU_MUST_CHECK mu_status mu_chart_write(const mu_chart *c, mu_text *out, mu_err *err);
 
 extern const char mu_chart_dark_css[];  // rules for inside `@media (prefers-color-scheme: dark) {}`
-const char *mu_chart_colour(int look);  // of the looks, repeated
 
 enum { MU_CHART_TICKS = 16 };
 // Round numbers in [lo, hi], lo < hi, ascending, 2 at least and about `wanted`; logarithmic: 0 < lo.

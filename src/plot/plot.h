@@ -64,7 +64,7 @@ MU_MUST_CHECK mu_status mu_page_svg(const mu_page *p, mu_text *out, mu_err *err)
 // the caller closes with </svg>. Content begins at y = MU_FIGURE_TOP.
 enum { MU_FIGURE_TOP = 64, MU_FIGURE_LEFT = 24 };
 void mu_figure_begin(mu_figure *f, double width, double height, const char *note);
-// MU_ENOMEM when a text of the figure could not grow: the last call of whoever puts into them.
+// MU_ENOMEM when a text of the figure could not grow: the last call of the function that puts into them.
 MU_MUST_CHECK mu_status mu_figure_check(const mu_figure *f, mu_err *err);
 void mu_figure_text(mu_figure *f, double x, double y, const char *attributes, const char *text);
 

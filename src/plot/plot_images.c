@@ -119,7 +119,7 @@ static tones tones_of(const mu_inspect *in, int field, const image_row *input, i
 }
 
 // Are the values of w pixels as the input has them? A layer may have given them other channels, whose mean
-// nobody knows.
+// is not known.
 static bool is_like_input(const tones *t, const image_row *input, const image_row *w) {
     if (w->size != input->size) return false;
     if (!t->mean) return true;

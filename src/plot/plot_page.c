@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plot_page.c - see plot.h: figures, and the page as a file.
+//
+// A figure is kept in up to three forms, SVG, HTML and pixels; which are used is the choice of the ending of
+// the file name. A page names no file and no address outside itself.
 #include "plot/plot.h"
 
 #include "base/alloc.h"

@@ -152,7 +152,7 @@ static bool ends(const char *s, const char *end) {
     return n >= m && !strcmp(s + n - m, end);
 }
 
-// NULL where nobody can say what is better.
+// NULL where neither is better.
 static const mu_curve_point *best_of(const mu_curve *c) {
     bool loss = ends(c->key, "_loss"), accuracy = ends(c->key, "_accuracy");
     const mu_curve_point *best = NULL;

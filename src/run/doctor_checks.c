@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor_checks.c - the questions to this machine; what makes an answer ok, a note or missing is in doctor.c.
+//
+// A question that cannot be asked here (no /proc, no second core) is an answer too, never an error.
 #include "run/doctor.h"
 
 #include "comm/cores.h"
@@ -135,7 +137,7 @@ static void check_folder(mu_finding *f) {
 
 static void check_latency(mu_finding *f) {
     double ns = mu_cores_count() < 2 ? -1 : mu_cores_round_trip_ns(0, 1);
-    if (mu_cores_count() < 2) mu_finding_set(f, MU_FINDING_NOTE, "one core only: no second one to speak with");
+    if (mu_cores_count() < 2) mu_finding_set(f, MU_FINDING_NOTE, "one core only, no way between two");
     else if (ns < 0) mu_finding_set(f, MU_FINDING_NOTE, "two threads could not be pinned to two cores");
     else mu_check_latency(f, ns, 0, 1);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint_load.c - finding, verifying and loading checkpoints; nothing here writes.
+//
+// Age is the serial number in the manifest, not the step: a run that was rolled back saves smaller steps
+// later. No array is handed out before every file of its checkpoint has matched its checksums.
 #include "store/checkpoint.h"
 
 #include "base/alloc.h"

@@ -22,8 +22,6 @@
 #define MU_TAG_LR "lr"
 #define MU_TAG_SAMPLES_PER_S "perf/samples_per_sec"
 #define MU_TAG_STEP_MS "perf/step_time_ms"
-#define MU_TAG_STALENESS "ps/staleness"
-#define MU_TAG_GRAD_NORM "grad/global_norm"
 
 typedef struct mu_scalar { const char *tag; float value; } mu_scalar;
 typedef struct mu_events mu_events;

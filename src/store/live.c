@@ -142,11 +142,10 @@ static void look_at(mu_live *l) {
 
 static mu_status find_named(const char *path, mu_live *out, mu_err *err) {
     mu_live l = {0};
-    struct stat st;
     int n = snprintf(l.dir, sizeof l.dir, "%s", path);
     if (n <= 0 || n >= MU_FS_PATH) return MU_FAIL(err, MU_EUSAGE, "bad folder name of %d bytes", n);
     while (n > 1 && l.dir[n - 1] == '/') l.dir[--n] = '\0';
-    if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
+    if (!mu_fs_is_folder(path)) {
         MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path);
         mu_err_hint(err, "Without a name the newest run under `" MU_RUNS "/` is taken.");
         return MU_ENOTFOUND;

@@ -4,7 +4,7 @@
 // A run with several learners leaves `live.json` in its folder while it lives:
 //     {"pid":4711,"fd":9,"run_id":"lenet-0abc12","started":1767607872.5}
 // pid and fd lead to the shared region through /proc/<pid>/fd/<fd>. The file is a hint, never the proof:
-// after kill -9 it stays behind and the pid may belong to somebody else by then. The proof is that the
+// after kill -9 it stays behind and the pid may belong to another program by then. The proof is that the
 // process still has that descriptor open and that it is the region of this run id. A run with one learner
 // has no region; its proof is that the process named in `lock` has that very file open. Looking takes no
 // lock and changes nothing, so it can never be in the way of a run that is just starting.
@@ -20,8 +20,8 @@
 typedef enum mu_live_state {
     MU_LIVE_GROUP,              // learners and a region: pid and fd are good
     MU_LIVE_SINGLE,             // one process that trains alone, or a run that is about to end: pid is good
-    MU_LIVE_ENDED,              // nobody works on it
-    MU_LIVE_VANISHED            // nobody does, but live.json says otherwise: it ended without goodbye
+    MU_LIVE_ENDED,              // no process works on it
+    MU_LIVE_VANISHED            // none does, but live.json says otherwise: it ended without goodbye
 } mu_live_state;
 
 typedef struct mu_live {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rundir.c - see rundir.h.
+//
+// The lock is taken before anything else is looked at or written, so of two processes that start into one
+// folder one is refused, and the other finds what the first left.
 #include "store/rundir.h"
 
 #include "base/clock.h"
@@ -161,10 +164,8 @@ mu_status mu_rundir_create_at(const char *path, mu_rundir *out, mu_err *err) {
 
 mu_status mu_rundir_open(const char *path, mu_rundir *out, mu_err *err) {
     mu_rundir d;
-    struct stat st;
     MU_TRY(set_path(&d, path, err));
-    if (stat(path, &st) || !S_ISDIR(st.st_mode))
-        return MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path);
+    if (!mu_fs_is_folder(path)) return MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path);
     if (!holds_run(&d)) return MU_FAIL(err, MU_ENOTFOUND, "`%s` does not hold a run", path);
     MU_TRY(enter(&d, err));
     mu_fs_remove_unfinished(d.path);

@@ -21,7 +21,7 @@ has() { grep -qE -- "$2" "$1" || bad "$1 has no \`$2\`: $(head -n 12 "$1")"; }
 begin() { # begin FOLDER options... : trains in the background until the first steps are done
     local dir=$1
     shift
-    "$MUSTER" train job.yaml --out "$work/$dir" "$@" >train.out 2>train.err &
+    "$MUSTER" train job.yaml --out "$work/$dir/" "$@" >train.out 2>train.err &
     pid=$!
     for _ in $(seq 300); do
         [ -s "$dir/metrics.jsonl" ] && return
@@ -33,7 +33,7 @@ gone() { # the training has ended, and nothing of it is left
     wait "$pid" 2>/dev/null
     pid=
     for _ in $(seq 20); do # children die right after their parent, not in the same moment
-        pgrep -f -- "--out $work/$1( |\$)" >/dev/null || return 0
+        pgrep -f -- "--out $work/$1/( |\$)" >/dev/null || return 0
         sleep 0.1
     done
     bad "processes of $1 are left"
@@ -61,6 +61,7 @@ has out '"pending":0,'
 has err '5 learners replaced'
 expect 0 "$MUSTER" status two --json
 has out '"learners_lost":5,'
+has out '"run_id":"two"' # though --out ended with a slash
 expect 0 "$MUSTER" top two --count 2 --interval 100ms
 has out 'trouble    5 learners lost'
 expect 0 "$MUSTER" stop two

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/checkpoint: what is kept, what is found again, what damage and failures do.
+// Tests of store/checkpoint: what is kept, what is found again, what damage and failures do.
 // Crashes are in test_store_crash.c.
 #include "run_help.h"
 
@@ -255,5 +255,5 @@ int main(void) {
         cmocka_unit_test(test_damage_is_located),
         cmocka_unit_test(test_allocation_failures),
     };
-    return cmocka_run_group_tests_name("run/checkpoint", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/checkpoint", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/events: known answers for checksums and records, and a file read back record by record.
+// Tests of store/events: known answers for checksums and records, and a file read back record by record.
 #include "run_help.h"
 
 #include "store/events.h"
@@ -109,5 +109,5 @@ int main(void) {
         cmocka_unit_test(test_known_records),
         cmocka_unit_test(test_file),
     };
-    return cmocka_run_group_tests_name("run/events", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/events", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/manifest: exact round trip, every bit protected, foreign and newer files refused.
+// Tests of store/manifest: exact round trip, every bit protected, foreign and newer files refused.
 #include "run_help.h"
 
 #include <math.h>
@@ -173,5 +173,5 @@ int main(void) {
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_allocation_failures),
     };
-    return cmocka_run_group_tests_name("run/manifest", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/manifest", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/metrics: the exact lines, and what a resume keeps.
+// Tests of store/metrics: the exact lines, and what a resume keeps.
 #include "run_help.h"
 
 #include "store/metrics.h"
@@ -102,5 +102,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resume, set_up, tear_down),
     };
-    return cmocka_run_group_tests_name("run/metrics", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/metrics", tests, NULL, NULL);
 }

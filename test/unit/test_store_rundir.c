@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/rundir: names, the lock between processes, finding runs again, folders that cannot be written.
+// Tests of store/rundir: names, the lock between processes, finding runs again, folders that cannot be written.
 #include "run_help.h"
 
 #include "store/rundir.h"
@@ -177,5 +177,5 @@ int main(void) {
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_not_writable),
     };
-    return cmocka_run_group_tests_name("run/rundir", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store/rundir", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of run/stopflag: first signal wins, a second SIGINT exits, handlers come and go.
+// Tests of train/stopflag: first signal wins, a second SIGINT exits, handlers come and go.
 #include "run_help.h"
 
 #include "ops/gemm.h"
@@ -108,5 +108,5 @@ int main(void) {
         cmocka_unit_test(test_signals_disturb_no_product),
         cmocka_unit_test(test_second_interrupt_exits),
     };
-    return cmocka_run_group_tests_name("run/stopflag", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("train/stopflag", tests, NULL, NULL);
 }
