@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // client_shared.c - see client_shared.h.
 //
-// A learner waits on the bell of its own row for permission and samples, and on the common one (head.turn)
+// A learner waits on a bell of its own row for permission, and on the common one (head.turn)
 // for weights. Every wait ends by itself: when nothing has moved for ten times the hang time-out the learner
 // ends with an error, and looking for processes that hang is the watchdog's work.
 #include "ps/client_shared.h"
@@ -74,19 +74,19 @@ static bool have_stopped(others *o, const mu_shared_client *c) {
 static bool lease(mu_client *base, mu_lease *out, bool (*stop)(void *), void *ctx) {
     const mu_shared_client *c = of(base);
     mu_shared *g = c->shared;
-    mu_bell *turn = &row_of(c)->turn;
+    mu_bell *freed = &row_of(c)->leases;
     others o = {.t = mu_stall_timer_new()};
     for (;;) {
-        uint32_t seen = mu_bell_read(turn);
+        uint32_t seen = mu_bell_read(freed);
         bool ended = false;
         mu_core *core = mu_shared_begin(g); // NULL: asked again, as long as anything moves
         bool got = core && mu_core_lease(core, base->learner, out, &ended);
         if (got) mu_shared_commit(g);
         else if (core) mu_shared_cancel(g);
-        if (got) mu_bell_ring(turn); // the learner itself may wait for samples
+        if (got) mu_bell_ring(&row_of(c)->turn); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
         if (have_stopped(&o, c)) return false;
-        (void)mu_bell_wait(turn, seen, 0, MU_NAP_NS);
+        (void)mu_bell_wait(freed, seen, 0, MU_NAP_NS);
     }
 }
 
@@ -222,7 +222,7 @@ static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out
     mu_shared_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
-    if (used_up) mu_bell_ring(&row_of(c)->turn); // the prefetch thread may lease again
+    if (used_up) mu_bell_ring(&row_of(c)->leases); // the prefetch thread may lease again
     if (c->exchange->pushed) c->exchange->pushed(c);
     return MU_OK;
 }

@@ -237,7 +237,10 @@ void mu_shared_release(mu_shared *g) {
 void mu_shared_ring_all(mu_shared *g) {
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    for (int i = 0; i < g->head->n_learners; i++) mu_bell_ring(&g->learner[i].turn);
+    for (int i = 0; i < g->head->n_learners; i++) {
+        mu_bell_ring(&g->learner[i].turn);
+        mu_bell_ring(&g->learner[i].leases);
+    }
 }
 
 // ---- the core, crash-safe ----

@@ -54,7 +54,8 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     _Atomic uint32_t incarnation;
     _Atomic uint64_t pulse;             // counts layers passed: the sign of life
     _Atomic int64_t  pulse_ns;          // clock of its last question whether it may begin
-    mu_bell          turn;              // something changed for this learner alone
+    mu_bell          turn;              // it may be allowed to begin now
+    mu_bell          leases;            // its prefetch thread may be given samples now
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
     // of all incarnations; computing is without waiting, and waiting that for data, weights and permission
