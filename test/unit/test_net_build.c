@@ -389,6 +389,11 @@ static void one_problem_is_one_error(void **state) {
                      "- {name: b, type: relu, src: a, include: [test]}\n"
                      "- {name: loss, type: softmax_loss, src: [b, data.label]}\n",
                      "takes `b`, which is not part of phase train");
+    expect_one_error("- {name: a, type: inner_product, src: data.image, outputs: 10}\n"
+                     "- {name: cut, type: slice, outputs: 2}\n"
+                     "- {name: b, type: relu, src: cut.3}\n"
+                     "- {name: loss, type: softmax_loss, src: [b, data.label]}\n",
+                     "takes output 3 of `cut`, which has 2");
 }
 
 // Contrastive divergence: layers that have nothing to learn are fine, one that could learn is warned of.
@@ -435,10 +440,13 @@ static void a_later_output_is_split(void **state) {
     done(&two);
 }
 
-// Gradients in factor form point at activations: these live to the end of the step.
+// Gradients in factor form point at activations and their gradients: these live to the end of the step. The
+// gradient of `wide`, larger and placed first, begins when those above it would be over without factors.
 static void factors_live_to_the_end(void **state) {
     (void)state;
-    static const char layers[] = "- {name: a, type: inner_product, src: data.image, outputs: 40}\n"
+    static const char layers[] = "- {name: flat, type: flatten, src: data.image}\n"
+                                 "- {name: a, type: inner_product, outputs: 40}\n"
+                                 "- {name: wide, type: concat, src: [a, flat]}\n"
                                  "- {name: b, type: inner_product, outputs: 40}\n"
                                  "- {name: c, type: inner_product, outputs: 40}\n"
                                  "- {name: d, type: inner_product, outputs: 40}\n"

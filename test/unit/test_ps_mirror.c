@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_ps_mirror.c - a learner whose predecessor left a torn mirror gets whole weights again: from a learner that
+// lives, from one that has ended, or, where there is nobody, by going on with what it has.
+#include "unit/threads_help.h"
+
+#include "ps/mirror.h"
+
+#include <pthread.h>
+
+enum { LEARNERS = 3, SELF = 1, FIRST_VERSION = 7 };
+
+typedef struct stage {
+    params shared;
+    bound updater;
+    mu_cluster_plan plan;
+    mu_group group;
+    block_set before; // where the parameters lived
+} stage;
+
+// All have begun, on weights that differ, so that it shows whose copy one has. Nobody lives.
+static void stage_open(stage *s) {
+    mu_err err = {0};
+    *s = (stage){0};
+    (void)bound_get(&s->updater, "{type: sgd, momentum: 0.9, rate: 0.01}");
+    params_init(&s->shared, s->updater.u->class->n_slots);
+    s->before = blocks_make(&s->shared);
+    mu_params_rebase(&s->shared.ps, s->before.value, s->before.slot);
+    const int32_t protocol = mu_protocol_index("mirror");
+    s->plan = (mu_cluster_plan){.learners = LEARNERS, .protocol = mu_protocol_at(protocol), .rows = 2,
+                                .global_batch = 6, .reference_batch = 6, .rate_rule = MU_RATE_MEAN,
+                                .hang_timeout = 1, .splits = LEARNERS, .every = 1};
+    const mu_core_config core = {.learners = LEARNERS, .protocol = protocol, .splits = LEARNERS, .every = 1,
+                                 .rate_rule = MU_RATE_MEAN, .lease_batches = 2, .max_leases = 2, .rows = 2,
+                                 .global_batch = 6, .first_version = FIRST_VERSION, .end_sample = 600,
+                                 .end_version = INT64_MAX};
+    mu_group_opts o = {.run_id = "mirror", .job_name = "mirror", .plan = &s->plan, .core = &core,
+                       .params = &s->shared.ps, .updater = s->updater.u, .n_records = 100};
+    if (mu_group_create(&o, &s->group, &err) != MU_OK) fail_msg("%s", err.msg);
+    for (int l = 0; l < LEARNERS; l++) {
+        mu_group_fill_own(&s->group, l);
+        fill(mu_group_own_weights(&s->group, l), s->shared.ps.count, (uint64_t)l, 1);
+        fill(mu_group_own_history(&s->group, l, 0), s->shared.ps.count, (uint64_t)(10 + l), 1);
+    }
+}
+
+static void stage_close(stage *s) {
+    mu_group_close(&s->group);
+    blocks_free(&s->before);
+    params_fini(&s->shared);
+    bound_fini(&s->updater);
+}
+
+static void assert_weights_of(const stage *s, int learner) {
+    const size_t bytes = s->shared.ps.count * sizeof(float);
+    const mu_group *g = &s->group;
+    float *want = floats(s->shared.ps.count);
+    fill(want, s->shared.ps.count, (uint64_t)learner, 1);
+    if (memcmp(mu_group_own_weights(g, SELF), want, bytes)) fail_msg("not the weights of learner %d", learner);
+    fill(want, s->shared.ps.count, (uint64_t)(10 + learner), 1);
+    if (memcmp(mu_group_own_history(g, SELF, 0), want, bytes)) fail_msg("not the history of learner %d", learner);
+    free(want);
+}
+
+typedef struct successor {
+    mu_group group;
+    mu_mirror mirror;
+    mu_status status;
+    mu_err err;
+    _Atomic int done;
+} successor;
+
+static void *begin(void *ctx) {
+    successor *s = ctx;
+    s->status = mu_mirror_init(&s->mirror, &s->group, SELF, &s->err);
+    atomic_store(&s->done, 1);
+    return NULL;
+}
+
+// Dies and begins again; `giver`, where there is one, works meanwhile.
+static int64_t begin_again(stage *s, mu_mirror *giver) {
+    successor next = {.group = s->group};
+    pthread_t thread;
+    mu_mirror_lost(&s->group, SELF);
+    atomic_store(&s->group.learner[SELF].pid, 1);
+    assert_int_equal(pthread_create(&thread, NULL, begin, &next), 0);
+    while (giver && !atomic_load(&next.done)) {
+        (void)mu_mirror_may_begin(giver, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    pthread_join(thread, NULL);
+    if (next.status != MU_OK) fail_msg("%s", next.err.msg);
+    mu_free(next.mirror.at);
+    return atomic_load(&s->group.head->torn_updates);
+}
+
+// One that lives and is whole gives a copy, though another one waits for one itself.
+static void test_from_the_living(void **unused) {
+    (void)unused;
+    for (int giver = 0; giver < LEARNERS; giver += 2) {
+        stage s;
+        mu_mirror m;
+        mu_err err = {0};
+        stage_open(&s);
+        mu_group work = s.group; // the giver's view
+        atomic_store(&s.group.learner[giver].pid, 1);
+        if (mu_mirror_init(&m, &work, giver, &err) != MU_OK) fail_msg("%s", err.msg);
+        atomic_store(&s.group.learner[2 - giver].pid, 1);
+        mu_mirror_lost(&s.group, 2 - giver);
+        assert_int_equal(begin_again(&s, &m), 0);
+        assert_weights_of(&s, giver);
+        assert_int_equal(atomic_load(&s.group.learner[SELF].mirror_version), FIRST_VERSION);
+        mu_free(m.at);
+        stage_close(&s);
+    }
+}
+
+// Any learner may be the one that has ended, the first as well.
+static void test_from_the_ended(void **unused) {
+    (void)unused;
+    for (int source = 0; source < LEARNERS; source += 2) {
+        stage s;
+        stage_open(&s);
+        atomic_store(&s.group.learner[source].mirror_ended, 1);
+        assert_int_equal(begin_again(&s, NULL), 0);
+        assert_weights_of(&s, source);
+        stage_close(&s);
+    }
+}
+
+// One that died without an end may be half written, and one that ended before the torn one got as far is too old:
+// the log does not reach back to it. Then the mirror goes on as it is, and that is counted.
+static void test_from_nobody(void **unused) {
+    (void)unused;
+    for (int too_old = 0; too_old < 2; too_old++) {
+        stage s;
+        stage_open(&s);
+        if (too_old)
+            for (int l = 0; l < LEARNERS; l += 2) {
+                atomic_store(&s.group.learner[l].mirror_ended, 1);
+                atomic_store(&s.group.learner[l].mirror_version, FIRST_VERSION - 1);
+            }
+        assert_int_equal(begin_again(&s, NULL), 1);
+        assert_weights_of(&s, SELF);
+        assert_int_equal(atomic_load(&s.group.learner[SELF].mirror_version), FIRST_VERSION);
+        stage_close(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_from_the_living),
+        cmocka_unit_test(test_from_the_ended),
+        cmocka_unit_test(test_from_nobody),
+    };
+    return cmocka_run_group_tests_name("ps_mirror", tests, NULL, NULL);
+}
