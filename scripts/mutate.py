@@ -171,9 +171,13 @@ class Build:
 
 # ---- running a test ----
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
 def be_reaper():
     """Orphans of this process's children become its own, so that none can be left behind."""
-    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)     # PR_SET_CHILD_SUBREAPER
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children_of(pid):
@@ -200,7 +204,13 @@ def end_all_children():
                 pass
 
 
+def end_now(*_):
+    end_all_children()
+    os._exit(1)
+
+
 def limit_resources():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -249,7 +259,9 @@ class Worker:
         cls.folder = build.folder / f"worker-{number}"
         shutil.rmtree(cls.folder, ignore_errors=True)
         shutil.copytree(build.tree / "src", cls.folder / "src")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)    # the parent ends us
+        signal.signal(signal.SIGINT, signal.SIG_IGN)    # the parent ends us, also by its own end
+        signal.signal(signal.SIGTERM, end_now)
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         be_reaper()
 
 

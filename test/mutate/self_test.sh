@@ -12,7 +12,9 @@ bad() { echo "FAILED: $*"; wrong=1; }
 
 cp -r test/mutate "$dir/tree"
 export LEFT_BEHIND_S=$((100000 + $$))
-mutate() { python3 scripts/mutate.py --root "$dir/tree" --build "$dir/build" --rooms toy --jobs 1 --limit 4 "$@"; }
+tool=(python3 scripts/mutate.py --root "$dir/tree" --build "$dir/build" --rooms toy --jobs 1 --limit 4)
+mutate() { "${tool[@]}" "$@"; }
+is_left() { pgrep -fx "sleep $LEFT_BEHIND_S" >/dev/null; }
 
 mutate --count 40 >"$dir/log"
 status=$?
@@ -20,8 +22,17 @@ status=$?
 grep -Eq '^toy +5 +2 +1 +1 +1 +75.0%' "$dir/log" || bad "another table"
 [ "$(grep -c 'src/toy/toy.c:' "$dir/log")" = 1 ] || bad "not one survivor"
 grep -q 'src/toy/toy.c:14 toy_untested()' "$dir/log" || bad "the survivor is not in toy_untested"
-pgrep -fx "sleep $LEFT_BEHIND_S" >/dev/null && bad "a child of a test is left"
+is_left && bad "a child of a test is left"
 diff -r test/mutate/src "$dir/tree/src" || bad "a source was changed"
+
+# Ended in the middle of a test that hangs, it takes everything along.
+"${tool[@]}" --only fa8cb571ec >"$dir/log" &
+for _ in {1..200}; do is_left && break; sleep 0.05; done
+is_left || bad "the test was not begun"
+kill $!
+for _ in {1..20}; do is_left || break; sleep 0.1; done
+is_left && bad "a child of a test outlives the tool"
+wait
 
 # The identity stays when lines move and comments change.
 sed -i 's|^int toy_listed|// moved\n\n&|; s|// never changed$|// other words|' "$dir/tree/src/toy/toy.c"

@@ -15,12 +15,13 @@ typedef struct stage {
     mu_cluster_plan plan;
     mu_group group;
     block_set before; // where the parameters lived
+    uint64_t n_live;  // blocks of memory
 } stage;
 
 // All have begun, on weights that differ, so that it shows whose copy one has. Nobody lives.
 static void stage_open(stage *s) {
     mu_err err = {0};
-    *s = (stage){0};
+    *s = (stage){.n_live = mu_alloc_get_stats().n_live};
     (void)bound_get(&s->updater, "{type: sgd, momentum: 0.9, rate: 0.01}");
     params_init(&s->shared, s->updater.u->class->n_slots);
     s->before = blocks_make(&s->shared);
@@ -44,10 +45,12 @@ static void stage_open(stage *s) {
 }
 
 static void stage_close(stage *s) {
+    assert_int_equal(atomic_load(&s->group.head->lock_repairs), 0); // nobody died inside the lock
     mu_group_close(&s->group);
     blocks_free(&s->before);
     params_fini(&s->shared);
     bound_fini(&s->updater);
+    assert_int_equal(mu_alloc_get_stats().n_live, s->n_live);
 }
 
 static void assert_weights_of(const stage *s, int learner) {
@@ -93,10 +96,11 @@ static int64_t begin_again(stage *s, mu_mirror *giver) {
     return atomic_load(&s->group.head->torn_updates);
 }
 
-// One that lives and is whole gives a copy, though another one waits for one itself.
+// One that lives and is whole gives a copy, also where another one waits for one itself.
 static void test_from_the_living(void **unused) {
     (void)unused;
-    for (int giver = 0; giver < LEARNERS; giver += 2) {
+    for (int k = 0; k < 4; k++) {
+        const int giver = k & 2, other = 2 - giver;
         stage s;
         mu_mirror m;
         mu_err err = {0};
@@ -104,8 +108,10 @@ static void test_from_the_living(void **unused) {
         mu_group work = s.group; // the giver's view
         atomic_store(&s.group.learner[giver].pid, 1);
         if (mu_mirror_init(&m, &work, giver, &err) != MU_OK) fail_msg("%s", err.msg);
-        atomic_store(&s.group.learner[2 - giver].pid, 1);
-        mu_mirror_lost(&s.group, 2 - giver);
+        if (k & 1) {
+            atomic_store(&s.group.learner[other].pid, 1);
+            mu_mirror_lost(&s.group, other);
+        }
         assert_int_equal(begin_again(&s, &m), 0);
         assert_weights_of(&s, giver);
         assert_int_equal(atomic_load(&s.group.learner[SELF].mirror_version), FIRST_VERSION);
@@ -128,17 +134,22 @@ static void test_from_the_ended(void **unused) {
 }
 
 // One that died without an end may be half written, and one that ended before the torn one got as far is too old:
-// the log does not reach back to it. Then the mirror goes on as it is, and that is counted.
+// the log does not reach back to it. One that lives and waits has nothing to give. Then the first of those that wait
+// goes on with what it has, and that is counted.
 static void test_from_nobody(void **unused) {
     (void)unused;
-    for (int too_old = 0; too_old < 2; too_old++) {
+    enum { DIED, TOO_OLD, WAITS, CASES };
+    for (int k = 0; k < CASES; k++) {
         stage s;
         stage_open(&s);
-        if (too_old)
-            for (int l = 0; l < LEARNERS; l += 2) {
-                atomic_store(&s.group.learner[l].mirror_ended, 1);
-                atomic_store(&s.group.learner[l].mirror_version, FIRST_VERSION - 1);
-            }
+        for (int l = 0; l < LEARNERS && k == TOO_OLD; l += 2) {
+            atomic_store(&s.group.learner[l].mirror_ended, 1);
+            atomic_store(&s.group.learner[l].mirror_version, FIRST_VERSION - 1);
+        }
+        if (k == WAITS) {
+            mu_mirror_lost(&s.group, SELF + 1);
+            atomic_store(&s.group.learner[SELF + 1].pid, 1);
+        }
         assert_int_equal(begin_again(&s, NULL), 1);
         assert_weights_of(&s, SELF);
         assert_int_equal(atomic_load(&s.group.learner[SELF].mirror_version), FIRST_VERSION);
