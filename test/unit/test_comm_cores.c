@@ -141,7 +141,7 @@ static void test_round_trip_is_measured(void **state) {
     }
     if (!n_theirs) fail_msg("none of %d measured, %d of our own", TRIES, n_own);
     if (theirs > 10 * own || own > 50 * theirs) fail_msg("%g ns, by ourselves %g ns", theirs, own);
-    if (quickest_s > 0.03) fail_msg("%g s for trips of %g ns: somebody waited for the deadline", quickest_s, theirs);
+    if (quickest_s > 0.03) fail_msg("%g s for trips of %g ns: one side met its deadline", quickest_s, theirs);
 }
 
 typedef struct results { _Atomic int n, n_wrong, stop; } results;

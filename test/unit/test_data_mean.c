@@ -19,8 +19,8 @@ static void test_values(void **ctx) {
             if (mean.v[i] != given[n == 1 ? 0 : i])
                 fail_msg("%zu of %zu numbers: %g", i, n, (double)mean.v[i]);
     }
-    assert_status(mu_mean_from_values(&a, &(mu_floats){.v = given, .n = 2}, 3, MU_NOPOS, &mean, &err), MU_EJOB,
-                  &err);
+    const mu_floats two = {.v = given, .n = 2};
+    assert_status(mu_mean_from_values(&a, &two, 3, MU_NOPOS, &mean, &err), MU_EJOB, &err);
     mu_arena_fini(&a);
 }
 

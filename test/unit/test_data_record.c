@@ -82,9 +82,11 @@ static void test_many_records(void **ctx) {
     free(packed);
     static const char *const names[] = {"many.rec", "many.rec.gz"};
     for (int k = 0; k < 2; k++) {
-        assert_ok(reader_open(&b2, yaml_of("{reader: record, file: %s}", test_path(names[k])), &copy, &err), &err);
+        const char *yaml = yaml_of("{reader: record, file: %s}", test_path(names[k]));
+        assert_ok(reader_open(&b2, yaml, &copy, &err), &err);
         assert_int_equal(copy->n_records, MANY);
-        for (int i = 0; i < MANY; i++) assert_int_equal(*(const uint8_t *)read_ok(copy, i).field[0], bytes[i]);
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(*(const uint8_t *)read_ok(copy, i).field[0], bytes[i]);
         mu_reader_close(copy);
         block_fini(&b2);
     }

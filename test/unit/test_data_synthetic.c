@@ -17,8 +17,8 @@ static void test_cells_are_stretched(void **ctx) {
     assert_ok(reader_open(&small_b, yaml, &small, &err), &err);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int h = sizes[k][0], w = sizes[k][1];
-        assert_ok(reader_open(&b, yaml_of("{reader: synthetic, shape: [3, %d, %d], records: 20, classes: 4, noise: 0}",
-                                          h, w), &r, &err), &err);
+        yaml = yaml_of("{reader: synthetic, shape: [3, %d, %d], records: 20, classes: 4, noise: 0}", h, w);
+        assert_ok(reader_open(&b, yaml, &r, &err), &err);
         for (int i = 0; i < 20; i++) {
             const uint8_t *cell = image_of(small, i), *px = image_of(r, i);
             for (int y = 0; y < h; y++)

@@ -438,7 +438,7 @@ static void shares_of_a_batch_add_up(void **state) {
     rig_fini(&part);
 }
 
-// The activity is a running mean: units as active as before leave it where it is, others draw it towards them.
+// The activity is a running mean: units as active as before leave it where it is, others draw it to them.
 static void activity_follows_the_units(void **state) {
     (void)state;
     enum { SAMPLES = 8, HIDDEN = 21 };

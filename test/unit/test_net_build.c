@@ -435,7 +435,8 @@ static void a_later_output_is_split(void **state) {
     const mu_param *b = mu_params_find(two.net->params, "ip.weight");
     for (size_t i = 0; i < a->count; i++)
         if (fabsf(b->grad.dense[i] - 2 * a->grad.dense[i]) > 1e-6f)
-            fail_msg("gradient %zu is %g, want twice %g", i, (double)b->grad.dense[i], (double)a->grad.dense[i]);
+            fail_msg("gradient %zu is %g, want twice %g", i, (double)b->grad.dense[i],
+                     (double)a->grad.dense[i]);
     done(&one);
     done(&two);
 }
@@ -467,7 +468,8 @@ static void factors_live_to_the_end(void **state) {
         if (p->grad.form != MU_GRAD_FACTORS) continue;
         const size_t rows = (size_t)p->shape.d[0], n = (size_t)p->grad.batch;
         n_factors++;
-        if (memcmp(p->grad.x, q->grad.x, n * (p->count / rows) * 4) || memcmp(p->grad.dy, q->grad.dy, n * rows * 4))
+        if (memcmp(p->grad.x, q->grad.x, n * (p->count / rows) * 4) ||
+            memcmp(p->grad.dy, q->grad.dy, n * rows * 4))
             fail_msg("something was written over the factors of %s", p->name);
     }
     assert_int_equal(n_factors, 4); // not `e`, which is small

@@ -268,7 +268,8 @@ static void a_cycle_beside_one_that_waits(void **state) {
     must_build(&f, 3, 1,
                "- {name: a, type: add, src: [data.seq, {layer: b, shift: 1}], unroll: 3}\n"
                "- {name: b, type: tanh, src: a, unroll: 3}\n"
-               "- {name: all, type: inner_product, src: {layer: a, connect: one_to_all}, outputs: 1, unroll: 2}\n"
+               "- {name: all, type: inner_product, src: {layer: a, connect: one_to_all}, outputs: 1,"
+               " unroll: 2}\n"
                "- {name: loss, type: euclidean_loss, src: [b, data.target]}\n"
                "- {name: loss2, type: euclidean_loss, src: [all, data.target]}\n");
     step(&f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_mirror.c - a learner whose predecessor left a torn mirror gets whole weights again: from a learner that
-// lives, from one that has ended, or, where there is nobody, by going on with what it has.
+// test_ps_mirror.c - a learner whose predecessor left a torn mirror gets whole weights again: from a learner
+// that lives, from one that has ended, or, where there is none, by going on with what it has.
 #include "unit/threads_help.h"
 
 #include "ps/mirror.h"
@@ -58,9 +58,9 @@ static void assert_weights_of(const stage *s, int learner) {
     const mu_group *g = &s->group;
     float *want = floats(s->shared.ps.count);
     fill(want, s->shared.ps.count, (uint64_t)learner, 1);
-    if (memcmp(mu_group_own_weights(g, SELF), want, bytes)) fail_msg("not the weights of learner %d", learner);
+    if (memcmp(mu_group_own_weights(g, SELF), want, bytes)) fail_msg("not learner %d's weights", learner);
     fill(want, s->shared.ps.count, (uint64_t)(10 + learner), 1);
-    if (memcmp(mu_group_own_history(g, SELF, 0), want, bytes)) fail_msg("not the history of learner %d", learner);
+    if (memcmp(mu_group_own_history(g, SELF, 0), want, bytes)) fail_msg("not learner %d's history", learner);
     free(want);
 }
 
@@ -133,9 +133,9 @@ static void test_from_the_ended(void **unused) {
     }
 }
 
-// One that died without an end may be half written, and one that ended before the torn one got as far is too old:
-// the log does not reach back to it. One that lives and waits has nothing to give. Then the first of those that wait
-// goes on with what it has, and that is counted.
+// One that died without an end may be half written. One that ended before the torn one got as far is too old:
+// the log does not reach back to it. One that lives and waits has nothing to give. Then the first of those
+// that wait goes on with what it has, and that is counted.
 static void test_from_nobody(void **unused) {
     (void)unused;
     enum { DIED, TOO_OLD, WAITS, CASES };

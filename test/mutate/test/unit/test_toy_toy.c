@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catches every change of toy_tested, sees nothing of toy_untested, and leaves a child behind that must be ended.
+// Catches every change of toy_tested, none of toy_untested, and leaves a child behind that must be ended.
 #include "toy/toy.h"
 
 #include <stdlib.h>
