@@ -157,11 +157,25 @@ static void test_from_nobody(void **unused) {
     }
 }
 
+// What different processes write lies in different cache lines.
+static void test_parts_begin_with_a_line(void **unused) {
+    (void)unused;
+    stage s;
+    stage_open(&s);
+    const mu_shared *g = &s.shared;
+    const void *const at[] = {g->lock, g->rw, g->learner, g->executor, g->update, g->slice, g->weights,
+                              g->history[0], g->snapshot, g->slots, mu_shared_own_weights(g, SELF)};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+        if ((uintptr_t)at[i] % 64) fail_msg("part %zu begins %zu bytes into a line", i, (uintptr_t)at[i] % 64);
+    stage_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_the_living),
         cmocka_unit_test(test_from_the_ended),
         cmocka_unit_test(test_from_nobody),
+        cmocka_unit_test(test_parts_begin_with_a_line),
     };
     return cmocka_run_group_tests_name("ps_mirror", tests, NULL, NULL);
 }
