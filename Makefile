@@ -12,13 +12,16 @@ JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
 SEEDS    ?= 100000
+ROOM     ?=
+COUNT    ?= 40
+SEED     ?= 1
 T        ?=
 
 SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin storm mutate test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -42,6 +45,10 @@ storm: ## kill learners and servers by the hundred (an hour; KILLS, GAP, EPOCHS,
 	@$(SETUP) demo
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@MUSTER=$(BUILD)/muster test/storm/storm.sh
+
+mutate: ## does a wrong line make a test fail? COUNT (40) mutants each of ps, comm, net, ... (ROOM=net, SEED=1)
+	@$(SETUP) mutate
+	@JOBS=$(JOBS) scripts/mutate.py --rooms '$(ROOM)' --count $(COUNT) --seed $(SEED) --jobs $(JOBS)
 
 test-peers: ## compare losses and gradients with a live PyTorch (python3-torch)
 	@$(SETUP) peers

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [--check] PROFILE - makes sure the Debian or Ubuntu packages of a profile are installed.
 #
-# Profiles: build demo test peers bench lint fuzz reproduce. Each includes build.
+# Profiles: build demo test mutate peers bench lint fuzz reproduce. Each includes build.
 # Nothing is downloaded when everything is there, so this works offline. Missing packages are installed
 # by name through apt-get, as root or with sudo; --check only names them. A missing *required* package
 # ends with status 1; a missing optional one is reported with what it is for.
@@ -32,6 +32,8 @@ test optional dataset-fashion-mnist -     # end-to-end tests on real data
 test optional python3          python3    # tests that read our files with other programs
 test optional spin            spin       # proves the models beside the code (*.pml)
 test optional jq               jq         # tests of --json
+mutate required libcmocka-dev  -          # the tests that must fail
+mutate required python3        python3    # makes and tries the mutants
 peers required python3         python3    # runs the comparison
 peers required python3-torch   -          # the peer
 peers required python3-numpy   -          # the peer's arrays

@@ -167,8 +167,13 @@ static void check_outputs(rig *r, const where *w) {
     bool alias = l->class->flags & MU_LAYER_ALIAS;
     for (int k = 0; k < l->n_out && !alias; k++) rig_poison(l->out[k].value.data, words(&l->out[k].value));
     rig_poison(l->scratch, l->scratch_bytes / 4);
+    mu_metric said[MU_MAX_METRIC];
+    memcpy(said, l->metric, sizeof said);
     uint64_t calls = mu_alloc_get_stats().n_calls;
     rig_forward(r, &s);
+    for (int k = 0; k < l->n_metric; k++)
+        if (l->metric[k].is_loss != said[k].is_loss || l->metric[k].name != said[k].name)
+            FAIL(r, w, "metric %s is another one than infer said", l->metric[k].name);
     if (mu_alloc_get_stats().n_calls != calls) FAIL(r, w, "%s", "forward allocates");
     uint32_t *first[MU_MAX_OUT];
     for (int k = 0; k < l->n_out; k++) {
@@ -390,8 +395,9 @@ static void check_no_memory(const mu_layer_class *c, const char *settings, const
         st = c->infer(&r->layer, &err);
         if (st == MU_OK && c->setup) st = c->setup(&r->layer, &err);
         mu_alloc_fail_at(0);
-        if (st != MU_OK && err.status != st)
-            fail_msg("layer %s, allocation %d fails: %d without a report", c->name, n, (int)st);
+        if (err.status != st)
+            fail_msg("layer %s, allocation %d fails: reported %s, returned %s", c->name, n,
+                     mu_status_name(err.status), mu_status_name(st));
         rig_fini(r);
         free(r);
         if (mu_alloc_get_stats().n_live != live)

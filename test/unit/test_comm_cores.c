@@ -4,7 +4,9 @@
 
 #include "comm/cores.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 static void test_count(void **state) {
     (void)state;
@@ -72,11 +74,144 @@ static void test_round_trip(void **state) {
     assert_true(mu_cores_round_trip_ns(1, 1) == -1);
 }
 
+// ---- the round trip, against one of our own ----
+//
+// How long it takes depends on how busy the machine is. So the same is done by other code at the same time:
+// where that succeeds again and again, mu_cores_round_trip_ns must succeed too, and give much the same.
+
+enum { OWN_TRIPS = 2000, WANTED = 3, TRIES = 60 };
+
+typedef struct game {
+    _Atomic int ball, ready;
+    int core[2];
+    double until_s;
+} game;
+
+static bool ball_is(game *g, int value) {
+    while (atomic_load(&g->ball) != value)
+        if (mu_clock_s() > g->until_s) return false;
+    return true;
+}
+
+static void *return_ball(void *arg) {
+    game *g = arg;
+    (void)mu_cores_pin(g->core[1]);
+    atomic_fetch_add(&g->ready, 1);
+    for (int i = 0; i < OWN_TRIPS && ball_is(g, 2 * i + 1); i++) atomic_store(&g->ball, 2 * i + 2);
+    return NULL;
+}
+
+static void *play_ball(void *arg) {
+    game *g = arg;
+    (void)mu_cores_pin(g->core[0]);
+    while (!atomic_load(&g->ready) && mu_clock_s() < g->until_s) {}
+    for (int i = 0; i < OWN_TRIPS; i++) {
+        atomic_store(&g->ball, 2 * i + 1);
+        if (!ball_is(g, 2 * i + 2)) break;
+    }
+    return NULL;
+}
+
+// Nanoseconds of a trip; -1 where it took as long as mu_cores_round_trip_ns would never wait.
+static double own_round_trip_ns(void) {
+    game g = {.core = {0, 1}, .until_s = mu_clock_s() + 0.045};
+    pthread_t thread[2];
+    double begin = mu_clock_s();
+    assert_int_equal(pthread_create(&thread[1], NULL, return_ball, &g), 0);
+    assert_int_equal(pthread_create(&thread[0], NULL, play_ball, &g), 0);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    return atomic_load(&g.ball) < 2 * OWN_TRIPS ? -1 : (mu_clock_s() - begin) / OWN_TRIPS * 1e9;
+}
+
+static void test_round_trip_is_measured(void **state) {
+    (void)state;
+    if (mu_cores_count() < 2) skip();
+    int n_own = 0, n_theirs = 0;
+    double own = 1e99, theirs = 1e99, quickest_s = 1e99;
+    for (int i = 0; i < TRIES && (n_own < WANTED || n_theirs < WANTED); i++) {
+        double a = own_round_trip_ns(), begin = mu_clock_s(), b = mu_cores_round_trip_ns(0, 1);
+        double took_s = mu_clock_s() - begin;
+        if (a > 0) n_own++, own = a < own ? a : own;
+        if (b > 0) n_theirs++, theirs = b < theirs ? b : theirs;
+        if (b > 0 && took_s < quickest_s) quickest_s = took_s;
+    }
+    if (n_own < WANTED) {
+        print_message("two cores were free at once %d times of %d: not tested\n", n_own, TRIES);
+        skip();
+    }
+    if (!n_theirs) fail_msg("none of %d measured, %d of our own", TRIES, n_own);
+    if (theirs > 10 * own || own > 50 * theirs) fail_msg("%g ns, by ourselves %g ns", theirs, own);
+    if (quickest_s > 0.03) fail_msg("%g s for trips of %g ns: one side met its deadline", quickest_s, theirs);
+}
+
+typedef struct results { _Atomic int n, n_wrong, stop; } results;
+
+static void child_measures(void *arg) {
+    results *r = arg;
+    while (!atomic_load(&r->stop)) {
+        double ns = mu_cores_round_trip_ns(0, 1);
+        if (ns != -1 && ns <= 0) atomic_fetch_add(&r->n_wrong, 1);
+        atomic_fetch_add(&r->n, 1);
+    }
+}
+
+// Stopped for longer than the limit, at any moment: a time, or -1, but never 0.
+static void test_interrupted_round_trip(void **state) {
+    (void)state;
+    if (mu_cores_count() < 2) skip();
+    results *r = shared(sizeof *r);
+    pid_t child = spawn(child_measures, r);
+    await_at_least(&r->n, 1, 10);
+    for (int i = 0; i < 20; i++) {
+        kill(child, SIGSTOP);
+        nap_ms(50);
+        kill(child, SIGCONT);
+        nap_ms(3);
+    }
+    atomic_store(&r->stop, 1);
+    assert_exits_0(child, 10);
+    if (atomic_load(&r->n_wrong)) fail_msg("%d of %d are 0", atomic_load(&r->n_wrong), atomic_load(&r->n));
+    munmap(r, sizeof *r);
+}
+
+// A core that may not be used is passed over, not the end of the list. Needs three.
+static void child_without_the_second(void *arg) {
+    (void)arg;
+    cpu_set_t set;
+    check(!sched_getaffinity(0, sizeof set, &set));
+    int second = 0;
+    for (int n = 0; n < 2; second++) n += CPU_ISSET((size_t)second, &set);
+    second--;
+    char path[96], siblings[64] = "";
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", second);
+    FILE *f = fopen(path, "r");
+    if (!f || !fgets(siblings, sizeof siblings, f)) _exit(77);
+    fclose(f);
+    if (atoi(siblings) != second || strchr(siblings, ',') || strchr(siblings, '-')) _exit(77);
+    const int all = CPU_COUNT(&set);
+    CPU_CLR((size_t)second, &set);
+    check(!sched_setaffinity(0, sizeof set, &set));
+    const int n = mu_cores_count();
+    check(n >= 2 && n < all);
+}
+
+static void test_masked_core(void **state) {
+    (void)state;
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    int how = CPU_COUNT(&set) < 3 ? 77 << 8 : ended(spawn(child_without_the_second, NULL), 10);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 77) skip();
+    if (how) fail_msg("child: wait status 0x%x, expected 0", how);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_masked_core),
         cmocka_unit_test(test_count),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_round_trip_is_measured),
+        cmocka_unit_test(test_interrupted_round_trip),
     };
     return cmocka_run_group_tests_name("comm/cores", tests, NULL, NULL);
 }

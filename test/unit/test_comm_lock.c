@@ -159,6 +159,8 @@ static void test_sizes(void **state) {
     assert_true(mu_rwlock_read(h->lock, 0, 0));
     assert_true(mu_rwlock_read(h->lock, 2, 0));        // readers do not exclude each other
     assert_false(mu_rwlock_write(h->lock, 10 * MS));
+    assert_true(mu_rwlock_read(h->lock, 1, 0));        // a writer that gave up keeps nobody out
+    mu_rwlock_read_end(h->lock, 1);
     mu_rwlock_read_end(h->lock, 0);
     assert_false(mu_rwlock_write(h->lock, 0));
     mu_rwlock_read_end(h->lock, 2);

@@ -7,6 +7,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 static int count_entries(const char *dir) {
@@ -130,8 +132,70 @@ static void test_absurd_sizes(void **state) {
     assert_int_equal(mu_region_create("absurd", (size_t)1 << 50, &r, &e), MU_ENOMEM);
     assert_non_null(strstr(e.msg, "1073741824 MB"));
     assert_true(e.hint[0] != '\0');
+    // Parts of a megabyte count as a whole one: "needs 1 MB, 1 MB are available" would be no answer.
+    assert_fails(mu_region_create("absurd", ((size_t)1 << 50) + 1, &r, err), MU_ENOMEM, "1073741825 MB");
     assert_fails(mu_region_create("none", 0, &r, err), MU_EUSAGE, "0 bytes");
     assert_int_equal(count_entries("/proc/self/fd"), fds);
+}
+
+// ---- a container's limit ----
+//
+// In a child with a file system of its own, in which the control group's files say what they are told.
+
+static bool write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    if (!f) return false;
+    const bool written = fputs(text, f) >= 0;
+    return !fclose(f) && written;
+}
+
+static void write_group_file(const char *name, const char *text) {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/fs/cgroup/memory.%s", name);
+    check(write_text(path, text));
+}
+
+// An empty /sys/fs/cgroup that nobody else sees. False where the system does not let us.
+static bool have_own_groups(void) {
+    char user[32], group[32];
+    snprintf(user, sizeof user, "0 %u 1", (unsigned)getuid());
+    snprintf(group, sizeof group, "0 %u 1", (unsigned)getgid());
+    return !unshare(CLONE_NEWUSER | CLONE_NEWNS) && write_text("/proc/self/uid_map", user) &&
+           write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/gid_map", group) &&
+           !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+           !mount("none", "/sys/fs/cgroup", "tmpfs", 0, NULL);
+}
+
+static void child_in_a_container(void *arg) {
+    (void)arg;
+    mu_region r = {0};
+    mu_err err = {0};
+    if (!have_own_groups()) _exit(77);
+    // 100 MiB, of which 40 are used, 24 by pages of files: 84 are left.
+    write_group_file("max", "104857600\n");
+    write_group_file("current", "41943040\n");
+    write_group_file("stat", "anon 16777216\ninactive_file 16777216\nactive_file 8388608\n");
+    check(mu_region_create("full", ((size_t)84 << 20) + 1, &r, &err) == MU_ENOMEM);
+    check(strstr(err.msg, "needs 85 MB of shared memory, 84 MB are available"));
+    check(mu_region_create("fits", (size_t)84 << 20, &r, &err) == MU_OK);
+    mu_region_close(&r);
+    // More pages of files than memory in use: nothing is used, and not less than that.
+    write_group_file("stat", "inactive_file 83886080\nactive_file 8388608\n");
+    check(mu_region_create("all", (size_t)100 << 20, &r, &err) == MU_OK);
+    mu_region_close(&r);
+    write_group_file("max", "max\n");
+    check(mu_region_create("free", (size_t)101 << 20, &r, &err) == MU_OK);
+    mu_region_close(&r);
+}
+
+static void test_container_limit(void **state) {
+    (void)state;
+    int how = ended(spawn(child_in_a_container, NULL), 20);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 77) {
+        print_message("no namespaces here: limits of a container are not tested\n");
+        skip();
+    }
+    if (how) fail_msg("child: wait status 0x%x, expected 0", how);
 }
 
 static void test_long_name(void **state) {
@@ -167,7 +231,7 @@ int main(void) {
         cmocka_unit_test(test_across_fork),   cmocka_unit_test(test_attach),
         cmocka_unit_test(test_attach_refused), cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_absurd_sizes),  cmocka_unit_test(test_long_name),
-        cmocka_unit_test(test_outlives_creator),
+        cmocka_unit_test(test_outlives_creator), cmocka_unit_test(test_container_limit),
     };
     return cmocka_run_group_tests_name("comm/region", tests, NULL, NULL);
 }

@@ -123,6 +123,9 @@ static void test_zip_puts_fields_side_by_side(void **ctx) {
         assert_true(((const float *)rec.field[1])[1] == (float)(i * i));
         assert_int_equal(*(const int32_t *)rec.field[2], i % 3 ? 1 : 0);
     }
+    char name[80];
+    mu_reader_describe(r, 3, name, sizeof name);
+    if (!strstr(name, "raw.bin")) fail_msg("%s, not as its first part calls it", name);
     mu_reader_close(r);
     block_fini(&b);
 }

@@ -331,6 +331,19 @@ static void test_csv_damage(void **ctx) {
     block_fini(&b);
 }
 
+// Spreadsheets write a byte-order mark in front of the first column's name.
+static void test_csv_byte_order_mark(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, csv_of("\xef\xbb\xbf" "kind,x\na,1\nb,2\n", ", label: kind"), &r, &err), &err);
+    assert_int_equal(r->n_records, 2);
+    assert_true(*(const float *)read_ok(r, 1).field[0] == 2);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
 // Lines end by LF, CR LF or CR, also mixed; a message names the line an editor shows.
 static void test_csv_line_ends(void **ctx) {
     (void)ctx;
@@ -420,6 +433,7 @@ int main(void) {
         cmocka_unit_test(test_csv_options),
         cmocka_unit_test(test_csv_damage),
         cmocka_unit_test(test_csv_line_ends),
+        cmocka_unit_test(test_csv_byte_order_mark),
         cmocka_unit_test(test_fashion_mnist),
         cmocka_unit_test(test_synthetic_texts_continue),
     };

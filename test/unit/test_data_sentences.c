@@ -226,6 +226,19 @@ static void test_chars(void **ctx) {
     close_all(r, &b);
 }
 
+// The first and the last character count too when they occur nowhere else.
+static void test_chars_at_the_ends(void **ctx) {
+    (void)ctx;
+    block b;
+    const char *p = text_file("ends.txt", "Xababababababababababababababababababababz");
+    mu_reader *r = open_ok(&b, yaml_of("{reader: chars, file: %s, streams: 1, length: 41}", p));
+    assert_int_equal(r->field[0].n_classes, 4);
+    mu_record rec = read_ok(r, 0);
+    assert_string_equal(r->field[0].names[((const int32_t *)rec.field[0])[0]], "X");
+    assert_string_equal(r->field[1].names[((const int32_t *)rec.field[1])[40]], "z");
+    close_all(r, &b);
+}
+
 // Parts of one file have one vocabulary and no character in common, except that the last one is predicted.
 static void test_parts(void **ctx) {
     (void)ctx;
@@ -331,7 +344,8 @@ int main(void) {
         cmocka_unit_test(test_every_line_to_predict_counts),
         cmocka_unit_test(test_vocabulary_of_a_file),
         cmocka_unit_test(test_parts),           cmocka_unit_test(test_chars_source),
-        cmocka_unit_test(test_chars_vocab_of),  cmocka_unit_test(test_streams_have_no_bad_records),
+        cmocka_unit_test(test_chars_vocab_of),  cmocka_unit_test(test_chars_at_the_ends),
+         cmocka_unit_test(test_streams_have_no_bad_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,27 @@ static void inner_product_feeds_the_sink(void **state) {
     }
 }
 
+// Whoever takes the rows changes the weights at once: what is not finite is said before the first one.
+static void the_sink_gets_no_nan(void **state) {
+    (void)state;
+    for (int bad = 0; bad < 2; bad++) {
+        rig *r = make("inner_product", "outputs: 30", "f3,40");
+        caught c = {mu_alloc(r->layer.param[0]->count * sizeof(float), "test"), 0, r->layer.param[0]};
+        const mu_grad_sink sink = {.ctx = &c, .takes = takes, .rows = take_rows};
+        mu_step s = rig_step(r);
+        s.sink = &sink;
+        mu_err err = {0};
+        rig_forward(r, &s);
+        if (bad) r->layer.out[0].grad.f[17] = INFINITY;
+        else r->layer.src[0]->value.f[50] = NAN;
+        assert_int_equal(r->layer.class->backward(&r->layer, &s, &err), MU_EDIVERGED);
+        assert_non_null(strstr(err.msg, bad ? "output gradient" : "input"));
+        assert_int_equal(c.next, 0);
+        mu_free(c.grad);
+        drop(r);
+    }
+}
+
 // Steps of a sequence are rows: the same bits as the sequence written as one batch of its steps.
 static void steps_of_a_sequence_are_rows(void **state) {
     (void)state;
@@ -311,6 +332,7 @@ int main(void) {
         cmocka_unit_test(inner_product_leaves_factors),
         cmocka_unit_test(factors_are_for_small_batches),
         cmocka_unit_test(inner_product_feeds_the_sink),
+        cmocka_unit_test(the_sink_gets_no_nan),
         cmocka_unit_test(steps_of_a_sequence_are_rows),
         cmocka_unit_test(embedding_leaves_rows),
         cmocka_unit_test(embedding_keeps_padding_zero),

@@ -438,6 +438,30 @@ static void shares_of_a_batch_add_up(void **state) {
     rig_fini(&part);
 }
 
+// The activity is a running mean: units as active as before leave it where it is, others draw it to them.
+static void activity_follows_the_units(void **state) {
+    (void)state;
+    enum { SAMPLES = 8, HIDDEN = 21 };
+    mu_contrast c = {.k = 1};
+    rig r;
+    make(&r, "hidden: 21, sparsity: 0.1", "f8,12", MU_TRAIN, &c, 1);
+    mu_step s = rig_step(&r);
+    contrast(&r, &s, &c);
+    float mean[HIDDEN], *activity = param_of(&r, "activity")->value;
+    for (int j = 0; j < HIDDEN; j++) {
+        mean[j] = 0;
+        for (int b = 0; b < SAMPLES; b++) mean[j] += r.layer.out[0].value.f[b * HIDDEN + j] / SAMPLES;
+        activity[j] = mean[j] - (j % 2 ? 0 : 0.25f);
+    }
+    contrast(&r, &s, &c);
+    for (int j = 0; j < HIDDEN; j++) {
+        const float left = mean[j] - activity[j];
+        if (j % 2 ? fabsf(left) > 1e-6f : left < 0.1f || left > 0.249f)
+            fail_msg("unit %d: mean %g, activity %g", j, (double)mean[j], (double)activity[j]);
+    }
+    rig_fini(&r);
+}
+
 // A chain that is made again (its learner died) gives the same, and the next batch goes on where it was.
 static void chains_go_on(void **state) {
     (void)state;
@@ -464,6 +488,7 @@ static void chains_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_energy_is_exact),
+        cmocka_unit_test(activity_follows_the_units),
         cmocka_unit_test(energies_of_all_kinds),
         cmocka_unit_test(long_chains_give_the_exact_gradient),
         cmocka_unit_test(gaussian_units_give_the_exact_gradient),

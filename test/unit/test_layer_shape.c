@@ -128,11 +128,41 @@ static void inner_product_weighs_logical_order(void **state) {
     drop(r);
 }
 
+// Sizes that fit a source and no memory: refused when shapes are found, not when memory is taken.
+static void too_large_is_refused(void **state) {
+    (void)state;
+    rig r;
+    mu_err err;
+    const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, "concat");
+    const char *sources = "f1,2305843009213693952 f1,2305843009213693952";
+    assert_int_equal(rig_infer(&r, c, "", sources, MU_TRAIN, 5, &err), MU_EJOB);
+    assert_non_null(strstr(err.msg, "is too large"));
+    assert_int_equal(r.layer.n_out, 0);
+    rig_fini(&r);
+}
+
+static void one_hot_marks_every_word(void **state) {
+    (void)state;
+    static const char *const sources[] = {"i6<5", "i3,4<5"};
+    for (size_t k = 0; k < MU_COUNT(sources); k++) {
+        rig *r = make("one_hot", "vocab: 5", sources[k]);
+        const int32_t *word = r->layer.src[0]->value.i;
+        const float *y = r->layer.out[0].value.f;
+        const size_t n = mu_tensor_count(&r->layer.src[0]->value);
+        assert_int_equal(mu_tensor_count(&r->layer.out[0].value), n * 5);
+        for (size_t i = 0; i < n * 5; i++)
+            if (y[i] != (float)((int32_t)(i % 5) == word[i / 5]))
+                fail_msg("%s: element %zu of word %d is %g", sources[k], i % 5, word[i / 5], (double)y[i]);
+        drop(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flatten_keeps_logical_order),        cmocka_unit_test(reshape_keeps_logical_order),
         cmocka_unit_test(concat_joins_logical_axes),          cmocka_unit_test(slice_undoes_concat),
-        cmocka_unit_test(inner_product_weighs_logical_order),
+        cmocka_unit_test(inner_product_weighs_logical_order), cmocka_unit_test(too_large_is_refused),
+        cmocka_unit_test(one_hot_marks_every_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

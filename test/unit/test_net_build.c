@@ -405,6 +405,144 @@ static void words_of_a_rows_gradient_stay_to_the_end(void **state) {
     done(&f);
 }
 
+// ---- what a job may say ----
+
+static void phases_by_name(void **state) {
+    (void)state;
+    static const struct { const char *key, *phase; bool in_train, in_test; } cases[] = {
+        {"include", "train", true, false},     {"include", "[train, validation]", true, false},
+        {"include", "test", false, true},      {"include", "[train, test]", true, true},
+        {"exclude", "train", false, true},     {"exclude", "[test, predict]", true, false},
+        {"include", "validation", false, false}, {"exclude", "predict", true, true},
+    };
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        char text[1024];
+        fixture train, test;
+        snprintf(text, sizeof text, BRANCHES "- {name: extra, type: relu, src: ip, %s: %s}\n", cases[i].key,
+                 cases[i].phase);
+        build(&train, text, (mu_net_opts){0});
+        assert_int_equal(train.status, MU_OK);
+        build(&test, text, (mu_net_opts){.phase = MU_TEST, .share = train.net->params});
+        assert_int_equal(test.status, MU_OK);
+        if (!!mu_net_find(train.net, "extra") != cases[i].in_train ||
+            !!mu_net_find(test.net, "extra") != cases[i].in_test)
+            fail_msg("%s: %s is not kept to", cases[i].key, cases[i].phase);
+        done(&test);
+        done(&train);
+    }
+}
+
+static void expect_one_error(const char *layers, const char *says) {
+    fixture f;
+    build(&f, layers, (mu_net_opts){0});
+    assert_int_equal(f.status, MU_EJOB);
+    if (f.job->diags.n_errors != 1 || !strstr(f.job->diags.list[0].msg, says)) {
+        mu_diags_print(&f.job->diags, stderr, false);
+        fail_msg("%zu errors, expected one: %s", f.job->diags.n_errors, says);
+    }
+    mu_job_destroy(f.job);
+}
+
+// What follows from a problem is no second one.
+static void one_problem_is_one_error(void **state) {
+    (void)state;
+    expect_one_error("- {name: a, type: convolution, src: data.image, filters: 4, kernel: 30}\n"
+                     "- {name: b, type: relu}\n"
+                     "- {name: c, type: inner_product, outputs: 5}\n"
+                     "- {name: d, type: relu}\n"
+                     "- {name: loss, type: softmax_loss, src: [d, data.label]}\n", "kernel");
+    expect_one_error("- {name: a, type: inner_product, src: data.image, outputs: 5}\n"
+                     "- {name: b, type: relu, src: a, include: [test]}\n"
+                     "- {name: loss, type: softmax_loss, src: [b, data.label]}\n",
+                     "takes `b`, which is not part of phase train");
+    expect_one_error("- {name: a, type: inner_product, src: data.image, outputs: 10}\n"
+                     "- {name: cut, type: slice, outputs: 2}\n"
+                     "- {name: b, type: relu, src: cut.3}\n"
+                     "- {name: loss, type: softmax_loss, src: [b, data.label]}\n",
+                     "takes output 3 of `cut`, which has 2");
+}
+
+// Contrastive divergence: layers that have nothing to learn are fine, one that could learn is warned of.
+static void contrast_wants_energy_layers(void **state) {
+    (void)state;
+    const mu_contrast c = {.k = 1};
+    fixture f;
+    build(&f, "- {name: flat, type: flatten, src: data.image}\n- {name: m, type: rbm, hidden: 5}\n",
+          (mu_net_opts){.contrast = &c});
+    assert_int_equal(f.status, MU_OK);
+    assert_int_equal(f.job->diags.n, 0);
+    done(&f);
+    build(&f, "- {name: ip, type: inner_product, src: data.image, outputs: 9}\n- {name: s, type: sigmoid}\n"
+              "- {name: m, type: rbm, hidden: 5}\n", (mu_net_opts){.contrast = &c});
+    assert_int_equal(f.status, MU_OK);
+    assert_int_equal(f.job->diags.n, 1);
+    assert_non_null(strstr(f.job->diags.list[0].msg, "`ip` learns nothing"));
+    done(&f);
+}
+
+// ---- gradients ----
+
+// Any output may have several consumers, not only the first.
+static void a_later_output_is_split(void **state) {
+    (void)state;
+    fixture one, two;
+    build(&one, "- {name: ip, type: inner_product, src: data.image, outputs: 10}\n"
+                "- {name: cut, type: slice, outputs: 2}\n"
+                "- {name: l, type: softmax_loss, src: [cut.1, data.label]}\n", (mu_net_opts){0});
+    build(&two, "- {name: ip, type: inner_product, src: data.image, outputs: 10}\n"
+                "- {name: cut, type: slice, outputs: 2}\n"
+                "- {name: l, type: softmax_loss, src: [cut.1, data.label]}\n"
+                "- {name: m, type: softmax_loss, src: [cut.1, data.label]}\n", (mu_net_opts){0});
+    assert_int_equal(one.status, MU_OK);
+    assert_int_equal(two.status, MU_OK);
+    step(one.net, NULL);
+    step(two.net, NULL);
+    const mu_param *a = mu_params_find(one.net->params, "ip.weight");
+    const mu_param *b = mu_params_find(two.net->params, "ip.weight");
+    for (size_t i = 0; i < a->count; i++)
+        if (fabsf(b->grad.dense[i] - 2 * a->grad.dense[i]) > 1e-6f)
+            fail_msg("gradient %zu is %g, want twice %g", i, (double)b->grad.dense[i],
+                     (double)a->grad.dense[i]);
+    done(&one);
+    done(&two);
+}
+
+// Gradients in factor form point at activations and their gradients: these live to the end of the step. The
+// gradient of `wide`, larger and placed first, begins when those above it would be over without factors.
+static void factors_live_to_the_end(void **state) {
+    (void)state;
+    static const char layers[] = "- {name: flat, type: flatten, src: data.image}\n"
+                                 "- {name: a, type: inner_product, outputs: 40}\n"
+                                 "- {name: wide, type: concat, src: [a, flat]}\n"
+                                 "- {name: b, type: inner_product, outputs: 40}\n"
+                                 "- {name: c, type: inner_product, outputs: 40}\n"
+                                 "- {name: d, type: inner_product, outputs: 40}\n"
+                                 "- {name: e, type: inner_product, outputs: 5}\n"
+                                 "- {name: loss, type: softmax_loss, src: [e, data.label]}\n";
+    fixture planned, apart;
+    build(&planned, layers, (mu_net_opts){.keep_factors = true});
+    build(&apart, layers, (mu_net_opts){.keep_factors = true, .keep_all = true});
+    mu_net *const nets[] = {planned.net, apart.net};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < nets[k]->params->n; i++) nets[k]->params->list[i]->allow_factors = true;
+        step(nets[k], NULL);
+    }
+    int n_factors = 0;
+    for (int i = 0; i < planned.net->params->n; i++) {
+        const mu_param *p = planned.net->params->list[i], *q = apart.net->params->list[i];
+        assert_int_equal(p->grad.form, q->grad.form);
+        if (p->grad.form != MU_GRAD_FACTORS) continue;
+        const size_t rows = (size_t)p->shape.d[0], n = (size_t)p->grad.batch;
+        n_factors++;
+        if (memcmp(p->grad.x, q->grad.x, n * (p->count / rows) * 4) ||
+            memcmp(p->grad.dy, q->grad.dy, n * rows * 4))
+            fail_msg("something was written over the factors of %s", p->name);
+    }
+    assert_int_equal(n_factors, 4); // not `e`, which is small
+    done(&planned);
+    done(&apart);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_are_inserted_and_named), cmocka_unit_test(reuse_changes_memory_not_results),
@@ -419,6 +557,11 @@ int main(void) {
         cmocka_unit_test(a_shared_parameter_is_described_once),
         cmocka_unit_test(many_consumers_get_a_tree),
         cmocka_unit_test(words_of_a_rows_gradient_stay_to_the_end),
+        cmocka_unit_test(phases_by_name),
+        cmocka_unit_test(one_problem_is_one_error),
+        cmocka_unit_test(contrast_wants_energy_layers),
+        cmocka_unit_test(a_later_output_is_split),
+        cmocka_unit_test(factors_live_to_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,27 @@ static void a_cycle_through_two_layers(void **state) {
     done(&f);
 }
 
+// The same beside a layer that waits for all steps: what it takes says nothing about the two.
+static void a_cycle_beside_one_that_waits(void **state) {
+    (void)state;
+    fixture f;
+    must_build(&f, 3, 1,
+               "- {name: a, type: add, src: [data.seq, {layer: b, shift: 1}], unroll: 3}\n"
+               "- {name: b, type: tanh, src: a, unroll: 3}\n"
+               "- {name: all, type: inner_product, src: {layer: a, connect: one_to_all}, outputs: 1,"
+               " unroll: 2}\n"
+               "- {name: loss, type: euclidean_loss, src: [b, data.target]}\n"
+               "- {name: loss2, type: euclidean_loss, src: [all, data.target]}\n");
+    step(&f);
+    for (int b = 0; b < ROWS; b++) {
+        const float *x = seq + 3 * b;
+        double y = 0;
+        for (int t = 0; t < 3; t++) y = tanh((double)x[t] + y);
+        close_to("b", (double)layer(&f, "loss")->src[0]->value.f[b], y);
+    }
+    done(&f);
+}
+
 // ---- long sequences ----
 
 // L = half the mean square of the sum over time of w x(t) + c, c from a blob that T copies take.
@@ -504,6 +525,7 @@ int main(void) {
         cmocka_unit_test(coefficients_stay_with_their_sources),
         cmocka_unit_test(one_to_all_of_a_plain_layer), cmocka_unit_test(first_to_last),
         cmocka_unit_test(a_cycle_through_two_layers),  cmocka_unit_test(trees_add_up),
+        cmocka_unit_test(a_cycle_beside_one_that_waits),
         cmocka_unit_test(gradients_by_differences),    cmocka_unit_test(reuse_changes_no_bit),
         cmocka_unit_test(long_nets_build_fast),        cmocka_unit_test(prediction_needs_no_label),
         cmocka_unit_test(problems_are_said_once),      cmocka_unit_test(memory_may_run_out),

@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 #include "job/yaml.h"
+#include "ps/mirror.h"
 #include "ps/protocol.h"
 
 #include <math.h>
@@ -123,9 +124,24 @@ static void test_auto_learners(void **unused) {
     (void)unused;
     assert_int_equal(plan_of("{learners: auto}", 64, 0, 16).learners, 16);
     assert_int_equal(plan_of("{learners: auto}", 64, 0, 1).learners, 1);
+    assert_int_equal(plan_of("{learners: auto}", 64, 0, 0).learners, 1); // nobody knows the cores
     assert_int_equal(plan_of("{learners: auto}", 4, 0, 16).learners, 4); // never more than samples to share
     assert_int_equal(plan_of("{learners: auto, batch: 4}", 4, 0, 16).learners, 16);
     assert_int_equal(plan_of("{learners: auto, protocol: hogwild}", 64, 0, 5000).learners, 64);
+}
+
+// A learner has as many slots as an update of mirrors may take gradients, whatever the job asks for.
+static void test_mirrors_have_slots_for_an_update(void **unused) {
+    (void)unused;
+    for (int learners = 1; learners <= 64; learners++)
+        for (int n = 1; n <= learners; n *= 4) {
+            char section[96];
+            snprintf(section, sizeof section, "{learners: %d, protocol: {type: mirror, n: %d}}", learners, n);
+            const int splits = plan_of(section, 64, 0, 64).splits;
+            const int most = learners / splits;
+            if (most > MU_MIRROR_SLOTS || splits < n || (splits > n && most < MU_MIRROR_SLOTS / 2))
+                fail_msg("`%s`: %d splits, %d gradients an update", section, splits, most);
+        }
 }
 
 static void test_place_of_the_server(void **unused) {
@@ -324,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_no_section_is_one_plain_learner),
         cmocka_unit_test(test_sharing_the_batch),
         cmocka_unit_test(test_auto_learners),
+        cmocka_unit_test(test_mirrors_have_slots_for_an_update),
         cmocka_unit_test(test_place_of_the_server),
         cmocka_unit_test(test_rate_and_staleness),
         cmocka_unit_test(test_warm_start),

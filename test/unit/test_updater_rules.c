@@ -143,17 +143,21 @@ static void test_scale_and_clip(void **unused) {
 // L1 pushes a weight to and fro around zero, where the sign hangs on rounding; so only the first step.
 static void test_l1(void **unused) {
     (void)unused;
-    bound b;
-    mu_updater *u = bound_get(&b, "{type: sgd, rate: 0.1, l1: 0.25, decay: 0.5}");
-    mu_param p = {.shape = MU_SHAPE(3), .count = 3, .lr_mult = 1, .decay_mult = 2};
-    float w[3] = {1, -1, 0}, g[3] = {0.5f, 0.5f, 0.5f}, h[3] = {0};
-    float *const slots[MU_MAX_SLOTS] = {h};
-    mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-    mu_updater_apply(u, &p, w, slots, &grad, 1, 0.1, 0);
-    assert_near(w[0], 1 - 0.1 * (0.5 + 1 + 0.5), 1e-7);
-    assert_near(w[1], -1 - 0.1 * (0.5 - 1 - 0.5), 1e-7);
-    assert_near(w[2], -0.1 * 0.5, 1e-8);
-    bound_fini(&b);
+    for (double l1 = 0.25; l1 <= 0.5; l1 *= 2) {
+        bound b;
+        char text[96];
+        snprintf(text, sizeof text, "{type: sgd, rate: 0.1, l1: %g, decay: 0.5}", l1);
+        mu_updater *u = bound_get(&b, text);
+        mu_param p = {.shape = MU_SHAPE(3), .count = 3, .lr_mult = 1, .decay_mult = 2};
+        float w[3] = {1, -1, 0}, g[3] = {0.5f, 0.5f, 0.5f}, h[3] = {0};
+        float *const slots[MU_MAX_SLOTS] = {h};
+        mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
+        mu_updater_apply(u, &p, w, slots, &grad, 1, 0.1, 0);
+        assert_near(w[0], 1 - 0.1 * (0.5 + 1 + 2 * l1), 1e-7);
+        assert_near(w[1], -1 - 0.1 * (0.5 - 1 - 2 * l1), 1e-7);
+        assert_near(w[2], -0.1 * 0.5, 1e-8);
+        bound_fini(&b);
+    }
 }
 
 int main(void) {

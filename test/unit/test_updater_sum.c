@@ -89,6 +89,7 @@ static void add_grads(problem *q, const char *forms, int64_t batch, int64_t rows
 
 static const char *const mixes[] = {"d",  "dd",  "ddd", "f",   "ff",  "fnf", "r",
                                     "rr", "rnr", "dfr", "rfd", "fdf", "nnn", "p",
+                                    "dr", "rd",
                                     "pp", "pnp", "fpd", "prp", "dpf", "fff", "fp", "pfp"};
 static const struct {
     int64_t rows, cols, batch, named;

@@ -38,7 +38,7 @@ typedef struct variant {
     double slow; // seconds the last learner needs for one gradient; others are patient for a third of that
 } variant;
 
-__attribute__((unused)) static variant variants[] = {
+MU_UNUSED static variant variants[] = {
     {"hardsync beside", "hardsync", 3, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
     {"hardsync server", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 0, 60, 0, 1, 0},
     {"hardsync server, deaths", "hardsync", 3, 1, 0, 2, MU_WEIGHTS_SHARED, false, 3, 60, 0, 1, 0},
