@@ -29,10 +29,10 @@ demo: ## install packages, build, train LeNet on Fashion-MNIST, say what to try 
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/demo.sh $(BUILD)
 
-test: ## install packages, build, run all tests (T=regex picks some)
+test: ## install packages, build, run all tests (T=regex picks some, MUSTER_CPU=v3 caps all)
 	@$(SETUP) test
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
-	@cd $(BUILD) && $(CTEST)
+	@cd $(BUILD) && $(if $(MUSTER_CPU),./at_level $(MUSTER_CPU)) $(CTEST)
 
 spin: ## search every state of the Spin models (src/*/*.pml) and of their mutants
 	@$(SETUP) test

@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
         int64_t batch = argc > 1 ? atol(argv[i + 1]) : usual[i];
         for (size_t j = 0; j < mu_ops.n; j++) {
-            const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+            const mu_op_class *class = mu_op_at(j);
             if (class->prim == MU_PRIM_INNER && class->rank > 0) time_class(class, batch);
         }
         time_class(NULL, batch);

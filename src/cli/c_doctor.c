@@ -6,7 +6,9 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/level.h"
 #include "cli/doctor.h"
+#include "device/device.h"
 #include "ops/dnnl.h"
 #include "run/json.h"
 
@@ -82,29 +84,13 @@ static void cpu_name(char *out, size_t size) {
     if (f) fclose(f);
 }
 
-static int isa_of_build(void) {
-#if defined(__AVX512F__)
-    return MU_ISA_AVX512;
-#elif defined(__AVX2__)
-    return MU_ISA_AVX2;
-#else
-    return MU_ISA_BASELINE;
-#endif
-}
-
-static int isa_of_cpu(void) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) return MU_ISA_AVX512;
-    if (__builtin_cpu_supports("avx2")) return MU_ISA_AVX2;
-#endif
-    return MU_ISA_BASELINE;
-}
-
 static void check_cpu(mu_finding *f) {
     char name[100];
     cpu_name(name, sizeof name);
-    mu_judge_cpu(f, name, isa_of_build(), isa_of_cpu(), MU_ARCH);
+    mu_err problem;
+    mu_err_clear(&problem);
+    const bool bad = mu_device_check_build(&problem) != MU_OK;
+    mu_judge_cpu(f, name, mu_level_of_cpu(), mu_level(), mu_level_is_asked(), MU_ARCH, bad ? &problem : NULL);
 }
 
 static void check_cores(mu_finding *f) {

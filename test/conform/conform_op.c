@@ -409,7 +409,7 @@ static void compare_rnn(const char *who, const mu_rnn_desc *d, const buffers *x,
 
 static const mu_op_class *reference_of(mu_prim prim) {
     for (size_t i = 0; i < mu_ops.n; i++) {
-        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        const mu_op_class *c = mu_op_at(i);
         if (c->prim == prim && c->rank == 0) return c;
     }
     fail_msg("no reference for primitive %d", (int)prim);
@@ -476,7 +476,7 @@ static void implementations_agree_with_the_reference(void **state) {
     (void)state;
     int n_checked = 0;
     for (size_t i = 0; i < mu_ops.n; i++) {
-        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        const mu_op_class *c = mu_op_at(i);
         const mu_op_class *ref = reference_of(c->prim);
         int n_cases = 0;
         for (size_t k = 0; k < MU_COUNT(cases); k++) {
@@ -505,7 +505,7 @@ static void create_survives_failing_allocations(void **state) {
     (void)state;
     for (size_t k = 0; k < MU_COUNT(cases); k++)
         for (size_t i = 0; i < mu_ops.n; i++) {
-            const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+            const mu_op_class *c = mu_op_at(i);
             mu_op_desc d = cases[k];
             finish_desc(&d);
             if (d.prim != c->prim || (c->accepts && !c->accepts(&d))) continue;
@@ -530,7 +530,7 @@ static void create_survives_failing_allocations(void **state) {
 static void every_class_is_complete(void **state) {
     (void)state;
     for (size_t i = 0; i < mu_ops.n; i++) {
-        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        const mu_op_class *c = mu_op_at(i);
         assert_true(c->name && *c->name && c->help && *c->help && strchr(c->name, '_'));
         assert_true(c->forward && c->backward);
         assert_null(c->fields);
