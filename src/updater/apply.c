@@ -8,6 +8,7 @@
 //
 // `max_norm` needs whole rows, so it is a second walk over what was changed, a row at a time. The length of a
 // row depends on nothing but its values: every way of cutting gives the same bits.
+#include "ops/finite.h"
 #include "updater/loops.h"
 #include "updater/pieces.h"
 #include "updater/updater.h"
@@ -282,18 +283,16 @@ double mu_grad_sum_squares(const mu_param *p, const mu_grad *g) {
 // ---- finite or not ---------------------------------------------------------------------------
 
 bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
-    const uint32_t infinite = 0x7f800000u;
-    const uint32_t tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below infinity
     const size_t rows = (size_t)mu_param_rows(p), cols = rows ? p->count / rows : 0;
     switch (g->form) {
     case MU_GRAD_DENSE:
-        return mu_is_below(g->dense, p->count, infinite);
+        return mu_is_below(g->dense, p->count, MU_BELOW_INFINITY);
     case MU_GRAD_ROWS:
-        return mu_is_below(g->row_value, (size_t)g->n_rows * cols, infinite);
+        return mu_is_below(g->row_value, (size_t)g->n_rows * cols, MU_BELOW_INFINITY);
     case MU_GRAD_FACTORS:
     case MU_GRAD_PICKED:
-        return mu_is_below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, tame) &&
-               mu_is_below(g->dy, (size_t)g->batch * rows, tame);
+        return mu_is_below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, MU_BELOW_2_50) &&
+               mu_is_below(g->dy, (size_t)g->batch * rows, MU_BELOW_2_50);
     default:
         return true;
     }

@@ -3,7 +3,6 @@
 #include "updater/loops.h"
 
 #include <math.h>
-#include <string.h>
 
 // Comparisons are written so that a value that is not a number stays one.
 void mu_grad_finish(const mu_finish *f, size_t n, const float *restrict g, const float *restrict w,
@@ -50,15 +49,4 @@ double mu_dot(const float *restrict a, const float *restrict b, size_t n) {
 
 void mu_scale_row(float *row, size_t n, float f) {
     for (size_t i = 0; i < n; i++) row[i] *= f;
-}
-
-// The loop is integers only and becomes vectors.
-bool mu_is_below(const float *v, size_t n, uint32_t exponent) {
-    uint32_t above = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, v + i, sizeof bits);
-        above |= (bits & 0x7f800000u) >= exponent;
-    }
-    return !above;
 }

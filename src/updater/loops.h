@@ -6,13 +6,11 @@
 #include "base/level.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 #define mu_grad_finish MU_LEVELLED(mu_grad_finish)
 #define mu_sum_squares MU_LEVELLED(mu_sum_squares)
 #define mu_dot MU_LEVELLED(mu_dot)
 #define mu_scale_row MU_LEVELLED(mu_scale_row)
-#define mu_is_below MU_LEVELLED(mu_is_below)
 
 typedef struct mu_finish { float scale, clip, l2, l1; } mu_finish;      // clip: infinity = off
 
@@ -22,7 +20,5 @@ MU_AT_LEVELS(void, mu_grad_finish, (const mu_finish *f, size_t n, const float *r
 MU_AT_LEVELS(double, mu_sum_squares, (const float *v, size_t n));
 MU_AT_LEVELS(double, mu_dot, (const float *restrict a, const float *restrict b, size_t n));
 MU_AT_LEVELS(void, mu_scale_row, (float *row, size_t n, float f));
-// Is the exponent of every element below this one, given as the bits of a float?
-MU_AT_LEVELS(bool, mu_is_below, (const float *v, size_t n, uint32_t exponent));
 
 #endif

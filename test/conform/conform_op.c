@@ -23,6 +23,7 @@
 #define GUARD 16
 #define GUARD_VALUE 12345.0f
 #define MAX_ROWS 64             // of a recurrent case
+#define PROBE 0x1p-14           // see `tolerance` below
 
 typedef struct sizes { int64_t src, dst, weight, bias; } sizes;
 
@@ -40,6 +41,8 @@ typedef struct buffers {        // all of one run; grads by name as in mu_op_arg
     mu_op *op;
     sizes n;
     int64_t rows_seen;
+    float *other_dst;           // a probe: what backward gets for dst; else NULL
+    uint64_t probe;
 } buffers;
 
 // ---- cases ----
@@ -355,6 +358,15 @@ static void take_rows(void *ctx, int64_t row0, int64_t n_rows, const float *grad
     for (int64_t i = row0 * width; i < b->rows_seen * width; i++) b->weight[i] = NAN;
 }
 
+static void disturb(float *p, int64_t n, const char *purpose, uint64_t probe) {
+    float u[64];
+    const mu_rng_key key = mu_rng_key_make(SEED, purpose);
+    for (int64_t i = 0; p && i < n; i++) {
+        if (i % 64 == 0) mu_rng_fill_uniform(key, probe, (uint64_t)i, u, 64);
+        p[i] = (float)((double)p[i] * (1 + PROBE * (2 * (double)u[i % 64] - 1) * sqrt(3)));
+    }
+}
+
 static void run(buffers *b, const variant *v, const char *who) {
     mu_op_args a = {
         .src = b->src, .dst = v->in_place ? b->src : b->dst, .ddst = b->ddst,
@@ -378,32 +390,153 @@ static void run(buffers *b, const variant *v, const char *who) {
     uint64_t calls = mu_alloc_get_stats().n_calls;
     if (mu_op_forward(b->op, &a, &err) != MU_OK) fail_msg("%s: forward: %s", who, err.msg);
     memset(b->scratch, 0xff, b->op->scratch_bytes); // other layers use it between the two
+    if (b->other_dst) {
+        memcpy(b->other_dst, a.dst, (size_t)b->n.dst * sizeof(float));
+        disturb(b->other_dst, b->n.dst, "dst", b->probe);
+        a.dst = b->other_dst;
+        if (b->op->desc.prim == MU_PRIM_RNN) // the reference keeps floats
+            disturb(b->keep, (int64_t)b->op->keep_bytes / 4, "keep", b->probe);
+    }
     if (mu_op_backward(b->op, &a, &err) != MU_OK) fail_msg("%s: backward: %s", who, err.msg);
     assert_int_equal(mu_alloc_get_stats().n_calls, calls);
 }
 
-// ---- comparison ----
+// ---- tolerance ----
+//
+// How far an implementation may be off follows from the arithmetic. It adds the n terms of a result in an order
+// of its own and rounds after each: less than n * UNIT times the size of the terms, UNIT = 2^-24. The size is
+// asked of the reference: with every input (also what backward reads of forward) changed by a random share,
+// PROBE in the mean square, a result moves by PROBE times the root of the sum of the squares of its terms, whatever the
+// formula, also through time. Functions such as exp may be off by FUNCTION units of the largest result besides.
 
-static void compare(const char *who, const char *what, const float *got, const float *want, int64_t n) {
-    double scale = 0;
-    for (int64_t i = 0; want && i < n; i++) scale = fmax(scale, fabs((double)want[i]));
-    double tolerance = 2e-6 * (1 + scale);
-    for (int64_t i = 0; want && i < n; i++) {
-        if (isnan(want[i])) fail_msg("%s: %s[%ld] of the reference is NaN", who, what, (long)i);
-        double diff = fabs((double)got[i] - (double)want[i]);
-        if (!(diff <= tolerance))
-            fail_msg("%s: %s[%ld of %ld] is %.9g, reference %.9g, difference %.2g, tolerance %.2g (seed %u)",
-                     who, what, (long)i, (long)n, (double)got[i], (double)want[i], diff, tolerance, SEED);
+#define UNIT 0x1p-24
+#define PROBES 8
+#define FUNCTION 8
+#define MAX_OUTPUTS 12
+
+typedef struct output { const char *name; const float *value; int64_t n; double terms; } output;
+
+typedef struct sums { int64_t dst, dsrc, params; } sums;        // terms of an element, at most
+
+static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static sums sums_of(const mu_op_desc *d) {
+    switch (d->prim) {
+    case MU_PRIM_CONV: {
+        const mu_conv_desc *c = &d->conv;
+        const int64_t window = c->kh * c->kw;
+        return (sums){c->c / c->groups * window + 1, c->o / c->groups * window, c->n * c->oh * c->ow + 1};
     }
+    case MU_PRIM_POOL: return (sums){d->pool.kh * d->pool.kw, d->pool.kh * d->pool.kw, 1};
+    case MU_PRIM_LRN: {
+        const int64_t window = (d->lrn.within ? d->lrn.size : 1) * d->lrn.size + 1;
+        return (sums){window, window, 1};
+    }
+    case MU_PRIM_NORM: return (sums){d->norm.rows, d->norm.rows, d->norm.rows + 1};
+    case MU_PRIM_INNER: return (sums){d->inner.i + 1, d->inner.o, d->inner.n + 1};
+    case MU_PRIM_SOFTMAX: return (sums){d->softmax.c, d->softmax.c, 1};
+    case MU_PRIM_RNN: {
+        const mu_rnn_desc *r = &d->rnn; // gradients are made of sums made forward, and the other way round
+        const int64_t forward = r->i + r->h + r->t + 2, all = largest(forward, mu_rnn_gates(r->cell) * r->h);
+        return (sums){forward, all, largest(all, r->n * r->t + 1)};
+    }
+    case MU_PRIM_TEXT: {
+        const mu_text_desc *t = &d->text;
+        int64_t widest = 1;
+        for (int i = 0; i < t->n_widths; i++) widest = largest(widest, t->width[i]);
+        return (sums){widest * t->d + 1, t->sum_widths * t->o, t->n + 1};
+    }
+    case MU_PRIM_ACTIVATION:
+    case MU_PRIM_DROPOUT: break;
+    }
+    return (sums){1, 1, 1};
 }
 
-static void compare_rnn(const char *who, const mu_rnn_desc *d, const buffers *x, const buffers *y) {
-    const int64_t rows = mu_rnn_gates(d->cell) * d->h, state = mu_rnn_state(d->cell, d->h);
-    compare(who, "dweight_h", x->dweight_h, y->dweight_h, rows * d->h);
-    compare(who, "dbias_h", x->dbias_h, y->dbias_h, d->bias ? rows : 0);
-    for (int64_t r = 0; y->states[1] && r < d->n; r++) {
-        compare(who, "end", x->row[1][r], y->row[1][r], state);
-        compare(who, "dbegin", x->row[3][r], y->row[3][r], state);
+// What a run wrote, in an order that is the same for every implementation.
+static size_t outputs_of(const buffers *b, const mu_op_desc *d, const variant *v, output out[MAX_OUTPUTS]) {
+    const double dst = (double)sums_of(d).dst, dsrc = (double)sums_of(d).dsrc, params = (double)sums_of(d).params;
+    const int64_t channels = d->prim == MU_PRIM_NORM ? d->norm.c : 0;
+    size_t n = 0;
+    out[n++] = (output){"dst", v->in_place ? b->src : b->dst, b->n.dst, dst};
+    if (!v->no_dsrc) out[n++] = (output){"dsrc", v->in_place ? b->ddst : b->dsrc, b->n.src, dsrc};
+    out[n++] = (output){"dweight", b->dweight, b->n.weight, params};
+    out[n++] = (output){"dbias", b->dbias, b->n.bias, params};
+    out[n++] = (output){"run_mean", b->run_mean, channels, params};
+    out[n++] = (output){"run_var", b->run_var, channels, params};
+    if (d->prim != MU_PRIM_RNN) return n;
+    const int64_t rows = mu_rnn_gates(d->rnn.cell) * d->rnn.h, state = mu_rnn_state(d->rnn.cell, d->rnn.h);
+    out[n++] = (output){"dweight_h", b->dweight_h, rows * d->rnn.h, params};
+    out[n++] = (output){"dbias_h", b->dbias_h, d->rnn.bias ? rows : 0, params};
+    out[n++] = (output){"end", b->states[1], b->states[1] ? d->rnn.n * state : 0, dst};
+    out[n++] = (output){"dbegin", b->states[3], b->states[3] ? d->rnn.n * state : 0, dsrc};
+    return n;
+}
+
+static void disturb_inputs(buffers *b, const mu_op_desc *d, uint64_t probe) {
+    const int64_t channels = d->prim == MU_PRIM_NORM ? d->norm.c : 0;
+    disturb(b->src, b->n.src, "src", probe);
+    disturb(b->ddst, b->n.dst, "ddst", probe);
+    disturb(b->weight, b->n.weight, "weight", probe);
+    disturb(b->bias, b->n.bias, "bias", probe);
+    disturb(b->dweight, b->n.weight, "dweight", probe);
+    disturb(b->dbias, b->n.bias, "dbias", probe);
+    disturb(b->run_mean, channels, "run_mean", probe);
+    disturb(b->run_var, channels, "run_var", probe);
+    if (d->prim != MU_PRIM_RNN) return;
+    const int64_t rows = mu_rnn_gates(d->rnn.cell) * d->rnn.h;
+    const int64_t state = d->rnn.n * mu_rnn_state(d->rnn.cell, d->rnn.h);
+    disturb(b->weight_h, rows * d->rnn.h, "weight_h", probe);
+    disturb(b->bias_h, rows, "bias_h", probe);
+    disturb(b->dweight_h, rows * d->rnn.h, "dweight_h", probe);
+    disturb(b->dbias_h, rows, "dbias_h", probe);
+    disturb(b->states[0], state, "begin", probe);
+    disturb(b->states[2], state, "dend", probe);
+}
+
+// The tolerances of c for all outputs of the reference's run y, one after the other. It has to repeat itself.
+static double *tolerances(const mu_op_class *c, const mu_op_desc *d, const variant *v, const buffers *y) {
+    output want[MAX_OUTPUTS], moved[MAX_OUTPUTS];
+    const size_t n = outputs_of(y, d, v, want);
+    size_t count = 0, at;
+    for (size_t k = 0; k < n; k++) count += (size_t)want[k].n;
+    double *t = mu_alloc_array(count, sizeof *t, "test");
+    assert_non_null(t);
+    for (uint64_t probe = 0; y->op->class != c && probe < PROBES; probe++) {
+        buffers z;
+        set_up(&z, y->op->class, d, v->states);
+        z.other_dst = guarded(z.n.dst);
+        z.probe = probe;
+        disturb_inputs(&z, d, probe);
+        run(&z, v, "probe");
+        (void)outputs_of(&z, d, v, moved);
+        at = 0;
+        for (size_t k = 0; k < n; k++)
+            for (int64_t i = 0; i < want[k].n; i++)
+                t[at++] += pow((double)moved[k].value[i] - (double)want[k].value[i], 2) / PROBES;
+        mu_free(z.other_dst);
+        tear_down(&z, "probe");
+    }
+    at = 0;
+    for (size_t k = 0; y->op->class != c && k < n; k++) {
+        double scale = 0;
+        for (int64_t i = 0; i < want[k].n; i++) scale = fmax(scale, fabs((double)want[k].value[i]));
+        for (int64_t i = 0; i < want[k].n; i++, at++)
+            t[at] = UNIT * (2 * (want[k].terms + FUNCTION) * sqrt(t[at]) / PROBE + FUNCTION * scale);
+    }
+    return t;
+}
+
+// ---- comparison ----
+
+static void compare(const char *who, const output *got, const output *want, const double *tolerance) {
+    const bool gaps = !strcmp(want->name, "end") || !strcmp(want->name, "dbegin"); // rows that nobody wants
+    for (int64_t i = 0; i < want->n; i++) {
+        const double x = (double)got->value[i], y = (double)want->value[i], diff = fabs(x - y);
+        if (gaps && isnan(y) && isnan(x)) continue;
+        if (isnan(y)) fail_msg("%s: %s[%ld] of the reference is NaN", who, want->name, (long)i);
+        if (!(diff <= tolerance[i]))
+            fail_msg("%s: %s[%ld of %ld] is %.9g, reference %.9g, difference %.2g, tolerance %.2g (seed %u)",
+                     who, want->name, (long)i, (long)want->n, x, y, diff, tolerance[i], SEED);
     }
 }
 
@@ -427,14 +560,13 @@ static void check_case(int index, const mu_op_class *c, const mu_op_class *ref, 
     variant plain = *v; // the reference runs out of place and takes its rows itself
     plain.in_place = plain.hand_rows = false;
     run(&y, &plain, who);
-    compare(who, "dst", v->in_place ? x.src : x.dst, y.dst, y.n.dst);
-    if (!v->no_dsrc) compare(who, "dsrc", v->in_place ? x.ddst : x.dsrc, y.dsrc, y.n.src);
-    compare(who, "dweight", x.dweight, y.dweight, y.n.weight);
-    compare(who, "dbias", x.dbias, y.dbias, y.n.bias);
-    compare(who, "run_mean", x.run_mean, y.run_mean, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
-    compare(who, "run_var", x.run_var, y.run_var, d->prim == MU_PRIM_NORM ? d->norm.c : 0);
+    double *tolerance = tolerances(c, d, &plain, &y), *t = tolerance;
+    output got[MAX_OUTPUTS], want[MAX_OUTPUTS];
+    const size_t n = outputs_of(&y, d, &plain, want);
+    assert_int_equal(outputs_of(&x, d, v, got), n);
+    for (size_t k = 0; k < n; t += want[k++].n) compare(who, &got[k], &want[k], t);
+    mu_free(tolerance);
     if (v->hand_rows) assert_int_equal(x.rows_seen, x.n.weight / row_length(d));
-    if (d->prim == MU_PRIM_RNN) compare_rnn(who, &d->rnn, &x, &y);
     tear_down(&x, who);
     tear_down(&y, who);
 }
