@@ -79,8 +79,9 @@ reproduce: ## train cifar10_full on exact CIFAR-10 for 40 epochs (20 minutes), d
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/reproduce.sh $(BUILD)
 
-distro: ## build and test in a debootstrap of another release (SUITE=trixie, as root)
-	@test/distro/build-in-chroot.sh $(or $(SUITE),trixie)
+distro: ## build and test in a debootstrap of another release (SUITE=trixie) or for ARCH=arm64, as root
+	@$(SETUP) distro
+	@ARCH='$(ARCH)' test/distro/build-in-chroot.sh $(or $(SUITE),$(if $(ARCH),bookworm,trixie))
 
 docs: all ## regenerate docs/jobfile.md from the field tables
 	@scripts/docs.sh $(BUILD)
