@@ -32,10 +32,10 @@ demo: ## install packages, build, train LeNet on Fashion-MNIST, say what to try 
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/demo.sh $(BUILD)
 
-test: ## install packages, build, run all tests (T=regex picks some)
+test: ## install packages, build, run all tests (T=regex picks some, MUSTER_CPU=v3 caps all)
 	@$(SETUP) test
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
-	@cd $(BUILD) && $(CTEST)
+	@cd $(BUILD) && $(if $(MUSTER_CPU),./at_level $(MUSTER_CPU)) $(CTEST)
 
 spin: ## search every state of the Spin models (src/*/*.pml) and of their mutants
 	@$(SETUP) test
@@ -86,8 +86,9 @@ reproduce: ## train cifar10_full on exact CIFAR-10 for 40 epochs (20 minutes), d
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/reproduce.sh $(BUILD)
 
-distro: ## build and test in a debootstrap of another release (SUITE=trixie, as root)
-	@test/distro/build-in-chroot.sh $(or $(SUITE),trixie)
+distro: ## build and test in a debootstrap of another release (SUITE=trixie) or for ARCH=arm64, as root
+	@$(SETUP) distro
+	@ARCH='$(ARCH)' test/distro/build-in-chroot.sh $(or $(SUITE),$(if $(ARCH),bookworm,trixie))
 
 docs: all ## regenerate docs/jobfile.md from the field tables
 	@scripts/docs.sh $(BUILD)

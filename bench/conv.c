@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
         mu_op_args a = {.src = p[0], .weight = p[1], .bias = p[2], .dst = p[3], .ddst = p[4],
                         .dsrc = c->need_dsrc ? p[5] : NULL, .dweight = p[6], .dbias = p[7]};
         for (size_t j = 0; j < mu_ops.n; j++) {
-            const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+            const mu_op_class *class = mu_op_at(j);
             if (class->prim != MU_PRIM_CONV || (class->rank == 0 && argc < 2)) continue;
             if (argc > 1 && !strstr(rows[i].name, argv[1]) && !strstr(class->name, argv[1])) continue;
             time_row(&rows[i], class, &a);

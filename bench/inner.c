@@ -3,10 +3,6 @@
 // update fused through rows_ready, as a training step does them. Prints samples/s of every implementation
 // by batch size, best of several windows, and what mu_op_create would choose.
 //     bench_inner [alexnet] [batch ...]       alexnet: its three layers 9216-4096-4096-1000 instead
-//
-// By hand: cc -O3 -march=native -D_GNU_SOURCE -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -Isrc -Ibuild/gen
-//          bench/inner.c -o bench_inner build/libmuster.a -ldnnl -lopenblas -lpthread -lm ; taskset -c 1
-//          ./bench_inner
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -181,7 +177,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
         int64_t batch = argc > 1 ? atol(argv[i + 1]) : usual[i];
         for (size_t j = 0; j < mu_ops.n; j++) {
-            const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+            const mu_op_class *class = mu_op_at(j);
             if (class->prim == MU_PRIM_INNER && class->rank > 0) time_class(class, batch);
         }
         time_class(NULL, batch);

@@ -85,4 +85,5 @@ def main():
     print(f"{sum(met)} of {len(met)} goals met")
 
 
-main()
+if __name__ == "__main__":
+    main()

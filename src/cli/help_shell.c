@@ -212,6 +212,7 @@ void mu_print_man(FILE *out) {
     fputs(".SH ENVIRONMENT\n"
           ".TP\n.I MUSTER_<OPTION>\nvalue of an option that is not given, e.g. MUSTER_SEED for \\-\\-seed\n"
           ".TP\n.B MUSTER_OPS\nrestricts the implementations of ops, e.g. ref\n"
+          ".TP\n.B MUSTER_CPU\nlevel of instructions at most: v2, v3 or v4 of x86-64\n"
           ".TP\n.B NO_COLOR, TERM=dumb, COLUMNS\nobeyed\n"
           ".SH FILES\n.TP\n.I runs/<name>\\-<id>/\nresolved job, metrics, log and checkpoints of a run\n"
           ".SH SEE ALSO\n.B muster help job\nfor the job file\n", out);

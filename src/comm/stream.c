@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream.c - see stream.h. The widest store the processor we are built for has; whole cache lines, because a
+// stream.c - see stream.h. The widest store of the level; whole cache lines, because a
 // line written in parts may leave the write-combining buffers in parts.
 #include "comm/stream.h"
 

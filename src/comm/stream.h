@@ -6,10 +6,13 @@
 #ifndef MU_COMM_STREAM_H
 #define MU_COMM_STREAM_H
 
+#include "base/level.h"
+
 #include <stddef.h>
 
 // memcpy with non-temporal stores where the processor has them; visible to other cores after the next
 // release operation of the caller (a store fence is included). Any alignment, no overlap.
-void mu_stream_copy(void *restrict to, const void *restrict from, size_t bytes);
+#define mu_stream_copy MU_LEVELLED(mu_stream_copy)
+MU_AT_LEVELS(void, mu_stream_copy, (void *restrict to, const void *restrict from, size_t bytes));
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/level.h"
+#include "device/burst.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -15,23 +17,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-
-#if defined(__AVX512F__)
-#define BUILD_ISA "avx512"
-#define LANES 16
-#elif defined(__AVX2__)
-#define BUILD_ISA "avx2"
-#define LANES 8
-#elif defined(__AVX__)
-#define BUILD_ISA "avx"
-#define LANES 8
-#elif defined(__SSE4_2__)
-#define BUILD_ISA "sse4.2"
-#define LANES 4
-#else
-#define BUILD_ISA "baseline"
-#define LANES 4
-#endif
 
 // ---- properties ----
 
@@ -64,7 +49,7 @@ static void props(const mu_device *d, mu_device_props *out) {
     (void)d;
     memset(out, 0, sizeof *out);
     read_model(out->model, sizeof out->model);
-    snprintf(out->isa, sizeof out->isa, "%s", BUILD_ISA);
+    snprintf(out->isa, sizeof out->isa, "%s", mu_burst_isa());
     out->n_cores = count_cores();
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
     out->memory_bytes = pages > 0 && page_bytes > 0 ? (int64_t)pages * (int64_t)page_bytes : 0;
@@ -146,32 +131,18 @@ mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err
     while (*f && has(*f)) f++;
     if (!*f) return MU_OK;
     MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f);
-    mu_err_hint(err, "Build on this machine, or with -DMUSTER_ARCH=x86-64-v2 for any processor since 2009.");
+    mu_err_hint(err, "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
     return MU_EUNSUPPORTED;
 }
 
-mu_status mu_device_check_build(mu_err *err) { return mu_device_check_build_on(this_cpu_has, err); }
+mu_status mu_device_check_build(mu_err *err) {
+    MU_TRY(mu_device_check_build_on(this_cpu_has, err));
+    return mu_level_check(err);
+}
 
 // ---- probes ----
 
-typedef float lanes MU_VECTOR(LANES * sizeof(float));
-#define CHAINS 12       // independent sums: enough to hide the latency of two multiply-add units
 #define BURSTS 8
-#define ROUNDS 100000   // of all chains, about 0.2 ms
-
-static double fma_burst(float *sink) {
-    const lanes a = (lanes){0} + 0.999f, b = (lanes){0} + 1e-3f;
-    lanes sum[CHAINS];
-    for (int i = 0; i < CHAINS; i++) sum[i] = b * (float)i;
-    double start = mu_clock_s();
-    for (int r = 0; r < ROUNDS; r++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * a + b;
-    }
-    double seconds = mu_clock_s() - start;
-    for (int i = 0; i < CHAINS; i++) *sink += sum[i][i % LANES];
-    return 2.0 * LANES * CHAINS * ROUNDS / (seconds > 0 ? seconds : 1) * 1e-9;
-}
 
 static double peak_gflops, stream_gbs;
 
@@ -179,7 +150,7 @@ static void probe_peak(void) {
     float sink = 0;
     double start = mu_clock_s();
     for (int i = 0; i < BURSTS || mu_clock_s() - start < 0.015; i++) {
-        double rate = fma_burst(&sink);
+        double rate = mu_burst_multiply_add(&sink);
         if (rate > peak_gflops) peak_gflops = rate;
     }
     if (sink == -1.0f) peak_gflops = 0; // never so: the sums stay positive, but the compiler must make them
@@ -191,7 +162,7 @@ static void probe_stream(void) {
     if (!p) return;
     for (int pass = 0; pass < 3; pass++) {
         double start = mu_clock_s();
-        for (size_t i = 0; i < n; i++) p[i] = p[i] * 0.5f + 1.0f;
+        mu_burst_stream(p, n);
         double seconds = mu_clock_s() - start, rate = 2.0 * (double)(n * sizeof *p) / seconds * 1e-9;
         if (rate > stream_gbs) stream_gbs = rate;
     }

@@ -12,7 +12,7 @@
 
 typedef struct mu_device_props {
     char    model[96];          // "AMD EPYC", for logs and doctor
-    char    isa[64];            // widest vector set the build uses, "avx512"
+    char    isa[64];            // widest vector set the kernels use, "avx512"
     int     n_cores;
     int64_t memory_bytes;
 } mu_device_props;
@@ -29,7 +29,8 @@ typedef struct mu_device_class {
 struct mu_device { const mu_device_class *class; };
 
 mu_device *mu_device_cpu(void);                 // always there
-// Does this processor have the instructions the program was built for? MU_EUNSUPPORTED names the missing one.
+// Does this processor have the instructions the program was built for, and those MUSTER_CPU asks for?
+// MU_EUNSUPPORTED names the missing one.
 MU_MUST_CHECK mu_status mu_device_check_build(mu_err *err);
 // The same for the processor that `has` describes, by feature ("avx2"): what a foreign one is told.
 MU_MUST_CHECK mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err);

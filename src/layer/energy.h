@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// energy.h - what energy layers share: stochastic units, and the weights between two layers of them.
-//
-// Units. Given its input x (everything it is connected to, times the weights, plus its bias) a binary unit is
-// 1 with probability s(x) = 1 / (1 + e^-x), a gaussian one is x plus noise of variance 1. Draws are a
-// function of (layer, sample, draw, unit), so they do not depend on batches or learners.
+// energy.h - what energy layers share: their source, and the weights between two layers of units (unit.h).
 //
 // A bond is w (o, i) between i lower and o upper units, over the fully connected ops: up is lower * w', down
 // is upper * w. The gradient of contrastive divergence, for n samples,
@@ -15,30 +11,7 @@
 #define MU_LAYER_ENERGY_H
 
 #include "layer/layer.h"
-
-typedef enum mu_unit { MU_UNIT_BINARY, MU_UNIT_GAUSSIAN } mu_unit;
-#define MU_UNIT_CHOICES "binary|gaussian"
-
-// The means of n units, in place of their inputs. log_z, unless NULL: the sum of the logarithms of their
-// partition functions is added, ln(1 + e^x) resp. x^2/2: what summing out a unit leaves of the energy.
-void mu_unit_mean(mu_unit kind, int64_t n, float *x, double *log_z);
-
-// Draws the n units of one sample. out may be mean. `draw` numbers the draws of a sample.
-void mu_unit_draw(mu_unit kind, mu_rng_key key, int64_t sample, int64_t draw, int64_t n, const float *mean,
-                  float *out);
-// The same for rows of samples that follow each other.
-void mu_unit_draw_rows(mu_unit kind, mu_rng_key key, int64_t first_sample, int64_t draw, int64_t rows,
-                       int64_t n, const float *mean, float *out);
-
-// x (rows, n) += bias (n), or += bias (rows, n) when each sample has its own.
-void mu_unit_add_bias(int64_t rows, int64_t n, const float *bias, bool own, float *x);
-// a = scale * b
-void mu_unit_scale(int64_t n, float scale, const float *b, float *a);
-// dst (n) += scale * column sums of x (rows, n).
-void mu_unit_add_columns(int64_t rows, int64_t n, float scale, const float *x, float *dst);
-
-double mu_unit_dot(const float *a, const float *b, int64_t n);
-double mu_unit_distance(const float *a, const float *b, int64_t n);     // sum of squared differences
+#include "layer/unit.h"
 
 typedef struct mu_visible {             // source 0 as rows of values in their logical order
     int64_t n, v;                       // rows, values

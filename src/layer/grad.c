@@ -2,6 +2,9 @@
 // grad.c - see grad.h.
 #include "layer/grad.h"
 
+#include "ops/finite.h"
+#include "ops/inner.h"
+
 #include <string.h>
 
 float *mu_grad_add_to(mu_param *p) {
@@ -45,17 +48,11 @@ bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu
     return true;
 }
 
-static bool is_bounded(const float *v, int64_t n) {
-    int large = 0;
-    for (int64_t k = 0; k < n; k++) large |= !((v[k] < 0 ? -v[k] : v[k]) <= 1e15f); // also true for NaN
-    return !large;
-}
-
 mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
                                 const float *dy, int64_t n_dy, mu_err *err) {
     const char *what = NULL;
-    if (!is_bounded(x, n_x)) what = "input";
-    else if (!is_bounded(dy, n_dy)) what = "output gradient";
+    if (!mu_is_below(x, (size_t)n_x, MU_BELOW_2_50)) what = "input";
+    else if (!mu_is_below(dy, (size_t)n_dy, MU_BELOW_2_50)) what = "output gradient";
     if (!what) return MU_OK;
     return MU_FAIL_AT(err, MU_EDIVERGED, l->pos, "the %s of layer `%s` is not finite at step %lld", what,
                       l->name, (long long)s->step);
@@ -66,13 +63,6 @@ bool mu_grad_factors_pay(const mu_param *weight, int64_t batch) {
 }
 
 // ---- fully connected ----
-
-// dbias += column sums of dy; in the factor form the op computes no parameter gradient at all.
-static void add_bias_grad(mu_param *bias, const float *dy, int64_t n, int64_t o) {
-    float *restrict db = mu_grad_add_to(bias);
-    for (int64_t b = 0; b < n; b++)
-        for (int64_t k = 0; k < o; k++) db[k] += dy[b * o + k];
-}
 
 mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_param *weight, mu_param *bias,
                         const mu_op_args *args, mu_err *err) {
@@ -88,7 +78,8 @@ mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_pa
         weight->grad.batch = d->n;
         weight->grad.x = d->transposed ? a.ddst : a.src; // along the weight's rows
         weight->grad.dy = d->transposed ? a.src : a.ddst;
-        if (bias) add_bias_grad(bias, a.ddst, d->n, d->o);
+        if (bias) // in the factor form the op computes no parameter gradient at all
+            mu_inner_dbias(d, &(mu_op_args){.ddst = a.ddst, .dbias = mu_grad_add_to(bias), .accumulate = true});
     } else {
         mu_grad_begin(weight, bias, &a);
     }

@@ -22,7 +22,7 @@ typedef struct mu_grad_receiver {
 bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu_op_args *a);
 
 // Rows handed to the sink are applied at once and cannot be taken back, so what they are made of is looked at
-// first: |x|, |dy| < 1e15 keep every product and sum finite. MU_EDIVERGED names the layer.
+// first: |x|, |dy| < 2^50 keep every product and sum finite. MU_EDIVERGED names the layer.
 mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
                                 const float *dy, int64_t n_dy, mu_err *err);
 

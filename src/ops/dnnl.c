@@ -9,6 +9,8 @@
 
 #ifdef MU_HAVE_DNNL
 
+#include "base/level.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +26,17 @@ static void (*omp_set_threads)(int);
 static atomic_int wanted_threads = 1;
 static _Thread_local int thread_has;    // the number last set in this thread, 0 = never
 
-static void find_omp(void) {
+// Before the library's first use: afterwards it no longer listens.
+static void cap_instructions(void) {
+#ifdef __x86_64__
+    if (!mu_level_is_asked()) return;
+    if (mu_level() == 2) (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+    if (mu_level() == 3) (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+#endif
+}
+
+static void prepare(void) {
+    cap_instructions();
     void *f = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     memcpy(&omp_set_threads, &f, sizeof f); // ISO C has no cast from an object to a function pointer
 }
@@ -36,10 +48,10 @@ void mu_dnnl_set_threads(int n) {
 }
 
 void mu_dnnl_enter(void) {
-    static pthread_once_t omp_once = PTHREAD_ONCE_INIT;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     if (MU_LIKELY(thread_has == n)) return;
-    pthread_once(&omp_once, find_omp);
+    pthread_once(&once, prepare);
     if (omp_set_threads) omp_set_threads(n);
     thread_has = n;
 }

@@ -8,17 +8,25 @@
 #include "ops/op.h"
 
 #include "base/alloc.h"
+#include "base/level.h"
 #include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define X(name) extern const mu_op_class mu_op_##name;
+#define X(name) MU_AT_LEVELS(extern const mu_op_class, mu_op_##name, );
 #include "op_list.inc"
 #undef X
 
 static const mu_plugin *const list[] = {
-#define X(name) &mu_op_##name.plugin,
+#define X(name) &MU_LEVEL_LOWEST(mu_op_##name).plugin,
+#include "op_list.inc"
+#undef X
+};
+
+// The same at every level.
+static const mu_op_class *const classes[][MU_LEVEL_COUNT] = {
+#define X(name) {MU_LEVEL_ADDRESSES(mu_op_##name)},
 #include "op_list.inc"
 #undef X
 };
@@ -49,11 +57,13 @@ static bool allowed(const char *name, const char *filter) {
     return false;
 }
 
+const mu_op_class *mu_op_at(size_t i) { return classes[i][mu_level_index()]; }
+
 // Allowed classes of the primitive, highest rank first, file order among equals.
 static size_t candidates(mu_prim prim, const char *filter, const mu_op_class *out[MAX_CANDIDATES]) {
     size_t n = 0;
     for (size_t i = 0; i < MU_COUNT(list); i++) {
-        const mu_op_class *c = (const mu_op_class *)list[i]; // the head is the first member
+        const mu_op_class *c = mu_op_at(i);
         if (c->prim != prim || !allowed(c->name, filter) || n == MAX_CANDIDATES) continue;
         size_t at = n++;
         for (; at > 0 && out[at - 1]->rank < c->rank; at--) out[at] = out[at - 1];
@@ -90,7 +100,7 @@ mu_status mu_op_create(const mu_op_desc *d, const char *who, mu_op **out, mu_err
         mu_err_clear(&refusal);
         mu_status s = mu_op_create_class(c[i], d, out, &refusal);
         if (s == MU_OK) {
-            mu_debug("%s: %s", who, c[i]->name);
+            mu_debug("%s: %s%s", who, c[i]->name, mu_level_suffix());
             return MU_OK;
         }
         if (s != MU_EUNSUPPORTED) {

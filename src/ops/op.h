@@ -2,7 +2,8 @@
 // op.h - the mathematics, as replaceable implementations (o_<primitive>_<library>.c).
 //
 // A layer describes what it wants (mu_op_desc) and gets the first implementation that accepts it, in
-// order of rank, with the plain C reference last. The choice is made once at set-up and logged.
+// order of rank, with the plain C reference last. The choice is made once at set-up and logged. Each
+// implementation is compiled for every level of instructions (base/level.h); that of the process is taken.
 // MUSTER_OPS="ref" (or a list such as "onednn,vec,ref") in the environment restricts the choice by the
 // last part of the name; the tests use it to compare every implementation with the reference.
 //
@@ -153,7 +154,8 @@ typedef struct mu_op_class {
     void      (*destroy)(mu_op *op);                    // (optional) takes a half-created op
 } mu_op_class;
 
-extern const mu_registry mu_ops;
+extern const mu_registry mu_ops;        // names and help; what runs is
+const mu_op_class *mu_op_at(size_t i);  // entry i at the level of this process
 
 // Chooses and creates. `who` names the layer in the debug log.
 mu_status mu_op_create(const mu_op_desc *d, const char *who, mu_op **out, mu_err *err);

@@ -6,7 +6,11 @@
 #ifndef MU_OPS_RNN_GATES_H
 #define MU_OPS_RNN_GATES_H
 
+#include "base/level.h"
 #include "ops/op.h"
+
+#define mu_rnn_gates_forward MU_LEVELLED(mu_rnn_gates_forward)
+#define mu_rnn_gates_backward MU_LEVELLED(mu_rnn_gates_backward)
 
 typedef struct mu_rnn_step {
     int64_t      n, h;
@@ -23,7 +27,7 @@ typedef struct mu_rnn_step {
 } mu_rnn_step;
 
 // Units [u0, u0 + units) of all sequences.
-void mu_rnn_gates_forward(mu_cell cell, const mu_rnn_step *s, int64_t u0, int64_t units);
+MU_AT_LEVELS(void, mu_rnn_gates_forward, (mu_cell cell, const mu_rnn_step *s, int64_t u0, int64_t units));
 
 typedef struct mu_rnn_back {
     int64_t      n, h;
@@ -47,6 +51,6 @@ static inline int64_t mu_rnn_grad_row(mu_cell cell, int64_t h) {
     return columns % 256 ? columns : columns + 16;
 }
 
-void mu_rnn_gates_backward(mu_cell cell, const mu_rnn_back *s);
+MU_AT_LEVELS(void, mu_rnn_gates_backward, (mu_cell cell, const mu_rnn_back *s));
 
 #endif

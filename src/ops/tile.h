@@ -17,6 +17,8 @@
 #ifndef MU_OPS_TILE_H
 #define MU_OPS_TILE_H
 
+#include "base/level.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,13 +54,19 @@ typedef struct mu_tile_outer {          // k = (k2, k1, k0), k0 fastest
     bool         add;
 } mu_tile_outer;
 
-// The widths this build has, narrowest first; returns how many (1 or 2).
-int  mu_tile_widths(int width[2]);
-// The width that wastes least of `n` floats on this processor.
-int  mu_tile_best_width(int64_t n);
-int  mu_tile_max_rows(int vecs);                // 0 when there are no tiles of so many vectors
+#define mu_tile_widths MU_LEVELLED(mu_tile_widths)
+#define mu_tile_best_width MU_LEVELLED(mu_tile_best_width)
+#define mu_tile_max_rows MU_LEVELLED(mu_tile_max_rows)
+#define mu_tile_run_dot MU_LEVELLED(mu_tile_run_dot)
+#define mu_tile_run_outer MU_LEVELLED(mu_tile_run_outer)
 
-void mu_tile_run_dot(const mu_tile_dot *t, int width, int rows, int vecs);
-void mu_tile_run_outer(const mu_tile_outer *t, int width, int rows, int vecs);
+// The widths this level has, narrowest first; returns how many (1 or 2).
+MU_AT_LEVELS(int, mu_tile_widths, (int width[2]));
+// The width that wastes least of `n` floats on this processor.
+MU_AT_LEVELS(int, mu_tile_best_width, (int64_t n));
+MU_AT_LEVELS(int, mu_tile_max_rows, (int vecs));        // 0 when there are no tiles of so many vectors
+
+MU_AT_LEVELS(void, mu_tile_run_dot, (const mu_tile_dot *t, int width, int rows, int vecs));
+MU_AT_LEVELS(void, mu_tile_run_outer, (const mu_tile_outer *t, int width, int rows, int vecs));
 
 #endif

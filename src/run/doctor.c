@@ -2,6 +2,8 @@
 // doctor.c - findings about a machine from what is known of it; see doctor.h.
 #include "run/doctor.h"
 
+#include "base/level.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,11 +30,18 @@ void mu_finding_advise(mu_finding *f, const char *text) { snprintf(f->advice, si
 
 static mu_finding_level note_unless(bool good) { return good ? MU_FINDING_OK : MU_FINDING_NOTE; }
 
-void mu_check_cpu(mu_finding *f, const char *name, int build_isa, int cpu_isa, const char *arch) {
-    static const char *const isa[] = {"baseline", "avx2", "avx512f"};
-    mu_finding_level v = build_isa > cpu_isa ? MU_FINDING_MISSING : note_unless(build_isa == cpu_isa);
-    mu_finding_set(f, v, "%s; has %s, built for %s (-march=%s)", name, isa[cpu_isa], isa[build_isa], arch);
-    if (v != MU_FINDING_OK) mu_finding_advise(f, "rebuild on this machine: make clean && make");
+void mu_check_cpu(mu_finding *f, const char *name, int cpu, int level, bool asked, const char *arch,
+                  const mu_err *problem) {
+    if (problem) {
+        mu_finding_set(f, MU_FINDING_MISSING, "%s; %s", name, problem->msg);
+        mu_finding_advise(f, problem->hint);
+    } else if (level == MU_LEVEL_ONLY) {
+        mu_finding_set(f, MU_FINDING_OK, "%s; one level of kernels (MUSTER_ARCH=%s)", name, arch);
+    } else {
+        mu_finding_set(f, note_unless(level == cpu), "%s; has x86-64-v%d, kernels for v%d (%s)", name, cpu, level,
+                       asked ? "MUSTER_CPU" : "the best it has");
+        if (level < cpu) mu_finding_advise(f, "unset MUSTER_CPU for the faster kernels");
+    }
 }
 
 void mu_check_images(mu_finding *f, bool png, bool jpeg) {

@@ -7,7 +7,7 @@
 #ifndef MU_RUN_DOCTOR_H
 #define MU_RUN_DOCTOR_H
 
-#include "base/attr.h"
+#include "base/err.h"
 
 #include <stdbool.h>
 
@@ -19,17 +19,18 @@ typedef enum mu_finding_level {
 
 typedef struct mu_finding {     // zeroed = nothing found out yet
     mu_finding_level level;
-    char       text[160];       // what was found
-    char       advice[160];     // what to do; "" = nothing
+    char       text[300];       // what was found
+    char       advice[300];     // what to do; "" = nothing
 } mu_finding;
 
 const char *mu_finding_level_name(mu_finding_level v); // "ok", "note", "missing"
 void mu_finding_set(mu_finding *f, mu_finding_level v, const char *fmt, ...) MU_PRINTF(3, 4);
 void mu_finding_advise(mu_finding *f, const char *text);
 
-// Instruction sets by number, from 0 up: the best one the build uses, and the processor has.
-enum { MU_ISA_BASELINE, MU_ISA_AVX2, MU_ISA_AVX512 };
-void mu_check_cpu(mu_finding *f, const char *name, int build_isa, int cpu_isa, const char *arch);
+// Levels as in base/level.h: the processor's best, and the chosen one; asked: by MUSTER_CPU. problem, unless
+// NULL: why this program cannot run here, and what to do. arch: MUSTER_ARCH of the build.
+void mu_check_cpu(mu_finding *f, const char *name, int cpu, int level, bool asked, const char *arch,
+                  const mu_err *problem);
 void mu_check_images(mu_finding *f, bool png, bool jpeg);
 void mu_check_memory(mu_finding *f, double total_gib, double free_gib);
 void mu_check_shm(mu_finding *f, int error, double free_mib);   // error: errno of asking, 0 = none

@@ -4,6 +4,7 @@
 // A question that cannot be asked here (no /proc, no second core) is an answer too, never an error.
 #include "run/doctor.h"
 
+#include "base/level.h"
 #include "comm/cores.h"
 #include "device/device.h"
 #include "file/fs.h"
@@ -66,28 +67,13 @@ static mu_device_props device_props(void) {
     return p;
 }
 
-static int isa_of_build(void) {
-#if defined(__AVX512F__)
-    return MU_ISA_AVX512;
-#elif defined(__AVX2__)
-    return MU_ISA_AVX2;
-#else
-    return MU_ISA_BASELINE;
-#endif
-}
-
-static int isa_of_cpu(void) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) return MU_ISA_AVX512;
-    if (__builtin_cpu_supports("avx2")) return MU_ISA_AVX2;
-#endif
-    return MU_ISA_BASELINE;
-}
-
 static void check_cpu(mu_finding *f) {
     const mu_device_props p = device_props();
-    mu_check_cpu(f, p.model, isa_of_build(), isa_of_cpu(), MU_ARCH);
+    mu_err problem;
+    mu_err_clear(&problem);
+    const bool bad = mu_device_check_build(&problem) != MU_OK;
+    mu_check_cpu(f, p.model, mu_level_of_cpu(), mu_level(), mu_level_is_asked(), MU_ARCH,
+                 bad ? &problem : NULL);
 }
 
 static void check_cores(mu_finding *f) {

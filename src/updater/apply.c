@@ -8,13 +8,14 @@
 //
 // `max_norm` needs whole rows, so it is a second walk over what was changed, a row at a time. The length of a
 // row depends on nothing but its values: every way of cutting gives the same bits.
+#include "ops/finite.h"
+#include "updater/loops.h"
 #include "updater/pieces.h"
 #include "updater/updater.h"
 
 #include <assert.h>
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 enum { LONG_ROW = 128 }; // floats; a call of the rule for each row costs nothing from there on
 enum { PIECE = 512 }; // floats; measured: shorter calls the rule too often, longer stops the streams
@@ -23,7 +24,7 @@ typedef struct work { // what is the same for all pieces of one parameter
     const mu_updater *u;
     float *value;
     float *const *slots;       // history blocks of the parameter, [0, n_slots) valid
-    float scale, clip, l2, l1; // clip: infinity = off
+    mu_finish finish;
     float lr;
     int64_t step;
     bool fused;                   // the rule does all that is to be done
@@ -37,36 +38,15 @@ static work work_make(const mu_updater *u, const mu_param *p, float *value, floa
         .u = u,
         .value = value,
         .slots = slots,
-        .scale = scale,
-        .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
-        .l2 = u->l2 * p->decay_mult,
-        .l1 = u->l1 * p->decay_mult,
+        .finish = {.scale = scale, .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
+                   .l2 = u->l2 * p->decay_mult, .l1 = u->l1 * p->decay_mult},
         .lr = (float)(rate * p->lr_mult),
         .step = step,
     };
-    const bool plain = u->clip_value <= 0 && k.l1 == 0.0f;
+    const bool plain = u->clip_value <= 0 && k.finish.l1 == 0.0f;
     k.fused = plain && u->class->fused;
-    k.direct = k.fused || (plain && scale == 1.0f && k.l2 == 0.0f);
+    k.direct = k.fused || (plain && scale == 1.0f && k.finish.l2 == 0.0f);
     return k;
-}
-
-// out = clip(scale * g) + l2 * w + l1 * sign(w). Comparisons are written so that a value that is not a
-// number stays one.
-static void finish(const work *k, size_t n, const float *restrict g, const float *restrict w,
-                   float *restrict out) {
-    const float scale = k->scale, clip = k->clip, l2 = k->l2, l1 = k->l1;
-    if (clip < INFINITY) {
-        for (size_t i = 0; i < n; i++) {
-            float v = scale * g[i];
-            v = v > clip ? clip : v;
-            v = v < -clip ? -clip : v;
-            out[i] = v + l2 * w[i];
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) out[i] = scale * g[i] + l2 * w[i];
-    }
-    if (l1 != 0.0f)
-        for (size_t i = 0; i < n; i++) out[i] += w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0.0f;
 }
 
 // s has all but the places of weights and history.
@@ -81,7 +61,7 @@ static void write_finished(const work *k, size_t offset, size_t n, const float *
     mu_slice s = {.grad = buffer, .scale = 1};
     for (size_t i = 0; i < n; i += PIECE) {
         s.n = n - i < PIECE ? n - i : PIECE;
-        finish(k, s.n, grad + i, k->value + offset + i, buffer);
+        mu_grad_finish(&k->finish, s.n, grad + i, k->value + offset + i, buffer);
         run_rule(k, offset + i, &s);
     }
 }
@@ -93,7 +73,7 @@ static void write_part(const work *k, const mu_piece *p, size_t at, size_t n, co
         write_finished(k, p->offset + at, n, p->grad + at);
         return;
     }
-    mu_slice s = {.n = n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms, .keep = keep};
+    mu_slice s = {.n = n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2, .n_terms = p->n_terms, .keep = keep};
     mu_term term[MU_TERMS];
     for (int i = 0; i < p->n_terms; i++) term[i] = (mu_term){p->term[i].d, p->term[i].x + at};
     if (p->n_terms) s.term = term;
@@ -126,28 +106,13 @@ static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 
 
 // ---- longest row -----------------------------------------------------------------------------
 
-enum { LANES = 32 }; // independent sums, so that the loops become vectors in any compiler
-
-static double sum_squares(const float *v, size_t n) {
-    double lane[LANES] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++) {
-            const double x = (double)v[i + j];
-            lane[j] += x * x;
-        }
-    for (; i < n; i++) sum += (double)v[i] * (double)v[i];
-    for (size_t j = 0; j < LANES; j++) sum += lane[j];
-    return sum;
-}
-
 // A row that was just scaled may be longer by rounding, and must not be scaled again by somebody who looks at
 // it once more: the limit that counts is a little above.
 static void shorten(float *row, size_t n, double longest) {
-    const double length = sqrt(sum_squares(row, n));
+    const double length = sqrt(mu_sum_squares(row, n));
     if (!(length > longest * (1 + 1e-6))) return;
     const float f = (float)(longest / length);
-    for (size_t i = 0; i < n; i++) row[i] *= f;
+    mu_scale_row(row, n, f);
 }
 
 typedef struct limit {
@@ -212,7 +177,7 @@ void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value
                             const float *x, float *dx, double rate, int64_t step) {
     const size_t cols = cols_of(p);
     const work k = work_make(u, p, value, slots, 1, rate, step);
-    mu_slice s = {.n = cols, .grad = x, .decay = k.l2, .back = dx};
+    mu_slice s = {.n = cols, .grad = x, .decay = k.finish.l2, .back = dx};
     for (int64_t r = 0; r < n_rows; r++) {
         s.scale = dy[r];
         run_rule(&k, (size_t)(row0 + r) * cols, &s);
@@ -252,8 +217,8 @@ void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *val
 
 static void apply_pair(void *ctx, const mu_piece *p) {
     const work *k = ctx;
-    const mu_next next = {k[1].scale * p[1].scale, k[1].lr, k[1].step, p[1].term};
-    mu_slice s = {.n = p->n, .scale = k->scale * p->scale, .decay = k->l2, .n_terms = p->n_terms,
+    const mu_next next = {k[1].finish.scale * p[1].scale, k[1].lr, k[1].step, p[1].term};
+    mu_slice s = {.n = p->n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2, .n_terms = p->n_terms,
                   .term = p->term, .next = &next};
     run_rule(k, p->offset, &s);
 }
@@ -285,18 +250,8 @@ int mu_updater_n_changed(const mu_updater *u) {
 
 // ---- norms -----------------------------------------------------------------------------------
 
-static double dot(const float *restrict a, const float *restrict b, size_t n) {
-    double lane[LANES] = {0}, sum = 0;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++) lane[j] += (double)a[i + j] * (double)b[i + j];
-    for (; i < n; i++) sum += (double)a[i] * (double)b[i];
-    for (size_t j = 0; j < LANES; j++) sum += lane[j];
-    return sum;
-}
-
 static void add_squares(void *ctx, const mu_piece *p) {
-    *(double *)ctx += sum_squares(p->grad, p->n); // dot(grad, grad) would convert every element twice
+    *(double *)ctx += mu_sum_squares(p->grad, p->n); // mu_dot(grad, grad) would convert every element twice
 }
 
 // |sum over b of dy_b x_b'|^2 = sum over a, b of (dy_a . dy_b) (x_a . x_b): the product itself is not needed.
@@ -304,8 +259,8 @@ static double factors_sum_squares(const mu_grad *g, size_t rows, size_t cols) {
     double sum = 0;
     for (int64_t a = 0; a < g->batch; a++)
         for (int64_t b = a; b < g->batch; b++) {
-            double d = dot(g->dy + (size_t)a * rows, g->dy + (size_t)b * rows, rows);
-            double x = dot(g->x + (size_t)a * cols, g->x + (size_t)b * cols, cols);
+            double d = mu_dot(g->dy + (size_t)a * rows, g->dy + (size_t)b * rows, rows);
+            double x = mu_dot(g->x + (size_t)a * cols, g->x + (size_t)b * cols, cols);
             sum += (a == b ? 1 : 2) * d * x;
         }
     // An element that a float cannot hold makes the sum at least that large. Rounding may leave a
@@ -327,30 +282,17 @@ double mu_grad_sum_squares(const mu_param *p, const mu_grad *g) {
 
 // ---- finite or not ---------------------------------------------------------------------------
 
-// By the bits of the exponent, so that the loop is integers only and becomes vectors.
-static bool below(const float *v, size_t n, uint32_t exponent) {
-    uint32_t wild = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, v + i, sizeof bits);
-        wild |= (bits & 0x7f800000u) >= exponent;
-    }
-    return !wild;
-}
-
 bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
-    const uint32_t infinite = 0x7f800000u;
-    const uint32_t tame = (127u + 50u) << 23; // 2^50: a sum of products stays far below infinity
     const size_t rows = (size_t)mu_param_rows(p), cols = rows ? p->count / rows : 0;
     switch (g->form) {
     case MU_GRAD_DENSE:
-        return below(g->dense, p->count, infinite);
+        return mu_is_below(g->dense, p->count, MU_BELOW_INFINITY);
     case MU_GRAD_ROWS:
-        return below(g->row_value, (size_t)g->n_rows * cols, infinite);
+        return mu_is_below(g->row_value, (size_t)g->n_rows * cols, MU_BELOW_INFINITY);
     case MU_GRAD_FACTORS:
     case MU_GRAD_PICKED:
-        return below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, tame) &&
-               below(g->dy, (size_t)g->batch * rows, tame);
+        return mu_is_below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, MU_BELOW_2_50) &&
+               mu_is_below(g->dy, (size_t)g->batch * rows, MU_BELOW_2_50);
     default:
         return true;
     }

@@ -3,7 +3,12 @@
 #ifndef MU_UPDATER_PIECES_H
 #define MU_UPDATER_PIECES_H
 
+#include "base/level.h"
 #include "updater/updater.h"
+
+#define mu_grad_sum_pieces MU_LEVELLED(mu_grad_sum_pieces)
+#define mu_grad_sum_pairs MU_LEVELLED(mu_grad_sum_pairs)
+#define mu_grad_pieces MU_LEVELLED(mu_grad_pieces)
 
 typedef struct mu_piece {               // consecutive elements of the gradient
     size_t       offset, n;             // in the parameter
@@ -31,11 +36,13 @@ typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the flo
 //   rows alone                  each named row once, by rising id; values are added in the order given
 //   anything else               blocks of rows, dense gradients added, factors multiplied out, picks added up
 // Allocates nothing; needs up to 64 KiB of stack.
-void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
+MU_AT_LEVELS(void, mu_grad_sum_pieces,
+             (const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx));
 // Two sums over one range, both of equally few samples, as factors: visits both pieces of a row at once, as
 // an array of two. False: they are not, and nothing was visited.
-bool mu_grad_sum_pairs(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx);
+MU_AT_LEVELS(bool, mu_grad_sum_pairs,
+             (const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx));
 // One whole gradient.
-void mu_grad_pieces(const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx);
+MU_AT_LEVELS(void, mu_grad_pieces, (const mu_param *p, const mu_grad *g, mu_piece_visit visit, void *ctx));
 
 #endif

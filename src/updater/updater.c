@@ -6,7 +6,10 @@
 // the schedule and this file share the keys in the same way.
 #include "updater/updater.h"
 
-#define X(name) extern const mu_updater_class mu_updater_##name;
+#include "base/level.h"
+#include "base/log.h"
+
+#define X(name) MU_AT_LEVELS(extern const mu_updater_class, mu_updater_##name, );
 #include "updater_list.inc"
 #undef X
 #define X(name) extern const mu_schedule_class mu_schedule_##name;
@@ -14,7 +17,13 @@
 #undef X
 
 static const mu_plugin *const updater_list[] = {
-#define X(name) &mu_updater_##name.plugin,
+#define X(name) &MU_LEVEL_LOWEST(mu_updater_##name).plugin,
+#include "updater_list.inc"
+#undef X
+};
+// The same at every level of instructions.
+static const mu_updater_class *const updater_classes[][MU_LEVEL_COUNT] = {
+#define X(name) {MU_LEVEL_ADDRESSES(mu_updater_##name)},
 #include "updater_list.inc"
 #undef X
 };
@@ -109,6 +118,12 @@ static void bind_rate(mu_binder *b, const mu_node *node, mu_updater *u) {
     }
 }
 
+static const mu_updater_class *class_of(const mu_plugin *rule) {
+    for (size_t i = 0; i < MU_COUNT(updater_list); i++)
+        if (updater_list[i] == rule) return updater_classes[i][mu_level_index()];
+    return NULL;
+}
+
 mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     const size_t n_errors = b->diags->n_errors;
     const mu_srcpos where = node ? node->pos : MU_NOPOS;
@@ -118,7 +133,8 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
         return NULL;
     }
     mu_class_ref rule = bind_block(b, node, where, "`updater`", &mu_updaters, mu_updater_fields + 1, u);
-    u->class = (const mu_updater_class *)rule.plugin;
+    u->class = class_of(rule.plugin);
+    if (u->class) mu_debug("updater: %s%s", u->class->name, mu_level_suffix());
     u->state = rule.state;
     const char *problem = u->class && u->class->check && b->diags->n_errors == n_errors
                               ? u->class->check(u->state) : NULL;

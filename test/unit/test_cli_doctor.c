@@ -31,12 +31,16 @@ static void expect(mu_finding *f, mu_finding_level want, const char *text, const
 static void processors(void **state) {
     (void)state;
     mu_finding f = {0};
-    mu_check_cpu(&f, "P", MU_ISA_AVX2, MU_ISA_AVX2, "native");
-    expect(&f, MU_FINDING_OK, "P; has avx2, built for avx2 (-march=native)", NULL);
-    mu_check_cpu(&f, "P", MU_ISA_BASELINE, MU_ISA_AVX512, "x86-64");
-    expect(&f, MU_FINDING_NOTE, "has avx512f, built for baseline", "rebuild");
-    mu_check_cpu(&f, "P", MU_ISA_AVX512, MU_ISA_AVX2, "native");
-    expect(&f, MU_FINDING_MISSING, "has avx2, built for avx512f", "rebuild");
+    mu_check_cpu(&f, "P", 3, 3, false, "any", NULL);
+    expect(&f, MU_FINDING_OK, "P; has x86-64-v3, kernels for v3 (the best it has)", NULL);
+    mu_check_cpu(&f, "P", 4, 4, true, "any", NULL);
+    expect(&f, MU_FINDING_OK, "P; has x86-64-v4, kernels for v4 (MUSTER_CPU)", NULL);
+    mu_check_cpu(&f, "P", 4, 2, true, "any", NULL);
+    expect(&f, MU_FINDING_NOTE, "has x86-64-v4, kernels for v2 (MUSTER_CPU)", "unset MUSTER_CPU");
+    mu_check_cpu(&f, "P", 4, 0, false, "native", NULL);
+    expect(&f, MU_FINDING_OK, "P; one level of kernels (MUSTER_ARCH=native)", NULL);
+    mu_check_cpu(&f, "P", 3, 3, true, "any", &(mu_err){.msg = "it lacks something", .hint = "Buy one."});
+    expect(&f, MU_FINDING_MISSING, "P; it lacks something", "Buy one.");
     mu_check_latency(&f, 140, 0, 1);
     expect(&f, MU_FINDING_OK, "140 ns there and back between cores 0 and 1", NULL);
     mu_check_latency(&f, 1001, 0, 64);

@@ -25,18 +25,18 @@
 #define LENET                                                                                                \
     "net:\n"                                                                                                 \
     "- {name: conv1, type: convolution, src: data.image, filters: 8, kernel: 5}\n"                           \
-    "- {name: pool1, type: pooling, method: max, kernel: 2, stride: 2}\n"                                    \
+    "- {name: pool1, type: pooling, method: average, kernel: 2, stride: 2}\n"                                \
     "- {name: conv2, type: convolution, filters: 16, kernel: 3}\n"                                           \
-    "- {name: pool2, type: pooling, method: max, kernel: 2, stride: 2}\n"                                    \
+    "- {name: pool2, type: pooling, method: average, kernel: 2, stride: 2}\n"                                \
     "- {name: ip1, type: inner_product, outputs: 64}\n"                                                      \
-    "- {name: relu1, type: relu}\n"                                                                          \
+    "- {name: tanh1, type: tanh}\n"                                                                          \
     "- {name: drop1, type: dropout, ratio: 0.5}\n"                                                           \
     "- {name: ip2, type: inner_product, outputs: 10}\n"                                                      \
     "- {name: loss, type: softmax_loss, src: [ip2, data.label]}\n"
 #define MLP                                                                                                  \
     "net:\n"                                                                                                 \
     "- {name: fc1, type: inner_product, src: data.features, outputs: 100, init: msra}\n"                     \
-    "- {name: relu1, type: relu}\n"                                                                          \
+    "- {name: tanh1, type: tanh}\n"                                                                          \
     "- {name: drop1, type: dropout, ratio: 0.2}\n"                                                           \
     "- {name: fc2, type: inner_product, outputs: 50, init: msra}\n"                                          \
     "- {name: tanh2, type: tanh}\n"                                                                          \
@@ -49,9 +49,9 @@
     "- {name: relu1, type: relu}\n"                                                                          \
     "- {name: fc2, type: inner_product, outputs: 10}\n"                                                      \
     "- {name: loss, type: softmax_loss, src: [fc2, data.label]}\n"
-// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding
-// decides, and at usual rates training amplifies such a difference a thousandfold in a hundred steps,
-// whoever computes it. So equality is looked at with a small rate.
+// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding decides,
+// on one processor and not on the next; and at usual rates training amplifies a difference a thousandfold in a
+// hundred steps. So equality is looked at with smooth nets and a small rate.
 #define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: 0.0003}\n"
 
 typedef struct training {

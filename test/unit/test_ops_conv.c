@@ -189,7 +189,7 @@ static void agrees_with_naive_loops(void **state) {
         tensors_init(&t, &cases[i].d);
         naive(&t, &cases[i].d);
         for (size_t j = 0; j < mu_ops.n; j++) {
-            const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+            const mu_op_class *class = mu_op_at(j);
             if (class->prim == MU_PRIM_CONV) run_case(class, &cases[i], &t);
         }
         tensors_fini(&t);
@@ -210,7 +210,7 @@ static void bias_gradient_of_many_pixels(void **state) {
         want[i % 3] += (double)t.v[DDST][i];
     }
     for (size_t j = 0; j < mu_ops.n; j++) {
-        const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+        const mu_op_class *class = mu_op_at(j);
         mu_op *op = NULL;
         mu_err err;
         mu_err_clear(&err);
@@ -240,7 +240,7 @@ static void bias_gradient_of_many_pixels(void **state) {
 static void create_survives_lack_of_memory(void **state) {
     (void)state;
     for (size_t j = 0; j < mu_ops.n; j++) {
-        const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+        const mu_op_class *class = mu_op_at(j);
         mu_op_desc d = {.prim = MU_PRIM_CONV, .conv = cases[1].d};
         if (class->prim != MU_PRIM_CONV || (class->accepts && !class->accepts(&d))) continue;
         for (int64_t n = 1; n < 50; n++) {

@@ -216,7 +216,7 @@ static void all_sizes(bool transposed) {
             problem p;
             problem_init(&p, batches[b], sizes[s].i, sizes[s].o, transposed);
             for (size_t j = 0; j < mu_ops.n; j++) {
-                const mu_op_class *class = (const mu_op_class *)mu_ops.list[j];
+                const mu_op_class *class = mu_op_at(j);
                 if (class->prim == MU_PRIM_INNER) run_class(class, &p);
             }
             problem_fini(&p);

@@ -42,7 +42,7 @@ typedef void (*check)(const mu_op_class *c, const mu_op_desc *d);
 
 static void on_each(const mu_op_desc *d, check f) {
     for (size_t i = 0; i < mu_ops.n; i++) {
-        const mu_op_class *c = (const mu_op_class *)mu_ops.list[i];
+        const mu_op_class *c = mu_op_at(i);
         if (c->prim == d->prim && (!c->accepts || c->accepts(d))) f(c, d);
     }
 }

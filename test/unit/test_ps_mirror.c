@@ -3,6 +3,7 @@
 // that lives, from one that has ended, or, where there is none, by going on with what it has.
 #include "unit/threads_help.h"
 
+#include "ps/client_shared.h"
 #include "ps/mirror.h"
 
 #include <pthread.h>
@@ -29,18 +30,17 @@ static void stage_open(stage *s) {
     const int32_t protocol = mu_protocol_index("mirror");
     s->setup = (mu_setup){.learners = LEARNERS, .protocol = mu_protocol_at(protocol), .rows = 2,
                                 .global_batch = 6, .reference_batch = 6, .rate_rule = MU_RATE_MEAN,
-                                .hang_timeout = 1, .splits = LEARNERS, .every = 1};
-    const mu_core_config core = {.learners = LEARNERS, .protocol = protocol, .splits = LEARNERS, .every = 1,
+                                .hang_timeout = 1, .splits = LEARNERS, .own = 1};
+    const mu_core_config core = {.learners = LEARNERS, .protocol = protocol, .splits = LEARNERS, .own = 1,
                                  .rate_rule = MU_RATE_MEAN, .lease_batches = 2, .max_leases = 2, .rows = 2,
-                                 .global_batch = 6, .first_version = FIRST_VERSION, .end_sample = 600,
-                                 .end_version = INT64_MAX};
+                                 .global_batch = 6, .first_version = FIRST_VERSION, .end_sample = 600};
     mu_shared_opts o = {.run_id = "mirror", .job_name = "mirror", .setup = &s->setup, .core = &core,
                        .params = &s->blocks.ps, .updater = s->updater.u, .n_records = 100};
     if (mu_shared_create(&o, &s->shared, &err) != MU_OK) fail_msg("%s", err.msg);
     for (int l = 0; l < LEARNERS; l++) {
-        mu_shared_fill_own(&s->shared, l);
-        fill(mu_shared_own_weights(&s->shared, l), s->blocks.ps.count, (uint64_t)l, 1);
-        fill(mu_shared_own_history(&s->shared, l, 0), s->blocks.ps.count, (uint64_t)(10 + l), 1);
+        mu_own_fill(&s->shared, l);
+        fill(mu_own_weights(&s->shared, l), s->blocks.ps.count, (uint64_t)l, 1);
+        fill(mu_own_history(&s->shared, l, 0), s->blocks.ps.count, (uint64_t)(10 + l), 1);
     }
 }
 
@@ -58,15 +58,15 @@ static void assert_weights_of(const stage *s, int learner) {
     const mu_shared *g = &s->shared;
     float *want = floats(s->blocks.ps.count);
     fill(want, s->blocks.ps.count, (uint64_t)learner, 1);
-    if (memcmp(mu_shared_own_weights(g, SELF), want, bytes)) fail_msg("not learner %d's weights", learner);
+    if (memcmp(mu_own_weights(g, SELF), want, bytes)) fail_msg("not learner %d's weights", learner);
     fill(want, s->blocks.ps.count, (uint64_t)(10 + learner), 1);
-    if (memcmp(mu_shared_own_history(g, SELF, 0), want, bytes)) fail_msg("not learner %d's history", learner);
+    if (memcmp(mu_own_history(g, SELF, 0), want, bytes)) fail_msg("not learner %d's history", learner);
     free(want);
 }
 
 typedef struct successor {
     mu_shared shared;
-    mu_mirror mirror;
+    mu_shared_client client;
     mu_status status;
     mu_err err;
     _Atomic int done;
@@ -74,25 +74,26 @@ typedef struct successor {
 
 static void *begin(void *ctx) {
     successor *s = ctx;
-    s->status = mu_mirror_init(&s->mirror, &s->shared, SELF, &s->err);
+    s->client = (mu_shared_client){.base.learner = SELF, .shared = &s->shared};
+    s->status = mu_mirror_exchange.enter(&s->client, &s->err);
     atomic_store(&s->done, 1);
     return NULL;
 }
 
 // Dies and begins again; `giver`, where there is one, works meanwhile.
-static int64_t begin_again(stage *s, mu_mirror *giver) {
+static int64_t begin_again(stage *s, mu_shared_client *giver) {
     successor next = {.shared = s->shared};
     pthread_t thread;
-    mu_mirror_lost(&s->shared, SELF);
+    mu_mirror_exchange.lost(&s->shared, SELF);
     atomic_store(&s->shared.learner[SELF].pid, 1);
     assert_int_equal(pthread_create(&thread, NULL, begin, &next), 0);
     while (giver && !atomic_load(&next.done)) {
-        (void)mu_mirror_may_begin(giver, 0);
+        (void)mu_mirror_exchange.may_ask(giver);
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     pthread_join(thread, NULL);
     if (next.status != MU_OK) fail_msg("%s", next.err.msg);
-    mu_free(next.mirror.at);
+    mu_mirror_exchange.close(&next.client);
     return atomic_load(&s->shared.head->torn_updates);
 }
 
@@ -102,20 +103,20 @@ static void test_from_the_living(void **unused) {
     for (int k = 0; k < 4; k++) {
         const int giver = k & 2, other = 2 - giver;
         stage s;
-        mu_mirror m;
         mu_err err = {0};
         stage_open(&s);
         mu_shared work = s.shared; // the giver's view
         atomic_store(&s.shared.learner[giver].pid, 1);
-        if (mu_mirror_init(&m, &work, giver, &err) != MU_OK) fail_msg("%s", err.msg);
+        mu_shared_client c = {.base.learner = giver, .shared = &work};
+        if (mu_mirror_exchange.enter(&c, &err) != MU_OK) fail_msg("%s", err.msg);
         if (k & 1) {
             atomic_store(&s.shared.learner[other].pid, 1);
-            mu_mirror_lost(&s.shared, other);
+            mu_mirror_exchange.lost(&s.shared, other);
         }
-        assert_int_equal(begin_again(&s, &m), 0);
+        assert_int_equal(begin_again(&s, &c), 0);
         assert_weights_of(&s, giver);
         assert_int_equal(atomic_load(&s.shared.learner[SELF].mirror_version), FIRST_VERSION);
-        mu_free(m.at);
+        mu_mirror_exchange.close(&c);
         stage_close(&s);
     }
 }
@@ -147,7 +148,7 @@ static void test_from_nobody(void **unused) {
             atomic_store(&s.shared.learner[l].mirror_version, FIRST_VERSION - 1);
         }
         if (k == WAITS) {
-            mu_mirror_lost(&s.shared, SELF + 1);
+            mu_mirror_exchange.lost(&s.shared, SELF + 1);
             atomic_store(&s.shared.learner[SELF + 1].pid, 1);
         }
         assert_int_equal(begin_again(&s, NULL), 1);
@@ -164,7 +165,7 @@ static void test_parts_begin_with_a_line(void **unused) {
     stage_open(&s);
     const mu_shared *g = &s.shared;
     const void *const at[] = {g->lock, g->rw, g->learner, g->executor, g->update, g->slice, g->weights,
-                              g->history[0], g->snapshot, g->slots, mu_shared_own_weights(g, SELF)};
+                              g->history[0], g->snapshot, g->slots, mu_own_weights(g, SELF)};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
         if ((uintptr_t)at[i] % 64) fail_msg("part %zu begins %zu bytes into a line", i, (uintptr_t)at[i] % 64);
     stage_close(&s);
