@@ -31,6 +31,8 @@
 #define MU_LANES 4
 #ifdef __SSE__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 #endif
 
@@ -110,6 +112,8 @@ MU_INLINE mu_vec mu_vec_fma(mu_vec a, mu_vec b, mu_vec c) {
     return (mu_vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
     return (mu_vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (mu_vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
 #endif
