@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
+#include "learners/gradients.h"
+
 #include <inttypes.h>
 
 static void print_net(const mu_session *s) {
@@ -23,7 +25,7 @@ static void print_net(const mu_session *s) {
     fprintf(stderr, "%" PRId64 " parameters in all\n", mu_params_n_trained(net->params));
 }
 
-static void print_plan(const mu_session *s) {
+static void print_setup(const mu_session *s) {
     char text[400];
     if (s->setup.learners < 2) return;
     mu_setup_text(&s->setup, s->updater->base, text, sizeof text);
@@ -36,9 +38,11 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session *s = NULL;
     mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST | MU_PREDICT, .check_only = true};
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
+    const mu_gradient_source *source;
+    if (st == MU_OK && s->updater) st = mu_gradients_choose(s, &(mu_run_opts){0}, &source, err);
     if (st == MU_OK) {
         if (!a->quiet) print_net(s);
-        if (!a->quiet) print_plan(s);
+        if (!a->quiet) print_setup(s);
         fprintf(stderr, "%s: no problems\n", a->word[0]);
         if (a->json && !job->diags.n_warnings) puts("[]");
     }

@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "data/source.h"
 #include "net/net.h"
+#include "learners/gradients.h"
 #include "ps/protocol.h"
 #include "updater/updater.h"
 
@@ -35,6 +36,8 @@ static const mu_topic topics[] = {
      .registry = &mu_protocols, .common = mu_cluster_fields, .common_are = "Keys of `cluster`"},
     {.word = "algorithm", .help = "how one batch is trained", .title = "Algorithms",
      .where = "train: {algorithm: WORD} or {algorithm: {type: WORD, ...}}", .registry = &mu_algos},
+    {.word = "gradients", .help = "where gradients come from", .title = "Sources of gradients",
+     .where = "train: {gradients: WORD}; auto chooses", .registry = &mu_gradient_sources},
     {.word = "op", .help = "implementations of the mathematics, chosen at set-up", .title = "Ops",
      .where = "(not in a job: muster chooses, --verbose tells; MUSTER_OPS=ref restricts)",
      .registry = &mu_ops},

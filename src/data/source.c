@@ -4,8 +4,8 @@
 // Everything a batch holds is a function of its sample numbers, so the prefetch thread, the inline
 // path and a resumed run give the same bytes. Two cursors: `next` belongs to the caller (start of the
 // batch it gets next), `fill_at` to the thread that fills; they differ by what waits in the ring, and
-// stopping just forgets the latter. `bad` is touched only by the filling side; `n_bad` is atomic because
-// statistics are read from outside.
+// stopping just forgets the latter. Bad records lie in memory that children of this process share: several
+// learners count each of them once, and max_bad is for all of them together.
 #include "data/source.h"
 
 #include "base/log.h"
@@ -18,8 +18,14 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { RING_BYTES = 1 << 20, RING_MAX = 64, RING_MIN = 4, BAD_LOGGED = 5 };
+
+typedef struct bad_records {    // shared with children that are forked later
+    _Atomic int64_t n;
+    _Atomic uint8_t bit[];      // (n_records) known bad ones
+} bad_records;
 
 struct mu_source {
     mu_source_spec  spec;
@@ -34,8 +40,8 @@ struct mu_source {
     mu_rng_key      shuffle_key;
     bool            in_streams;                 // records continue each other: their order is kept
     int64_t         next, fill_at;              // sample numbers of global batch starts
-    uint8_t        *bad;                        // [n_records] bits: known bad records
-    _Atomic int64_t n_bad;
+    bad_records    *bad;
+    size_t          bad_bytes;
     int64_t         max_bad;
     int             n_slots;
     mu_batch       *slot;
@@ -47,13 +53,16 @@ struct mu_source {
 
 // ---- choosing and reading a record ----
 
-static bool is_bad(const mu_source *s, int64_t i) { return s->bad[i >> 3] >> (i & 7) & 1; }
+static bool is_bad(const mu_source *s, int64_t i) {
+    return atomic_load_explicit(&s->bad->bit[i >> 3], memory_order_relaxed) >> (i & 7) & 1;
+}
 
 // Counts a bad record and decides whether the stream goes on. The one too many is not noted, so that
 // asking again gives the same answer.
 static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err *err) {
-    int64_t n = atomic_load(&s->n_bad) + 1;
+    const int64_t n = atomic_fetch_add(&s->bad->n, 1) + 1;
     if (n > s->max_bad) {
+        atomic_fetch_sub(&s->bad->n, 1);
         if (err && err->status == MU_OK) *err = *why;
         if (s->in_streams) {
             mu_err_note(err, "records continue each other here: without this one streams would be mixed up");
@@ -66,8 +75,11 @@ static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err
         if (err && !err->pos.path) err->pos = s->spec.pos;
         return MU_EDATA;
     }
-    s->bad[index >> 3] |= (uint8_t)(1u << (index & 7));
-    atomic_store(&s->n_bad, n);
+    const uint8_t bit = (uint8_t)(1u << (index & 7));
+    if (atomic_fetch_or(&s->bad->bit[index >> 3], bit) & bit) { // another learner was faster
+        atomic_fetch_sub(&s->bad->n, 1);
+        return MU_OK;
+    }
     if (n <= BAD_LOGGED) mu_warn("skipped a bad record: %s", why->msg);
     if (n == BAD_LOGGED) mu_warn("further bad records are skipped and counted without a line each");
     return MU_OK;
@@ -344,6 +356,14 @@ static void keep_streams(mu_source *s, int64_t streams) {
     if (s->n_records > streams) s->n_records -= s->n_records % streams;
 }
 
+static mu_status make_bad_records(mu_source *s, mu_err *err) {
+    s->bad_bytes = sizeof *s->bad + (size_t)(s->n_records / 8 + 1);
+    void *p = mmap(NULL, s->bad_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return MU_FAIL_NOMEM(err, "the list of bad records");
+    s->bad = p;
+    return MU_OK;
+}
+
 static mu_status set_up(mu_source *s, mu_err *err) {
     MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, &s->reader, err));
     s->n_records = s->reader->n_records;
@@ -358,8 +378,7 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                           "`max_bad` must be 0 here: the records continue each other, none can be left out");
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
     if (s->in_streams) s->max_bad = 0;
-    s->bad = mu_arena_alloc(&s->arena, (size_t)(s->n_records / 8 + 1));
-    if (!s->bad) return MU_FAIL_NOMEM(err, "the list of bad records");
+    MU_TRY(make_bad_records(s, err));
     bool has_image = false;
     for (int f = 0; f < s->reader->n_fields; f++) has_image |= s->reader->field[f].is_image;
     const char *of_images = s->spec.mirror ? "mirror" : s->spec.crop[0] > 0 ? "crop" :
@@ -401,6 +420,7 @@ mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opt
 void mu_source_close(mu_source *s) {
     if (!s || !mu_prefetch_destroy(s->prefetch)) return; // a stuck thread still uses the rest
     mu_reader_close(s->reader);
+    if (s->bad) munmap(s->bad, s->bad_bytes);
     mu_free(s->block);
     mu_arena_fini(&s->arena);
     mu_free(s);
@@ -431,5 +451,5 @@ const float *mu_source_mean(const mu_source *s, int i, size_t *n) {
 }
 
 mu_source_stats mu_source_get_stats(const mu_source *s) {
-    return (mu_source_stats){.n_bad = atomic_load(&s->n_bad), .wait_s = mu_prefetch_wait_s(s->prefetch)};
+    return (mu_source_stats){.n_bad = atomic_load(&s->bad->n), .wait_s = mu_prefetch_wait_s(s->prefetch)};
 }

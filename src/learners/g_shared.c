@@ -339,8 +339,8 @@ static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
 static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     const mu_setup *p = c->shared.setup;
     mu_core *core = mu_shared_begin(&c->shared);
-    if (!core) return MU_FAIL(err, MU_EBACKEND, "the protocol's lock is held by nobody who lives");
-    mu_core_abandon(core); // nobody is left: what still waits counts as rejected, what was computed as lost
+    if (!core) return MU_FAIL(err, MU_EBACKEND, "the lock of the protocol is held, but no process that could hold it lives");
+    mu_core_abandon(core); // no learner is left: what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
     int64_t cursor = mu_core_cursor(core);
     char why[160];
@@ -361,6 +361,7 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .lock_repairs = atomic_load(&c->shared.head->lock_repairs),
         .repeated_samples = mu_core_samples(core) - cursor,
         .torn_updates = atomic_load(&c->shared.head->torn_updates),
+        .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
         .rate_effective = atomic_load(&c->shared.head->rate) * (double)mu_core_weight(core, 1, 1),
         .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
         .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),

@@ -66,6 +66,20 @@ has "$out" '"protocol":"kbatch"'
 awk -v a="$first" -v b="$(number train_loss <<<"$out")" 'BEGIN { exit !(b > 0 && b < 0.9 * a) }' ||
     bad "the loss of two learners did not fall from $first: $out"
 
+# The new source of gradients trains; the program without it names the nearest one it has.
+out=$("$extended" train job.yaml --set train.gradients=lookahead --json --out look 2>log) || bad "lookahead: $(tail -n 5 log)"
+has "$out" '"protocol":"lookahead"'
+cat >plain.yaml <<'JOB'
+data: {train: {reader: synthetic, shape: [4], classes: 2, records: 8}}
+net:
+- {name: ip, type: inner_product, src: data.features, outputs: 2}
+- {name: loss, type: softmax_loss, src: [ip, data.label]}
+train: {steps: 1, gradients: lookahead}
+updater: {type: sgd, rate: 0.1}
+JOB
+out=$("$BUILD/muster" check plain.yaml 2>&1) && bad "muster without it takes lookahead"
+has "$out" 'unknown source of gradients'
+
 head -c $((49 * 4)) /dev/zero | tr '\0' '\377' >>test.floats
 out=$("$extended" test run 2>&1)
 has "$out" 'label -1 is not in 0..4'
