@@ -17,8 +17,8 @@ root=$PWD
 scripts/build.sh "build-$name" "${JOBS:-2}" -DMUSTER_SANITIZE=$flags
 
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# detect_stack_use_after_return stays off: gcc 12 puts 64-byte vectors on a fake stack aligned to 32 (its PR 110027).
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
+# detect_stack_use_after_return is off: gcc (12, 13) puts 64-byte vectors on a fake stack aligned to 32 (its PR 110027).
+export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$root/cmake/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PATIENCE=10
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=$root/cmake/tsan.supp:halt_on_error=1:second_deadlock_stack=1
