@@ -65,9 +65,9 @@ trap cleanup EXIT
 mount -t proc proc "$root/proc" && mounted+=("$root/proc")
 mount --bind /dev "$root/dev" && mounted+=("$root/dev")
 
-chroot "$root" bash -euc '
+# Nothing of the caller's environment: a compiler or a cache named there is not in the other system.
+chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 bash -euc '
     cd /src/muster
-    export LC_ALL=C.UTF-8
     cross=()
     if [ -n "$2" ]; then
         cross=(-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="${2%%-*}" -DCMAKE_C_COMPILER="$2-gcc"
