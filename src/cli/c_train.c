@@ -67,7 +67,7 @@ static void progress(void *ctx, const mu_run_moment *m) {
         .learners = m->learners, .of_learners = m->of_learners});
 }
 
-static void judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
+static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
     screen *sc = ctx;
     (void)phase;
     (void)is_best;
@@ -189,7 +189,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
         mu_run_opts ro = {
             .out = v->out, .resume = v->resume, .record = v->record, .replay = v->replay, .sets = a->set,
-            .n_sets = a->n_sets, .watch = {&sc, started, progress, judged, message}};
+            .n_sets = a->n_sets, .watch = {&sc, started, progress, evaluated, message}};
         mu_run_result r;
         st = mu_run_train(s, &ro, &r, err);
         mu_progress_done(&sc.p);

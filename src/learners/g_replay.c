@@ -12,7 +12,7 @@
 // thread walks through the same list. A buffer is taken when a gradient is computed and given back when its
 // update is applied; how many are needed at most is counted at the start, too.
 //
-// Applying goes through mu_apply_slice with an undo piece, though nobody will need it: the code, and so the
+// Applying goes through mu_apply_slice with an undo piece, though no process will need it: the code, and so the
 // rounding, is the one of the recorded run.
 #include "learners/gradients.h"
 #include "learners/learner.h"

@@ -44,7 +44,7 @@ static bool wants(const mu_session *s, const mu_run_opts *o) {
 // ---- the beginning ----
 
 // Leases are large enough that small batches do not take the lock for each, and small enough that in a short
-// run nobody holds what others should do. In the long run each learner does one gradient a step.
+// run no learner holds what others should do. In the long run each learner does one gradient a step.
 static void set_leases(mu_core_config *cfg, double steps) {
     int64_t batches = cfg->rows >= 64 ? 1 : 64 / cfg->rows < 16 ? 64 / cfg->rows : 16;
     if ((double)batches > steps / 32) batches = (int64_t)(steps / 32);

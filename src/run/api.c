@@ -209,7 +209,7 @@ static void on_progress(void *ctx, const mu_run_moment *m) {
     if (w->fn && w->fn(w->ctx, &p)) atomic_store(w->stop, 1);
 }
 
-static void on_judged(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
+static void on_evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
                       bool is_best) {
     watcher *w = ctx;
     (void)phase;
@@ -240,7 +240,7 @@ muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_f
                            muster_result *out, muster_error *err) {
     watcher w = {stop, progress, ctx, NAN};
     mu_run_opts o = {.out = run->folder, .no_files = !run->folder, .at = &run->at, .stop = stop,
-                     .watch = {.ctx = &w, .progress = on_progress, .judged = on_judged}};
+                     .watch = {.ctx = &w, .progress = on_progress, .evaluated = on_evaluated}};
     if (run->folder && run->continues && holds_run(run->folder)) o.resume = run->folder;
     mu_run_result r;
     mu_err e;

@@ -105,7 +105,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->end = mu_length_of(r->s);
     r->limits = (mu_limits){t->steps, t->patience, t->epochs, t->deadline, t->target_accuracy};
     r->ps.best = NAN;
-    r->ps.judged_step = -1;
+    r->ps.evaluated_step = -1;
     if (!r->o->no_files) MU_TRY(open_dir(r, err));
     MU_TRY(set_position(r, err));
     if (!r->o->no_files) {
@@ -124,13 +124,13 @@ static mu_status begin(mu_training *r, mu_err *err) {
 // The final scores: test data if the job has it, else validation. Not repeated when just measured.
 static mu_status final_scores(mu_training *r, mu_err *err) {
     if (mu_training_interrupted(r)) return MU_OK;
-    mu_phase judged = MU_TEST;
-    mu_session_phase *p = mu_session_eval_phase(r->s, &judged);
-    bool fresh = r->ps.judged_step == r->at.step && (r->out->tested || r->out->validated) &&
-                 judged == (r->s->test.net ? MU_TEST : MU_VALIDATION);
+    mu_phase used = MU_TEST;
+    mu_session_phase *p = mu_session_eval_phase(r->s, &used);
+    bool fresh = r->ps.evaluated_step == r->at.step && (r->out->tested || r->out->validated) &&
+                 used == (r->s->test.net ? MU_TEST : MU_VALIDATION);
     if (!p || fresh) return MU_OK;
     mu_session_phase *final = r->s->test.net ? &r->s->test : p;
-    mu_phase phase = r->s->test.net ? MU_TEST : judged;
+    mu_phase phase = r->s->test.net ? MU_TEST : used;
     double t0 = mu_clock_s();
     mu_scores sc;
     MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));

@@ -128,7 +128,7 @@ static bool wants_first_test(mu_training *t) {
     mu_phase phase;
     if (t->why || !mu_session_eval_phase(t->s, &phase)) return false;
     const bool owed =
-        t->o->resume && mu_training_crossed(t, test->every) && t->ps.judged_step != t->at.step;
+        t->o->resume && mu_training_crossed(t, test->every) && t->ps.evaluated_step != t->at.step;
     return owed || (test->at_start && t->at.step == 0);
 }
 

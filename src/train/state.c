@@ -56,7 +56,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
         {"best_is_loss", ps->best_is_loss},
         {"best_step", (double)ps->best_step},
         {"stale", (double)ps->stale},
-        {"judged_step", (double)ps->judged_step},
+        {"judged_step", (double)ps->evaluated_step},
         {"skipped", (double)ps->skipped},
         {"rollbacks", (double)ps->rollbacks},
     };
@@ -169,7 +169,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu
         .best_is_loss = mu_ckpt_meta_number(m, "best_is_loss", best < 0) != 0,
         .best_step = (int64_t)mu_ckpt_meta_number(m, "best_step", 0),
         .stale = (int64_t)mu_ckpt_meta_number(m, "stale", 0),
-        .judged_step = (int64_t)mu_ckpt_meta_number(m, "judged_step", -1),
+        .evaluated_step = (int64_t)mu_ckpt_meta_number(m, "judged_step", -1),
         .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
         .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
         .trained_s = m->wall_s,

@@ -11,7 +11,7 @@ typedef struct mu_progress_state {      // what a training remembers besides arr
     bool    best_is_loss;
     int64_t best_step;
     int64_t stale;                      // evaluations since the best
-    int64_t judged_step;                // of the last evaluation; -1 = none yet
+    int64_t evaluated_step;               // of the last evaluation; -1 = none yet
     int64_t skipped, rollbacks;         // steps not applied, returns to a checkpoint
     double  trained_s;                  // seconds of training, over all resumes
 } mu_progress_state;

@@ -25,7 +25,7 @@ typedef struct mu_run_watch {           // entries may be NULL
     void *ctx;
     void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
     void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
-    void (*judged)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
+    void (*evaluated)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
     void (*message)(void *ctx, const char *text); // rare: skipped steps, rollbacks, failed saves
 } mu_run_watch;
 
@@ -42,7 +42,7 @@ typedef struct mu_run_opts {
     // The session holds parameters and history already: the training begins at *at, no model or checkpoint is
     // loaded, and *at says afterwards where it ended. NULL = from the beginning, or the newest checkpoint.
     mu_run_position  *at;
-    const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = nobody asks
+    const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = no such flag
     // record: writes the order of updates into this new file. replay: repeats the run of this log instead
     // (learners/g_replay.c); the session must be opened with the log's learners, protocol and batch. NULL = no.
     const char *record, *replay;
@@ -71,7 +71,7 @@ typedef struct mu_run_result {
     double      train_loss;             // mean of the last log interval
     mu_scores   test, validation;       // the last ones measured, when tested / validated
     bool        tested, validated;
-    double      best;                   // best judged accuracy, or loss of a net without one; NaN = none
+    double      best;                   // best evaluated accuracy, or loss of a net without one; NaN = none
     int64_t     best_step;
     int64_t     skipped, rollbacks;
     double      rate;

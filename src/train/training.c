@@ -192,9 +192,9 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
              sc->accuracy, best ? ", the best so far" : "");
     mu_run_moment m = mu_training_moment(r);
     m.step = step, m.epoch = mu_epoch_at(r->s, at->samples); // of these weights; learners have gone on
-    if (r->o->watch.judged) r->o->watch.judged(r->o->watch.ctx, &m, phase, sc, best);
+    if (r->o->watch.evaluated) r->o->watch.evaluated(r->o->watch.ctx, &m, phase, sc, best);
     mu_training_keep_scores(r->out, phase, sc);
-    r->ps.judged_step = step;
+    r->ps.evaluated_step = step;
     const mu_limits *l = &r->limits;
     if (l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";
     if (l->target_accuracy > 0 && sc->accuracy >= l->target_accuracy) r->why = "target";

@@ -53,7 +53,7 @@ static mu_status train(const char *source, int learners, const mu_run_opts *how,
     const char *const sets[] = {gradients, count};
     mu_run_opts o = *how;
     o.no_files = true;
-    o.watch = (mu_run_watch){.ctx = s, .progress = on_progress, .judged = on_evaluated};
+    o.watch = (mu_run_watch){.ctx = s, .progress = on_progress, .evaluated = on_evaluated};
     mu_status st = mu_job_parse("t.yaml", JOB, strlen(JOB), sets, 2, &job, err);
     if (st == MU_OK)
         st = mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &session, err);

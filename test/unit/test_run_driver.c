@@ -233,7 +233,7 @@ static void rollback_returns_to_the_checkpoint(void **state) {
     open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
     saboteur x = {t.s, 28, false};
     n_messages = 0;
-    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .judged = spoil, .message = count_message}};
+    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .evaluated = spoil, .message = count_message}};
     t.status = mu_run_train(t.s, &o, &t.r, &t.err);
     if (t.status != MU_OK) fail_msg("%s", t.err.msg);
     assert_true(x.done);
@@ -253,7 +253,7 @@ static void skipping_gives_up_in_the_end(void **state) {
                           "checkpoint.every=never"};
     open_job(&t, "name: t\ntrain: {batch: 16, steps: 60}\n" DATA NET SGD, sets, 4);
     saboteur x = {t.s, 14, false};
-    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .judged = spoil}};
+    mu_run_opts o = {.out = dir, .watch = {.ctx = &x, .evaluated = spoil}};
     t.status = mu_run_train(t.s, &o, &t.r, &t.err);
     assert_int_equal(t.status, MU_EDIVERGED); // the weight stays bad: skipping cannot help
     close_job(&t);
@@ -304,7 +304,7 @@ static void a_signal_saves_and_ends(void **state) {
         mu_err_clear(&t.err);
         assert_int_equal(mu_stop_install(&t.err), MU_OK);
         int sig = signals[i];
-        mu_run_opts o = {.out = dir, .watch = {.ctx = &sig, .judged = raise_signal}};
+        mu_run_opts o = {.out = dir, .watch = {.ctx = &sig, .evaluated = raise_signal}};
         t.status = mu_run_train(t.s, &o, &t.r, &t.err);
         mu_stop_uninstall();
         mu_stop_reset();
