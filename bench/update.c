@@ -67,7 +67,7 @@ static void world_init(world *w, const mu_shape *shape, int n) {
     }
     w->ps.n = n;
     w->ps.list = w->list;
-    if (mu_message_layout_make(&w->ps, 1, &w->plan, &err) != MU_OK) die("plan", &err);
+    if (mu_message_layout_make(&w->ps, &w->plan, &err) != MU_OK) die("plan", &err);
     if (mu_slices_make(&w->ps, &w->slices, &err) != MU_OK) die("slices", &err);
     const size_t block = (w->ps.count * sizeof(float) + 4095) / 4096 * 4096;
     const size_t small = sizeof(mu_undo) + (size_t)w->slices.n * sizeof(size_t) + 4096;

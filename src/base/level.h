@@ -7,7 +7,7 @@
 //     #define mu_transpose MU_LEVELLED(mu_transpose)
 //     MU_AT_LEVELS(void, mu_transpose, (float *to, const float *from));
 //
-// and every caller writes mu_transpose as if there were one: inside the kernels it is the function of the
+// and all files write mu_transpose as if there were one: inside the kernels it is the function of the
 // same level, elsewhere the one of the level that this process has chosen. The tables of ops and rules need no
 // header: CMake renames them, and their registries list all levels.
 //

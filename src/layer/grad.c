@@ -58,8 +58,8 @@ mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float
                       l->name, (long long)s->step);
 }
 
-bool mu_grad_factors_pay(const mu_param *weight, int64_t batch) {
-    return weight->allow_factors && weight->grad.form == MU_GRAD_NONE && mu_param_factors_pay(weight, batch);
+bool mu_grad_factors_pay(const mu_param *weight) {
+    return weight->allow_factors && weight->grad.form == MU_GRAD_NONE && mu_param_factors_pay(weight);
 }
 
 // ---- fully connected ----
@@ -72,7 +72,7 @@ mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_pa
     if (mu_grad_to_sink(step, weight, &to, &a)) {
         MU_TRY(mu_grad_check_factors(l, step, a.src, d->n * d->i, a.ddst, d->n * d->o, err));
         mu_grad_begin(NULL, bias, &a);
-    } else if (mu_grad_factors_pay(weight, d->n)) {
+    } else if (mu_grad_factors_pay(weight)) {
         a.skip_dweight = true;
         weight->grad.form = MU_GRAD_FACTORS;
         weight->grad.batch = d->n;

@@ -26,8 +26,8 @@ bool mu_grad_to_sink(const mu_step *s, mu_param *weight, mu_grad_receiver *r, mu
 mu_status mu_grad_check_factors(const mu_layer *l, const mu_step *s, const float *x, int64_t n_x,
                                 const float *dy, int64_t n_dy, mu_err *err);
 
-// The gradient of so many samples may and should be left as factors or picks.
-bool mu_grad_factors_pay(const mu_param *weight, int64_t batch);
+// The gradient may and should be left as factors or gathered rows.
+bool mu_grad_factors_pay(const mu_param *weight);
 
 // Gradients of a fully connected product, dst = src * weight^T + bias, from a->src and a->ddst as the op's
 // description has them; a->dsrc too, unless NULL. The weight's takes the first way that applies:

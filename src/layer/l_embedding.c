@@ -164,7 +164,7 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const int32_t *word = l->src[0]->value.i;
     const float *dy = l->out[0].grad.f;
     int64_t n = step->rows * s->per_sample;
-    if (w->allow_factors && w->n_users <= 1 && w->grad.form == MU_GRAD_NONE && n <= s->vocab) {
+    if (w->allow_factors && w->grad.form == MU_GRAD_NONE && mu_param_rows_pay(w)) {
         give_rows(s, w, word, dy, n);
         return MU_OK;
     }

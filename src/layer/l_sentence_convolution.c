@@ -4,7 +4,7 @@
 // The middle of Kim's net (2014) and of the classifier in the GaDei paper: filters over windows of 3, 4 and 5
 // words, relu, and of every filter its largest value over the sentence. The three steps are one layer,
 // because then windows are never stored and backward touches just the winners (ops/o_text_gemm.c). Of a small
-// batch not even those are multiplied out: the gradient is left as picks (layer/param.h).
+// batch not even those are multiplied out: the gradient is left gathered (layer/param.h).
 //
 // The weight is (sum of widths * filters, d): of each width, of each place in the window, one row for each
 // filter, so that all widths are one matrix product. The output has the filters of the first width, then of
@@ -103,24 +103,24 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
 
 // A filter's gradient is the window it found best, times its output's: what is left is which words those are,
 // for each row of the weight. The numbers go to the gradient block, which the dense form does not need now.
-static void give_picks(const mu_text_desc *d, mu_param *w, const mu_op_args *a) {
+static void give_gathered(const mu_text_desc *d, mu_param *w, const mu_op_args *a) {
     const int64_t q = d->n_widths * d->o, rows = d->sum_widths * d->o;
     const int32_t *best = a->keep;
     float *dy = w->grad.dense;
-    int32_t *at = (int32_t *)(void *)(w->grad.dense + d->n * rows);
+    int32_t *src_row = (int32_t *)(void *)(w->grad.dense + d->n * rows);
     for (int64_t n = 0; n < d->n; n++)
         for (int64_t i = 0, row = n * rows; i < d->n_widths; i++)
             for (int64_t j = 0; j < d->width[i]; j++)
                 for (int64_t k = n * q + i * d->o; k < n * q + (i + 1) * d->o; k++, row++) {
                     dy[row] = a->ddst[k];
-                    at[row] = best[k] < 0 || dy[row] == 0 ? -1 : (int32_t)(n * d->t + j) + best[k];
+                    src_row[row] = best[k] < 0 || dy[row] == 0 ? -1 : (int32_t)(n * d->t + j) + best[k];
                 }
-    w->grad.form = MU_GRAD_PICKED;
+    w->grad.form = MU_GRAD_GATHERED;
     w->grad.batch = d->n;
     w->grad.x = a->src;
     w->grad.n_x = d->n * d->t;
     w->grad.dy = dy;
-    w->grad.at = at;
+    w->grad.src_row = src_row;
 }
 
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
@@ -134,9 +134,9 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     if (sink)
         MU_TRY(mu_grad_check_factors(l, step, a.src, d->n * d->t * d->d, a.ddst, d->n * d->n_widths * d->o,
                                      err));
-    const bool picks = !sink && mu_grad_factors_pay(weight, d->n);
-    if (picks) give_picks(d, weight, &a);
-    mu_grad_begin(sink || picks ? NULL : weight, bias, &a);
+    const bool gathered = !sink && mu_grad_factors_pay(weight);
+    if (gathered) give_gathered(d, weight, &a);
+    mu_grad_begin(sink || gathered ? NULL : weight, bias, &a);
     return mu_op_backward(l->op, &a, err);
 }
 

@@ -7,7 +7,7 @@
 //     dense     n values in the gradient block
 //     rows      some rows of a matrix (embeddings)
 //     factors   dW[o][i] = sum over b of dy[b][o] * x[b][i], never multiplied out until applied
-//     picked    dW[o][i] = sum over b of dy[b][o] * x[at[b][o]][i]: each row has picked a row of x of its own
+//     gathered  dW[o][i] = sum over b of dy[b][o] * x[src_row[b][o]][i]: each row takes a row of x of its own
 //               (filters, their best window)
 #ifndef MU_LAYER_PARAM_H
 #define MU_LAYER_PARAM_H
@@ -18,7 +18,7 @@
 #include "tensor/tensor.h"
 
 typedef enum mu_grad_form {
-    MU_GRAD_NONE, MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_PICKED
+    MU_GRAD_NONE, MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_GATHERED
 } mu_grad_form;
 
 typedef struct mu_grad {
@@ -29,8 +29,8 @@ typedef struct mu_grad {
     const float   *row_value;
     int64_t        batch;       // factors: x (batch, cols), dy (batch, rows), valid until the step ends
     const float   *x, *dy;
-    int64_t        n_x;         // picked: as factors, but x (n_x, cols); an `at` not in [0, n_x) picked none
-    const int32_t *at;          // (batch, rows)
+    int64_t        n_x;         // gathered: as factors, but x (n_x, cols)
+    const int32_t *src_row;     // (batch, rows) outside of [0, n_x): none
 } mu_grad;
 
 #define MU_MAX_SLOTS 3                  // histories that a rule may keep of each parameter
@@ -52,11 +52,11 @@ typedef struct mu_param {
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced
-    bool         allow_factors; // the consumer of gradients takes factors, picks and rows for this parameter:
-                                // the updater (train/session.c); where gradients travel, their messages (ps)
+    bool         allow_factors; // its layer may give factors, gathered rows or rows where they pay. Written
+                                // by the session when it is made ready; messages (ps) follow it
     int64_t      max_rows;      // the most rows its layer gives in row form; 0 = never rows
     int64_t      max_batch;     // samples in the factors its layer gives; 0 = never factors
-    int64_t      max_x;         // rows to pick from in a sample: the layer gives picks; 0 = factors
+    int64_t      max_x;         // rows of x in a sample: the layer gives gathered ones; 0 = factors
     float        max_norm;      // every row is scaled to at most this length after its update; 0 = free
     // (optional) Its layer's last word on the initial values of a training net, after the initialiser.
     mu_status  (*start)(const struct mu_param *p, void *ctx, mu_err *err);
@@ -68,12 +68,16 @@ static inline bool mu_param_accumulates(const mu_param *p) { return p->grad.form
 
 static inline int64_t mu_param_rows(const mu_param *p) { return p->shape.n ? p->shape.d[0] : 1; }
 
-// Factors or picks of so many samples are much smaller than their product. Asked by the layer that makes them
-// and by the layout of a message that has room for one form only (ps/message.h).
-static inline bool mu_param_factors_pay(const mu_param *p, int64_t batch) {
-    const double o = (double)mu_param_rows(p), i = (double)p->count / o, n = (double)batch;
+// Factors or gathered rows of a whole batch are much smaller than their product; rows are no more than the
+// matrix has. Asked by the layer that makes them, of any number of samples, and by the layout of a message,
+// which has room for one form only (ps/message.h).
+static inline bool mu_param_factors_pay(const mu_param *p) {
+    const double o = (double)mu_param_rows(p), i = (double)p->count / o, n = (double)p->max_batch;
     const double size = p->max_x ? n * ((double)p->max_x * i + 2 * o) : n * (i + o);
-    return batch > 0 && p->n_users <= 1 && size < 0.5 * i * o;
+    return p->max_batch > 0 && p->n_users <= 1 && size < 0.5 * i * o;
+}
+static inline bool mu_param_rows_pay(const mu_param *p) {
+    return p->max_rows > 0 && p->n_users <= 1 && p->max_rows <= mu_param_rows(p);
 }
 
 // Initialisers: i_<name>.c

@@ -44,7 +44,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
         out->n = 1;
     }
     r->t->at = r->w.at;
-    r->t->rate = r->w.rate;
+    r->t->rate = r->w.step_rate.rate;
     return st;
 }
 
@@ -61,7 +61,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
                                 .rows = s->setup.rows,
                                 .global_batch = s->setup.global_batch,
                                 .versions = r->produced - r->skipped,
-                                .rate_effective = r->w.rate,
+                                .rate_effective = r->w.step_rate.rate,
                                 .produced = r->produced,
                                 .applied = r->produced - r->skipped,
                                 .rejected = r->skipped,

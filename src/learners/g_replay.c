@@ -12,8 +12,8 @@
 // thread walks through the same list. A buffer is taken when a gradient is computed and given back when its
 // update is applied; how many are needed at most is counted at the start, too.
 //
-// Applying goes through mu_apply_slice with an undo piece, though no process will need it: the code, and so the
-// rounding, is the one of the recorded run.
+// Applying goes through mu_apply_slice with an undo piece, though no process will restore it: the code, and
+// so the rounding, is the one of the recorded run.
 #include "learners/gradients.h"
 #include "learners/learner.h"
 #include "learners/record.h"
@@ -201,7 +201,7 @@ static const mu_grad *grad_at(void *ctx, int j, int param) {
 
 static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
-    const bool early = mu_pace_at(r->t->s, &r->t->at, &r->t->end).early; // before this update
+    const bool young = mu_step_rate_at(r->t->s, &r->t->at, &r->t->end).young; // before this update
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
@@ -214,7 +214,7 @@ static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_ran
                   .ctx = r->grads,
                   .weight = r->weights,
                   .rate = u->u.rate,
-                  .step = mu_moment(u->u.version - 1, early)};
+                  .step = {u->u.version - 1, young}};
     atomic_store(&r->piece->done, 0);
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
 }
@@ -312,7 +312,7 @@ static mu_status set_up(replay *r, mu_err *err) {
     MU_TRY(mu_runlog_load(r->t->o->replay, &r->log, err));
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&r->w, s);
-    MU_TRY(mu_message_layout_make(s->params, s->setup.rows, &r->message, err));
+    MU_TRY(mu_message_layout_make(s->params, &r->message, err));
     MU_TRY(mu_slices_make(s->params, &r->slices, err));
     MU_TRY(check_head(r, err));
     MU_TRY(make_order(r, err));

@@ -98,7 +98,7 @@ static mu_status open_shared(shared_run *c, mu_err *err) {
     };
     MU_TRY(mu_shared_create(&o, &c->shared, err));
     atomic_store(&c->shared.head->parent_pid, (int32_t)getpid());
-    atomic_store(&c->shared.head->rate, mu_pace_at(t->s, &c->begin, &t->end).rate);
+    atomic_store(&c->shared.head->rate, mu_step_rate_at(t->s, &c->begin, &t->end).rate);
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->shared.region.fd, id, err);
 }
@@ -305,7 +305,7 @@ static mu_status drain(shared_run *c, mu_err *err) {
     for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
     mu_role role = {.session = c->t->s, .shared = g, .begin = &c->begin, .end = &c->t->end};
     mu_server s;
-    MU_TRY(mu_server_init(&s, g, 0, mu_role_pace, &role, err));
+    MU_TRY(mu_server_init(&s, g, 0, mu_role_step_rate, &role, err));
     do drain_journal(c);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);

@@ -27,11 +27,11 @@ typedef struct learner {
     mu_err     collect_err;
 } learner;
 
-mu_pace mu_role_pace(void *ctx, int64_t version, int64_t samples) {
+mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     (void)version;
     const mu_position at = mu_position_at(r->session, r->begin, samples);
-    return mu_pace_at(r->session, &at, r->end);
+    return mu_step_rate_at(r->session, &at, r->end);
 }
 
 // ---- samples: the prefetch thread ----
@@ -107,8 +107,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
                                  .after_backward = writes ? pulse_after_backward : after_backward};
     w->at.step = writes ? g->version : g->step; // the rule's counter where it applies itself; else for messages
-    w->rate = l->client->pace.rate;
-    w->early = l->client->pace.early;
+    w->step_rate = l->client->step_rate;
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,
                  .global_rows = g->global_rows,
@@ -185,8 +184,8 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
     MU_TRY(mu_shared_client_open(c, &(mu_shared_client_opts){.shared = g, .learner = l->role->index,
-                                                              .params = s->params, .pace_at = mu_role_pace,
-                                                              .pace_ctx = l->role}, err));
+                                                              .params = s->params, .rate_at = mu_role_step_rate,
+                                                              .rate_ctx = l->role}, err));
     l->client = &c->base;
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);
@@ -249,7 +248,7 @@ static mu_status start_threads(server_thread *t, int n, mu_role *role, mu_err *e
         t[i].shared = *g;
         t[i].shared.self = (int32_t)getpid();
         t[i].shared.pulse = &g->executor[i].pulse;
-        MU_TRY(mu_server_init(&t[i].server, &t[i].shared, i, mu_role_pace, role, err));
+        MU_TRY(mu_server_init(&t[i].server, &t[i].shared, i, mu_role_step_rate, role, err));
         t[i].server.spin_ns = mu_cores_count() > g->setup->learners ? 100000 : 0;
     }
     if (g->setup->pin) (void)mu_cores_pin(g->setup->learners);

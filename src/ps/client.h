@@ -30,8 +30,8 @@ typedef struct mu_client {
     uint32_t incarnation;
     // of the gradient in hand, set by begin
     mu_grant grant;
-    bool     writes;                    // the learner is to apply it to its parameters itself, at this pace
-    mu_pace  pace;
+    bool     writes;                    // the learner is to apply it to its parameters itself, at this rate
+    mu_step_rate step_rate;
     int32_t  slow_us;                   // `chaos`: pretend that computing takes so much longer
     // since the beginning, by all functions together: so much of the caller's time went into these
     int64_t  waited_ns, applied_ns;

@@ -274,7 +274,7 @@ static const mu_client_class client_of_shared_memory = {
 mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts *o, mu_err *err) {
     mu_shared *g = o->shared;
     *c = (mu_shared_client){.base = {.class = &client_of_shared_memory, .learner = o->learner},
-                            .shared = g, .params = o->params, .pace_at = o->pace_at, .pace_ctx = o->pace_ctx};
+                            .shared = g, .params = o->params, .rate_at = o->rate_at, .rate_ctx = o->rate_ctx};
     int busy = g->head->n_learners + (g->setup->server == MU_SERVER_PROCESS ? g->setup->server_threads : 0);
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
     mu_core *core = mu_shared_begin(g);

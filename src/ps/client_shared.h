@@ -16,8 +16,8 @@ typedef struct mu_shared_client {
     mu_client  base;
     mu_shared *shared;
     mu_params *params;                  // the learner's own set; NULL = it reads the weights by itself
-    mu_pace  (*pace_at)(void *ctx, int64_t version, int64_t samples);   // as mu_server has it
-    void      *pace_ctx;
+    mu_step_rate (*rate_at)(void *ctx, int64_t version, int64_t samples);       // as mu_server has it
+    void      *rate_ctx;
     const mu_exchange *exchange;        // in force
     void      *exchange_state;          // of the exchange; by enter
     int64_t    accepted;                // its gradients, over all incarnations
@@ -39,8 +39,8 @@ typedef struct mu_shared_client_opts {
     mu_shared *shared;
     int        learner;
     mu_params *params;
-    mu_pace  (*pace_at)(void *ctx, int64_t version, int64_t samples);
-    void      *pace_ctx;
+    mu_step_rate (*rate_at)(void *ctx, int64_t version, int64_t samples);
+    void      *rate_ctx;
 } mu_shared_client_opts;
 
 // Joins. close frees; the process may as well end.

@@ -40,7 +40,7 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
         if (c->params) mu_params_rebase(c->params, c->copy, g->history);
     }
     if (g->setup->server == MU_SERVER_BESIDE) {
-        MU_TRY(mu_server_init(&c->server, g, c->base.learner, c->pace_at, c->pace_ctx, err));
+        MU_TRY(mu_server_init(&c->server, g, c->base.learner, c->rate_at, c->rate_ctx, err));
         c->serves = true;
     }
     return c->params ? own_stats(c, err) : MU_OK;

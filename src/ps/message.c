@@ -4,13 +4,13 @@
 //   part:  +------+----------------------------------------------------------+
 //          | head | dense    count floats                                    |
 //          |  64  | factors  x (max_batch, cols) | dy (.., rows)              |     | = next multiple
-//          |      | picked   x (max_x, cols) | dy (max_batch, rows) | at (..) |         of 64 bytes
+//          |      | gathered x (max_x, cols) | dy (max_batch, rows) | src_row |         of 64 bytes
 //          |      | rows     ids (max_rows) | values (.., cols)               |
 //          +------+----------------------------------------------------------+
 //
 // Where things lie follows from the layout alone; the head only says how much of it is used. A learner may
-// have been killed while it wrote, or have gone wild: a head is read once, and what it says is believed only
-// as far as the layout has room. Row numbers and picks are checked where they are used (updater/).
+// have been killed while it wrote, or have overwritten it by mistake: a head is read once, and what it says
+// is believed only as far as the layout has room. Row numbers are checked where they are used (updater/).
 #include "ps/message.h"
 
 #include "comm/stream.h"
@@ -23,8 +23,8 @@ enum { LINE = MU_CACHE_LINE };
 typedef struct part_head {
     uint32_t form; // mu_grad_form
     uint32_t unused;
-    int64_t n;   // samples of factors or picks, rows
-    int64_t n_x; // rows to pick from
+    int64_t n;   // samples of factors or gathered rows; rows
+    int64_t n_x; // gathered: rows of x
 } part_head;
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
@@ -45,7 +45,7 @@ static void sizes(const mu_message_part *part, const mu_param *p, size_t bytes[A
         bytes[0] = floats(part->max_batch, i);
         bytes[1] = floats(part->max_batch, o);
         break;
-    case MU_GRAD_PICKED:
+    case MU_GRAD_GATHERED:
         bytes[0] = floats(part->max_x, i);
         bytes[1] = bytes[2] = floats(part->max_batch, o);
         break;
@@ -58,15 +58,13 @@ static void sizes(const mu_message_part *part, const mu_param *p, size_t bytes[A
     }
 }
 
-static mu_message_part part_make(const mu_param *p, int64_t rows) {
+static mu_message_part part_make(const mu_param *p) {
     mu_message_part part = {.form = MU_GRAD_DENSE, .bytes = LINE};
-    // A layer gives factors of its whole batch, however few samples a step has.
-    const int64_t batch = p->max_batch && p->max_batch < rows ? rows : p->max_batch;
-    if (!p->is_stat && mu_param_factors_pay(p, batch)) {
-        part.form = p->max_x ? MU_GRAD_PICKED : MU_GRAD_FACTORS;
-        part.max_batch = batch;
-        part.max_x = batch * p->max_x;
-    } else if (!p->is_stat && p->max_rows > 0 && p->n_users <= 1 && (size_t)p->max_rows <= n_rows(p)) {
+    if (p->allow_factors && mu_param_factors_pay(p)) {
+        part.form = p->max_x ? MU_GRAD_GATHERED : MU_GRAD_FACTORS;
+        part.max_batch = p->max_batch;
+        part.max_x = p->max_batch * p->max_x;
+    } else if (p->allow_factors && mu_param_rows_pay(p)) {
         part.form = MU_GRAD_ROWS;
         part.max_rows = p->max_rows;
     }
@@ -76,15 +74,14 @@ static mu_message_part part_make(const mu_param *p, int64_t rows) {
     return part;
 }
 
-mu_status mu_message_layout_make(const mu_params *ps, int64_t rows, mu_message_layout *out, mu_err *err) {
+mu_status mu_message_layout_make(const mu_params *ps, mu_message_layout *out, mu_err *err) {
     mu_message_layout layout = {.n = ps->n};
     layout.part = mu_alloc_array((size_t)(ps->n ? ps->n : 1), sizeof *layout.part, "message layout");
     if (!layout.part) return MU_FAIL_NOMEM(err, "the layout of gradients");
     for (int i = 0; i < ps->n; i++) {
-        layout.part[i] = part_make(ps->list[i], rows);
+        layout.part[i] = part_make(ps->list[i]);
         layout.part[i].offset = layout.bytes;
         layout.bytes += layout.part[i].bytes;
-        ps->list[i]->allow_factors = layout.part[i].form != MU_GRAD_DENSE;
     }
     *out = layout;
     return MU_OK;
@@ -114,8 +111,8 @@ static void places(const mu_message_part *part, const mu_param *p, size_t at[ARR
 static part_head head_of(const mu_param *p) {
     const mu_grad *g = &p->grad;
     part_head h = {.form = p->is_stat ? MU_GRAD_DENSE : (uint32_t)g->form};
-    if (h.form == MU_GRAD_FACTORS || h.form == MU_GRAD_PICKED) h.n = g->batch;
-    if (h.form == MU_GRAD_PICKED) h.n_x = g->n_x;
+    if (h.form == MU_GRAD_FACTORS || h.form == MU_GRAD_GATHERED) h.n = g->batch;
+    if (h.form == MU_GRAD_GATHERED) h.n_x = g->n_x;
     if (h.form == MU_GRAD_ROWS) h.n = g->n_rows;
     return h;
 }
@@ -138,10 +135,10 @@ void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu
         mu_stream_copy(slot + at[0], g->x, n * cols * sizeof(float));
         mu_stream_copy(slot + at[1], g->dy, n * rows * sizeof(float));
         break;
-    case MU_GRAD_PICKED:
+    case MU_GRAD_GATHERED:
         mu_stream_copy(slot + at[0], g->x, (size_t)g->n_x * cols * sizeof(float));
         mu_stream_copy(slot + at[1], g->dy, n * rows * sizeof(float));
-        mu_stream_copy(slot + at[2], g->at, n * rows * sizeof(int32_t));
+        mu_stream_copy(slot + at[2], g->src_row, n * rows * sizeof(int32_t));
         break;
     case MU_GRAD_ROWS:
         mu_stream_copy(slot + at[0], g->row, n * sizeof(int32_t));
@@ -164,9 +161,9 @@ mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i,
     switch (part->form) {
     case MU_GRAD_FACTORS:
         return (mu_grad){.form = MU_GRAD_FACTORS, .batch = head.n, .x = first, .dy = second};
-    case MU_GRAD_PICKED:
-        return (mu_grad){.form = MU_GRAD_PICKED, .batch = head.n, .x = first, .dy = second,
-                         .n_x = head.n_x, .at = third};
+    case MU_GRAD_GATHERED:
+        return (mu_grad){.form = MU_GRAD_GATHERED, .batch = head.n, .x = first, .dy = second,
+                         .n_x = head.n_x, .src_row = third};
     case MU_GRAD_ROWS:
         return (mu_grad){.form = MU_GRAD_ROWS, .n_rows = head.n, .row = first, .row_value = second};
     default: // a view: gradients are read from a slot, never written

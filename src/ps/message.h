@@ -4,14 +4,13 @@
 // The layout is made once from the parameters and the batch, so a slot has a fixed size and every
 // parameter a fixed place in it:
 //     dense     count floats
-//     factors   x (batch, cols), dy (batch, rows)     when that is less than half of dense
-//     picked    x (n_x, cols), dy, at (batch, rows)   likewise
-//     rows      ids and rows                          embeddings
+//     factors   x (batch, cols), dy (batch, rows)          when that is less than half of dense
+//     gathered  x (n_x, cols), dy, src_row (batch, rows)   likewise
+//     rows      ids and rows                               embeddings
 //     stat      count floats: the new running statistics, averaged instead of applied
 // Each part begins with a small head that says the form and size it really has this time. A parameter has
-// room for one form only; allow_factors tells its layer which, so the two must agree on when factors and rows
-// pay: factors and picks by mu_param_factors_pay, rows when max_rows <= rows, and neither when layers share
-// the parameter.
+// room for one form only, so its layer and the layout ask the same questions of it: allow_factors,
+// mu_param_factors_pay, mu_param_rows_pay.
 #ifndef MU_PS_MESSAGE_H
 #define MU_PS_MESSAGE_H
 
@@ -20,8 +19,8 @@
 typedef struct mu_message_part {
     size_t  offset, bytes;      // in the slot, multiples of 64
     mu_grad_form form;          // the one it has room for
-    int64_t max_batch, max_rows;        // room for so many samples' factors or picks, or rows; else 0
-    int64_t max_x;              // picked: rows of x of all samples
+    int64_t max_batch, max_rows;        // room for so many samples' factors or gathered rows, or rows; else 0
+    int64_t max_x;              // gathered: rows of x of all samples
 } mu_message_part;
 
 typedef struct mu_message_layout {
@@ -30,10 +29,8 @@ typedef struct mu_message_layout {
     size_t           bytes;     // of a slot
 } mu_message_layout;
 
-// For gradients of at most `rows` samples. Sets p->allow_factors of the parameters to what the layout has
-// room for. Owned: mu_message_layout_fini.
-MU_MUST_CHECK mu_status mu_message_layout_make(const mu_params *ps, int64_t rows, mu_message_layout *out,
-                                             mu_err *err);
+// Owned: mu_message_layout_fini.
+MU_MUST_CHECK mu_status mu_message_layout_make(const mu_params *ps, mu_message_layout *out, mu_err *err);
 void mu_message_layout_fini(mu_message_layout *layout);
 
 // Copies parameter i's gradient (or statistics) of this step into the slot, past the caches. To be called for

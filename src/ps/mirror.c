@@ -16,7 +16,7 @@ typedef struct log_entry {              // at version modulo the log's length
     int32_t bad;                        // not finite: changes nothing
     float   weight;
     double  rate;
-    int64_t rule_step;                  // a mu_moment
+    mu_rule_step rule_step;
 } log_entry;
 
 static int log_length(int learners) { return learners * MU_MIRROR_SLOTS + 1; }
@@ -322,18 +322,18 @@ static void computed(mu_shared_client *c) { follow_all(of(c)); }
 static void accepted(mu_shared_client *c, const mu_core *core, const mu_gradient_id *id) {
     mu_mirror *m = of(c);
     const mu_shared_head *h = c->shared->head;
-    const mu_pace pace = c->pace_at(c->pace_ctx, core->version - 1, mu_core_samples(core) - id->rows);
+    const mu_step_rate r = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - id->rows);
     const int64_t before = updates_until(h, core->version - 1), sigma = before - updates_until(h, m->target);
     *entry(c->shared, core->version) = (log_entry){
         .learner = c->base.learner,
         .slot = c->slot,
         .bad = c->bad,
         .weight = c->scale * mu_core_weight(core, sigma, group_of(h)),
-        .rate = pace.rate,
-        .rule_step = mu_moment(before, pace.early),
+        .rate = r.rate,
+        .rule_step = {before, r.young},
     };
     m->slot_version[c->slot] = core->version;
-    atomic_store_explicit(&c->shared->head->rate, pace.rate, memory_order_relaxed);
+    atomic_store_explicit(&c->shared->head->rate, r.rate, memory_order_relaxed);
     mu_shared_client_note_staleness(c, sigma < 0 ? 0 : sigma);
 }
 

@@ -43,8 +43,9 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
 static mu_status begin(mu_shared_client *c, mu_err *err) {
     (void)err;
     c->base.writes = true;
-    c->base.pace = c->pace_at(c->pace_ctx, c->base.grant.version, atomic_load(&c->shared->head->samples));
-    c->base.pace.rate *= (double)c->weight;
+    const int64_t samples = atomic_load(&c->shared->head->samples);
+    c->base.step_rate = c->rate_at(c->rate_ctx, c->base.grant.version, samples);
+    c->base.step_rate.rate *= (double)c->weight;
     return MU_OK;
 }
 

@@ -3,8 +3,8 @@
 // all, and all apply the same updates in the same order. So all mirrors are the same weights at the same
 // version, bit for bit (running statistics move on between two updates), and what travels between cores is
 // gradients in their cheapest form instead of lines of weights (compare sufficient factor broadcasting, Xie
-// et al. 2016). Pays where gradients are factors or picks: fully connected layers and filters over sentences
-// at small batches. The mirrors themselves are in mirror.c.
+// et al. 2016). Pays where gradients are factors or gathered: fully connected layers and filters over
+// sentences at small batches. The mirrors themselves are in mirror.c.
 #include "ps/mirror.h"
 
 struct mirror {

@@ -26,8 +26,8 @@
 #define READERS_S 0.2           // longest wait for readers of the weights while the lock of the core is held
 
 mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
-                         mu_pace (*pace_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.shared = g, .executor = executor, .pace_at = pace_at, .ctx = ctx, .params = *g->params};
+                         mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
+    *s = (mu_server){.shared = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .params = *g->params};
     s->params.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
     const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
@@ -52,9 +52,9 @@ static void fill_record(mu_server *s, const mu_core *c) {
     mu_shared_update *u = g->update;
     u->n_parts = c->n_parts;
     u->skip = 0;
-    const mu_pace pace = s->pace_at(s->ctx, c->version, mu_core_samples(c));
-    u->rule_step = mu_moment(c->version, pace.early);
-    u->rate = pace.rate;
+    const mu_step_rate r = s->rate_at(s->ctx, c->version, mu_core_samples(c));
+    u->rule_step = (mu_rule_step){c->version, r.young};
+    u->rate = r.rate;
     for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
         const mu_core_part *p = mu_core_part_at(c, j);
         int at = j;

@@ -12,11 +12,11 @@
 
 typedef enum mu_turn { MU_TURN_IDLE, MU_TURN_WORKED } mu_turn;
 
-// pace_at: of an update that begins after `samples` (schedules; asked once per update).
+// rate_at: rate of an update that begins after `samples` (schedules; asked once per update).
 typedef struct mu_server {
     mu_shared *shared;
     int       executor;                 // row of the executor table
-    mu_pace (*pace_at)(void *ctx, int64_t version, int64_t samples);
+    mu_step_rate (*rate_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
     int64_t   spin_ns;                  // of its idle waits
     mu_params params;                   // a view: the group's blocks, also where the learner has a copy
@@ -25,7 +25,8 @@ typedef struct mu_server {
 } mu_server;
 
 MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
-                                       mu_pace (*pace_at)(void *, int64_t, int64_t), void *ctx, mu_err *err);
+                                       mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx,
+                                       mu_err *err);
 void    mu_server_fini(mu_server *s);
 mu_turn mu_server_turn(mu_server *s);
 // After an executor's process was reaped: puts its half-written piece back and frees its slice for others.

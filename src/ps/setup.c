@@ -202,10 +202,10 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
 
 // ---- for people ----
 
-typedef struct text { char *out; size_t size, n; } text;
+typedef struct setup_text { char *out; size_t size, n; } setup_text;
 
-static void add(text *t, const char *fmt, ...) MU_PRINTF(2, 3);
-static void add(text *t, const char *fmt, ...) {
+static void add(setup_text *t, const char *fmt, ...) MU_PRINTF(2, 3);
+static void add(setup_text *t, const char *fmt, ...) {
     if (t->n >= t->size) return;
     va_list args;
     va_start(args, fmt);
@@ -214,7 +214,7 @@ static void add(text *t, const char *fmt, ...) {
     t->n += n > 0 ? (size_t)n : 0;
 }
 
-static void add_batch(text *t, const mu_setup *p) {
+static void add_batch(setup_text *t, const mu_setup *p) {
     const int64_t n = p->learners, least = p->global_batch / n;
     add(t, "mu %lld", (long long)least);
     if (p->rows > least) add(t, " to %lld", (long long)p->rows);
@@ -225,7 +225,7 @@ static void add_batch(text *t, const mu_setup *p) {
     else add(t, "the job's batch");
 }
 
-static void add_rate(text *t, const mu_setup *p, double base) {
+static void add_rate(setup_text *t, const mu_setup *p, double base) {
     const double n = p->expected_staleness > 1 ? p->expected_staleness : 1, rate = base * p->rate_factor;
     add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
     if (p->rate_factor != 1)
@@ -239,7 +239,7 @@ static void add_rate(text *t, const mu_setup *p, double base) {
 }
 
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
-    text t = {out, size, 0};
+    setup_text t = {out, size, 0};
     if (size) out[0] = '\0';
     add(&t, "%d learner%s, %s, ", p->learners, p->learners == 1 ? "" : "s", p->protocol->name);
     add_batch(&t, p);

@@ -166,7 +166,7 @@ static void adopt_params(mu_shared *g) {
 static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
     mu_shared_head head;
     MU_TRY(mu_slices_make(o->params, &g->slices, err));
-    MU_TRY(mu_message_layout_make(o->params, o->setup->rows, &g->message, err));
+    MU_TRY(mu_message_layout_make(o->params, &g->message, err));
     MU_TRY(number_slices(g, err));
     fill_head(&head, g, o);
     if (head.n_executors > MU_MAX_EXECUTORS)

@@ -98,7 +98,7 @@ typedef struct mu_shared_update {        // the update in progress; filled under
     int32_t          n_parts;
     int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
-    int64_t          rule_step;         // a mu_moment
+    mu_rule_step     rule_step;
     mu_update_part   part[];            // (mu_core_most_parts)
 } mu_shared_update;
 

@@ -119,10 +119,10 @@ static void copy_piece(const progress *g, mu_undo *u) {
         memcpy(u->was[k] + u->start[k], block_of(g->params, g->p, k) + u->begin, u->n * sizeof(float));
 }
 
-static bool before_piece(void *ctx, size_t offset, size_t n, mu_keep *keep) {
+static bool before_piece(void *ctx, size_t offset, size_t n, mu_undo_log *log) {
     progress *g = ctx;
     mu_undo *u = g->undo;
-    if (keep) keep->n = NULL;
+    if (log) log->n = NULL;
     if (g->at < g->resume) {
         g->at += n;
         assert(g->at <= g->resume);
@@ -132,16 +132,16 @@ static bool before_piece(void *ctx, size_t offset, size_t n, mu_keep *keep) {
     u->param = g->param;
     u->begin = offset;
     u->n = n;
-    u->kept = keep ? 0 : n;
+    u->kept = log ? 0 : n;
     u->n_blocks = g->n_blocks;
     u->at = g->at;
     u->done_from_here = (char *)g->done - (char *)u;
     for (int k = 0; k < g->n_blocks; k++) {
         const float *from = block_of(g->params, g->p, k) + offset;
         u->start[k] = choose_start(u, k, from);
-        if (keep) *(k ? &keep->slot[k - 1] : &keep->value) = u->was[k] + u->start[k];
+        if (log) *(k ? &log->slot[k - 1] : &log->value) = u->was[k] + u->start[k];
     }
-    if (keep) keep->n = &u->kept;
+    if (log) log->n = &u->kept;
     else copy_piece(g, u);
     set_valid(u, 1);
     mu_failpoint("server/piece-saved");
@@ -198,30 +198,27 @@ void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size
     const size_t all = (range->end - range->begin) * (p->max_norm > 0 ? 2 : 1);
     if (g.resume >= all) return;
     for (int j = 0; j < a->n; j++) grad[j] = a->grad(a->ctx, j, range->param);
-    float *slots[MU_MAX_SLOTS] = {0};
-    for (int k = 0; k < a->updater->class->n_slots; k++) slots[k] = block_of(a->params, p, 1 + k);
-    float *value = block_of(a->params, p, 0);
+    const mu_target t = mu_target_of(a->updater, a->params, p);
     const mu_update_guard guard = {UNDO_PIECE, before_piece, after_piece, &g};
-    if (p->is_state) merge(p, value, range, a->n, grad);
-    else if (p->is_stat) average(value, range, a->n, grad);
+    if (p->is_state) merge(p, t.value, range, a->n, grad);
+    else if (p->is_stat) average(t.value, range, a->n, grad);
     else
-        mu_updater_apply_guarded(a->updater, p, value, slots, a->n, grad, a->weight, range->begin, range->end,
-                                 a->rate, a->step, undo || g.resume ? &guard : NULL);
+        mu_updater_apply_range(&t, &(mu_update){a->n, grad, a->weight, a->rate, a->step}, range->begin,
+                               range->end, undo || g.resume ? &guard : NULL);
     atomic_store_explicit(done, all, memory_order_release);
 }
 
 void mu_apply_series(const mu_updater *u, const mu_params *ps, const mu_slice_range *range, int n,
                      const mu_update *update) {
     const mu_param *p = ps->list[range->param];
-    float *slots[MU_MAX_SLOTS] = {0}, *value = block_of(ps, p, 0);
-    for (int k = 0; k < u->class->n_slots; k++) slots[k] = block_of(ps, p, 1 + k);
+    const mu_target t = mu_target_of(u, ps, p);
     if (!p->is_state && !p->is_stat) {
-        mu_updater_apply_series(u, p, value, slots, n, update, range->begin, range->end);
+        mu_updater_apply_series(&t, n, update, range->begin, range->end);
         return;
     }
     for (int i = 0; i < n; i++)
-        if (p->is_state) merge(p, value, range, update[i].n, update[i].grad);
-        else average(value, range, update[i].n, update[i].grad);
+        if (p->is_state) merge(p, t.value, range, update[i].n, update[i].grad);
+        else average(t.value, range, update[i].n, update[i].grad);
 }
 
 bool mu_undo_restore(mu_undo *u, const mu_params *ps) {

@@ -50,7 +50,7 @@ typedef struct mu_apply {               // one update, the same for all slices
     void             *ctx;
     const float      *weight;           // of each gradient
     double            rate;
-    int64_t           step;             // the rule's counter
+    mu_rule_step      step;
 } mu_apply;
 
 // Applies the update to a slice. *done counts its floats that are finished, from 0 (untouched) to end - begin

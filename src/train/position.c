@@ -24,9 +24,9 @@ mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t
     return p;
 }
 
-mu_pace mu_pace_at(const mu_session *s, const mu_position *at, const mu_length *end) {
+mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end) {
     const double epoch = mu_epoch_at(s, at->samples);
-    return (mu_pace){.rate = at->rate_scale * s->setup.rate_factor *
-                             mu_updater_rate(s->updater, at->step, epoch, end->steps, end->epochs),
-                     .early = mu_updater_is_early(s->updater, at->step, epoch)};
+    return (mu_step_rate){.rate = at->rate_scale * s->setup.rate_factor *
+                                  mu_updater_rate(s->updater, at->step, epoch, end->steps, end->epochs),
+                          .young = mu_updater_is_young(s->updater, at->step, epoch)};
 }

@@ -23,7 +23,7 @@ int64_t   mu_samples_per_step(const mu_session *s);
 double    mu_epoch_at(const mu_session *s, int64_t samples);            // fractional passes over the data
 // `samples` used, counted on from a position where the training stood earlier.
 mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples);
-// Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; early or not.
-mu_pace   mu_pace_at(const mu_session *s, const mu_position *at, const mu_length *end);
+// Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; young or not.
+mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
 
 #endif

@@ -52,17 +52,16 @@ static bool takes(void *ctx, const mu_param *p) {
     return p->n_users == 1 && p->shape.n == 2 && !p->is_stat;
 }
 
-static void slots_of(const mu_params *ps, const mu_param *p, float *out[MU_MAX_SLOTS]) {
-    for (int k = 0; k < MU_MAX_SLOTS; k++) out[k] = k < ps->n_slots ? ps->slot[k] + p->offset : NULL;
+static mu_rule_step rule_step(const mu_worker *w) {
+    return (mu_rule_step){w->at.step + w->at.extra_updates, w->step_rate.young};
 }
 
 static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
     mu_worker *w = ctx;
     if (w->bad) return;
-    float *slots[MU_MAX_SLOTS];
-    slots_of(w->params, p, slots);
-    mu_updater_apply_rows(w->updater, p, p->value, slots, row0, n_rows, grad, 1.0f, w->rate,
-                          mu_moment(w->at.step + w->at.extra_updates, w->early));
+    const mu_target t = mu_target_of(w->updater, w->params, p);
+    const mu_update a = {.rate = w->step_rate.rate, .step = rule_step(w)};
+    mu_updater_apply_rows(&t, &a, row0, n_rows, grad);
 }
 
 static bool takes_outer(void *ctx, const mu_param *p) {
@@ -73,10 +72,9 @@ static void apply_outer(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, co
                         float *dx) {
     mu_worker *w = ctx;
     if (w->bad) return;
-    float *slots[MU_MAX_SLOTS];
-    slots_of(w->params, p, slots);
-    mu_updater_apply_outer(w->updater, p, p->value, slots, row0, n_rows, dy, x, dx, w->rate,
-                           mu_moment(w->at.step + w->at.extra_updates, w->early));
+    const mu_target t = mu_target_of(w->updater, w->params, p);
+    const mu_update a = {.rate = w->step_rate.rate, .step = rule_step(w)};
+    mu_updater_apply_outer(&t, &a, row0, n_rows, dy, x, dx);
 }
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
@@ -171,10 +169,9 @@ void mu_worker_apply(mu_worker *w, float scale) {
     for (int i = 0; i < w->params->n; i++) {
         mu_param *p = w->params->list[i];
         if (p->grad.form == MU_GRAD_NONE || p->is_stat) continue;
-        float *slots[MU_MAX_SLOTS];
-        slots_of(w->params, p, slots);
-        mu_updater_apply(w->updater, p, p->value, slots, &p->grad, scale, w->rate,
-                         mu_moment(w->at.step + w->at.extra_updates, w->early));
+        const mu_grad *g = &p->grad;
+        const mu_target t = mu_target_of(w->updater, w->params, p);
+        mu_updater_apply(&t, &(mu_update){1, &g, &scale, w->step_rate.rate, rule_step(w)});
     }
 }
 
@@ -246,9 +243,7 @@ void mu_worker_count_step(mu_worker *w) {
 }
 
 static mu_status try_step(mu_worker *w, mu_err *err) {
-    const mu_pace pace = mu_pace_at(w->session, &w->at, &w->end);
-    w->rate = pace.rate;
-    w->early = pace.early;
+    w->step_rate = mu_step_rate_at(w->session, &w->at, &w->end);
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->at.step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;

@@ -25,8 +25,7 @@ typedef struct mu_worker {
     bool         fused;
     mu_position  at;                    // of a learner among several: step is the gradient's or the update's
     mu_length    end;
-    double       rate;                  // of the current step
-    bool         early;                 // the current step is, by the updater (mu_pace)
+    mu_step_rate step_rate;             // of the current step
     int64_t      bad_in_row;            // steps whose gradient was not finite
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;

@@ -21,27 +21,24 @@ enum { LONG_ROW = 128 }; // floats; a call of the rule for each row costs nothin
 enum { PIECE = 512 }; // floats; measured: shorter calls the rule too often, longer stops the streams
 
 typedef struct work { // what is the same for all pieces of one parameter
-    const mu_updater *u;
-    float *value;
-    float *const *slots;       // history blocks of the parameter, [0, n_slots) valid
+    const mu_target *t;
     mu_finish finish;
     float lr;
-    int64_t step;
+    mu_rule_step step;
     bool fused;                   // the rule does all that is to be done
     bool direct;                  // the gradient can go to the rule as it is
     const mu_update_guard *guard; // NULL = none
 } work;
 
-static work work_make(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                      float scale, double rate, int64_t step) {
+static work work_make(const mu_target *t, const mu_update *a, float scale) {
+    const mu_updater *u = t->updater;
+    const mu_param *p = t->param;
     work k = {
-        .u = u,
-        .value = value,
-        .slots = slots,
+        .t = t,
         .finish = {.scale = scale, .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
                    .l2 = u->l2 * p->decay_mult, .l1 = u->l1 * p->decay_mult},
-        .lr = (float)(rate * p->lr_mult),
-        .step = step,
+        .lr = (float)(a->rate * p->lr_mult),
+        .step = a->step,
     };
     const bool plain = u->clip_value <= 0 && k.finish.l1 == 0.0f;
     k.fused = plain && u->class->fused;
@@ -51,9 +48,10 @@ static work work_make(const mu_updater *u, const mu_param *p, float *value, floa
 
 // s has all but the places of weights and history.
 static void run_rule(const work *k, size_t offset, mu_slice *s) {
-    s->value = k->value + offset;
-    for (int i = 0; i < k->u->class->n_slots; i++) s->slot[i] = k->slots[i] + offset;
-    k->u->class->apply(k->u->state, s, k->lr, k->step);
+    const mu_updater *u = k->t->updater;
+    s->value = k->t->value + offset;
+    for (int i = 0; i < u->class->n_slots; i++) s->slot[i] = k->t->slot[i] + offset;
+    u->class->apply(u->state, s, k->lr, k->step);
 }
 
 static void write_finished(const work *k, size_t offset, size_t n, const float *grad) {
@@ -61,19 +59,20 @@ static void write_finished(const work *k, size_t offset, size_t n, const float *
     mu_slice s = {.grad = buffer, .scale = 1};
     for (size_t i = 0; i < n; i += PIECE) {
         s.n = n - i < PIECE ? n - i : PIECE;
-        mu_grad_finish(&k->finish, s.n, grad + i, k->value + offset + i, buffer);
+        mu_grad_finish(&k->finish, s.n, grad + i, k->t->value + offset + i, buffer);
         run_rule(k, offset + i, &s);
     }
 }
 
 // n elements of the piece from `at` on.
-static void write_part(const work *k, const mu_piece *p, size_t at, size_t n, const mu_keep *keep) {
+static void write_part(const work *k, const mu_piece *p, size_t at, size_t n, const mu_undo_log *undo) {
     assert(k->direct || !p->n_terms);
     if (!k->direct) {
         write_finished(k, p->offset + at, n, p->grad + at);
         return;
     }
-    mu_slice s = {.n = n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2, .n_terms = p->n_terms, .keep = keep};
+    mu_slice s = {.n = n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2,
+                  .n_terms = p->n_terms, .undo = undo};
     mu_term term[MU_TERMS];
     for (int i = 0; i < p->n_terms; i++) term[i] = (mu_term){p->term[i].d, p->term[i].x + at};
     if (p->n_terms) s.term = term;
@@ -90,9 +89,9 @@ static void apply_piece(void *ctx, const mu_piece *p) {
     }
     for (size_t i = 0, m; i < p->n; i += m) {
         m = p->n - i < g->piece ? p->n - i : g->piece;
-        mu_keep keep = {0};
-        if (!g->before(g->ctx, p->offset + i, m, k->fused ? &keep : NULL)) continue;
-        write_part(k, p, i, m, k->fused && keep.n ? &keep : NULL);
+        mu_undo_log undo = {0};
+        if (!g->before(g->ctx, p->offset + i, m, k->fused ? &undo : NULL)) continue;
+        write_part(k, p, i, m, k->fused && undo.n ? &undo : NULL);
         g->after(g->ctx, p->offset + i, m);
     }
 }
@@ -100,14 +99,14 @@ static void apply_piece(void *ctx, const mu_piece *p) {
 static size_t cols_of(const mu_param *p) { return p->count / (size_t)mu_param_rows(p); }
 
 // What few samples give to a row can go to the rule as it is.
-static bool takes_outer(const work *k, const mu_param *p) { return k->fused && cols_of(p) >= LONG_ROW; }
+static bool takes_outer(const work *k) { return k->fused && cols_of(k->t->param) >= LONG_ROW; }
 
 static bool is_trained(const mu_param *p) { return !p->is_stat && p->lr_mult != 0.0f; }
 
 // ---- longest row -----------------------------------------------------------------------------
 
-// A row that was just scaled may be longer by rounding, and must not be scaled again by somebody who looks at
-// it once more: the limit that counts is a little above.
+// A row that was just scaled may be longer by rounding, and must not be scaled again when a slice is finished
+// by another executor: the limit that counts is a little above.
 static void shorten(float *row, size_t n, double longest) {
     const double length = sqrt(mu_sum_squares(row, n));
     if (!(length > longest * (1 + 1e-6))) return;
@@ -125,14 +124,15 @@ static void limit_row(const limit *l, size_t offset) {
     const mu_update_guard *g = l->k->guard;
     if (offset % l->cols) return; // a long row comes in pieces
     if (g && !g->before(g->ctx, offset, l->cols, NULL)) return;
-    shorten(l->k->value + offset, l->cols, l->longest);
+    shorten(l->k->t->value + offset, l->cols, l->longest);
     if (g) g->after(g->ctx, offset, l->cols);
 }
 
 static void limit_piece(void *ctx, const mu_piece *p) { limit_row(ctx, p->offset); }
 
 // The rows that were changed once more, now that each is complete: all of the range, or the named ones.
-static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
+static void limit_rows(const work *k, const mu_grad_sum *s) {
+    const mu_param *p = k->t->param;
     if (p->max_norm <= 0) return;
     limit l = {k, cols_of(p), (double)p->max_norm};
     bool named = true;
@@ -147,36 +147,32 @@ static void limit_rows(const work *k, const mu_param *p, const mu_grad_sum *s) {
 
 // ---- applying --------------------------------------------------------------------------------
 
-void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                      const mu_grad *g, float scale, double rate, int64_t step) {
-    if (!is_trained(p)) return;
-    work k = work_make(u, p, value, slots, scale, rate, step);
-    const mu_grad_sum s = {1, &g, NULL, 0, p->count, takes_outer(&k, p)};
-    mu_grad_sum_pieces(p, &s, apply_piece, &k);
-    if (g->form != MU_GRAD_NONE) limit_rows(&k, p, &s);
+mu_target mu_target_of(const mu_updater *u, const mu_params *ps, const mu_param *p) {
+    mu_target t = {.updater = u, .param = p, .value = ps->value + p->offset};
+    for (int k = 0; k < ps->n_slots; k++) t.slot[k] = ps->slot[k] + p->offset;
+    return t;
 }
 
-void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
-                           float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
-                           float scale, double rate, int64_t step) {
+void mu_updater_apply_rows(const mu_target *t, const mu_update *a, int64_t row0, int64_t n_rows,
+                           const float *grad) {
+    const mu_param *p = t->param;
     if (!is_trained(p) || n_rows <= 0) return;
     const size_t cols = cols_of(p), begin = (size_t)row0 * cols, end = begin + (size_t)n_rows * cols;
-    work k = work_make(u, p, value, slots, scale, rate, step);
+    work k = work_make(t, a, 1.0f);
     apply_piece(&k, &(mu_piece){.offset = begin, .n = end - begin, .grad = grad, .scale = 1});
     for (size_t at = begin; at < end && p->max_norm > 0; at += cols)
-        shorten(value + at, cols, (double)p->max_norm);
+        shorten(t->value + at, cols, (double)p->max_norm);
 }
 
 bool mu_updater_takes_outer(const mu_updater *u, const mu_param *p) {
-    const work k = work_make(u, p, NULL, NULL, 1, 1, 0);
-    return is_trained(p) && p->max_norm <= 0 && takes_outer(&k, p);
+    const work k = work_make(&(mu_target){.updater = u, .param = p}, &(mu_update){.rate = 1}, 1.0f);
+    return is_trained(p) && p->max_norm <= 0 && takes_outer(&k);
 }
 
-void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value,
-                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *dy,
-                            const float *x, float *dx, double rate, int64_t step) {
-    const size_t cols = cols_of(p);
-    const work k = work_make(u, p, value, slots, 1, rate, step);
+void mu_updater_apply_outer(const mu_target *t, const mu_update *a, int64_t row0, int64_t n_rows,
+                            const float *dy, const float *x, float *dx) {
+    const size_t cols = cols_of(t->param);
+    const work k = work_make(t, a, 1.0f);
     mu_slice s = {.n = cols, .grad = x, .decay = k.finish.l2, .back = dx};
     for (int64_t r = 0; r < n_rows; r++) {
         s.scale = dy[r];
@@ -185,63 +181,57 @@ void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value
 }
 
 // False: there is nothing to do.
-static bool prepare(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                    const mu_update *a, size_t begin, size_t end, work *k, mu_grad_sum *s) {
+static bool prepare(const mu_target *t, const mu_update *a, size_t begin, size_t end, work *k,
+                    mu_grad_sum *s) {
     int only = -1, n_real = 0;
     for (int j = 0; j < a->n; j++)
         if (a->grad[j]->form != MU_GRAD_NONE) only = j, n_real++;
-    if (!is_trained(p) || !n_real) return false;
+    if (!is_trained(t->param) || !n_real) return false;
     // A single gradient is not added to anything: its weight is left to the scaling, so that it can go to
     // the rule without a copy.
-    *k = work_make(u, p, value, slots, n_real == 1 ? a->weight[only] : 1.0f, a->rate, a->step);
-    *s = (mu_grad_sum){a->n, a->grad, a->weight, begin, end, takes_outer(k, p)};
+    *k = work_make(t, a, n_real == 1 ? a->weight[only] : 1.0f);
+    *s = (mu_grad_sum){a->n, a->grad, a->weight, begin, end, takes_outer(k)};
     if (n_real == 1) s->n = 1, s->grad = a->grad + only, s->weight = NULL;
     return true;
 }
 
-static void apply_prepared(work *k, const mu_param *p, const mu_grad_sum *s) {
-    mu_grad_sum_pieces(p, s, apply_piece, k);
-    limit_rows(k, p, s);
+static void apply_prepared(work *k, const mu_grad_sum *s) {
+    mu_grad_sum_pieces(k->t->param, s, apply_piece, k);
+    limit_rows(k, s);
 }
 
-void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
-                              float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
-                              const float *weight, size_t begin, size_t end, double rate, int64_t step,
-                              const mu_update_guard *guard) {
+void mu_updater_apply_range(const mu_target *t, const mu_update *a, size_t begin, size_t end,
+                            const mu_update_guard *guard) {
     work k;
     mu_grad_sum s;
-    if (!prepare(u, p, value, slots, &(mu_update){n, grad, weight, rate, step}, begin, end, &k, &s)) return;
+    if (!prepare(t, a, begin, end, &k, &s)) return;
     k.guard = guard;
-    apply_prepared(&k, p, &s);
+    apply_prepared(&k, &s);
+}
+
+void mu_updater_apply(const mu_target *t, const mu_update *a) {
+    mu_updater_apply_range(t, a, 0, t->param->count, NULL);
 }
 
 static void apply_pair(void *ctx, const mu_piece *p) {
     const work *k = ctx;
     const mu_next next = {k[1].finish.scale * p[1].scale, k[1].lr, k[1].step, p[1].term};
-    mu_slice s = {.n = p->n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2, .n_terms = p->n_terms,
-                  .term = p->term, .next = &next};
+    mu_slice s = {.n = p->n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2,
+                  .n_terms = p->n_terms, .term = p->term, .next = &next};
     run_rule(k, p->offset, &s);
 }
 
-void mu_updater_apply_series(const mu_updater *u, const mu_param *p, float *value,
-                             float *const slots[MU_MAX_SLOTS], int n, const mu_update *update, size_t begin,
-                             size_t end) {
+void mu_updater_apply_series(const mu_target *t, int n, const mu_update *update, size_t begin, size_t end) {
     work k[MU_SERIES];
     mu_grad_sum s[MU_SERIES];
     int m = 0;
     assert(n <= MU_SERIES);
-    for (int i = 0; i < n; i++) m += prepare(u, p, value, slots, &update[i], begin, end, &k[m], &s[m]);
+    for (int i = 0; i < n; i++) m += prepare(t, &update[i], begin, end, &k[m], &s[m]);
     for (int i = 0; i < m; i++) {
-        const bool two = i + 1 < m && u->class->pairs && p->max_norm <= 0;
-        if (two && mu_grad_sum_pairs(p, &s[i], apply_pair, &k[i])) i++;
-        else apply_prepared(&k[i], p, &s[i]);
+        const bool two = i + 1 < m && t->updater->class->pairs && t->param->max_norm <= 0;
+        if (two && mu_grad_sum_pairs(t->param, &s[i], apply_pair, &k[i])) i++;
+        else apply_prepared(&k[i], &s[i]);
     }
-}
-
-void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
-                          float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
-                          const float *weight, size_t begin, size_t end, double rate, int64_t step) {
-    mu_updater_apply_guarded(u, p, value, slots, n, grad, weight, begin, end, rate, step, NULL);
 }
 
 int mu_updater_n_changed(const mu_updater *u) {
@@ -290,9 +280,10 @@ bool mu_grad_is_finite(const mu_param *p, const mu_grad *g) {
     case MU_GRAD_ROWS:
         return mu_is_below(g->row_value, (size_t)g->n_rows * cols, MU_BELOW_INFINITY);
     case MU_GRAD_FACTORS:
-    case MU_GRAD_PICKED:
-        return mu_is_below(g->x, (size_t)(g->form == MU_GRAD_PICKED ? g->n_x : g->batch) * cols, MU_BELOW_2_50) &&
-               mu_is_below(g->dy, (size_t)g->batch * rows, MU_BELOW_2_50);
+    case MU_GRAD_GATHERED:
+        return mu_is_below(g->dy, (size_t)g->batch * rows, MU_BELOW_2_50) &&
+               mu_is_below(g->x, (size_t)(g->form == MU_GRAD_GATHERED ? g->n_x : g->batch) * cols,
+                           MU_BELOW_2_50);
     default:
         return true;
     }

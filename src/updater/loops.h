@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// loops.h - the plain loops around every rule, compiled for each level of instructions (inside updater/ only).
+// loops.h - the plain loops around every rule, compiled for each level of instructions (for updater/ only).
 #ifndef MU_UPDATER_LOOPS_H
 #define MU_UPDATER_LOOPS_H
 

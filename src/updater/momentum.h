@@ -2,8 +2,8 @@
 // momentum.h - the momentum of a rule, with a smaller one while training is young (Hinton's guide, 9).
 //
 // Young is a matter of samples, as rates are: `early: 3000 steps` ends at the same sample with one learner
-// and with sixteen, however many updates they make of a step. Whoever makes an update says so (mu_moment), so
-// that a run that resumes, a server and every learner agree.
+// and with sixteen, however many updates they make of a step. The process that forms an update says so in its
+// mu_rule_step, and all that apply it read that: a resumed run, a server and every learner agree.
 #ifndef MU_UPDATER_MOMENTUM_H
 #define MU_UPDATER_MOMENTUM_H
 
@@ -33,22 +33,22 @@ static inline const char *mu_momentum_check(const mu_momentum *m) {
     return NULL;
 }
 
-static inline bool mu_momentum_is_early(const mu_momentum *m, int64_t step, double epoch) {
+static inline bool mu_momentum_is_young(const mu_momentum *m, int64_t step, double epoch) {
     return (m->early.unit == MU_EVERY_STEP && (double)step < m->early.n) ||
            (m->early.unit == MU_EVERY_EPOCH && epoch < m->early.n);
 }
 
-static inline float mu_momentum_early(const mu_momentum *m) {
+static inline float mu_momentum_young(const mu_momentum *m) {
     return m->early_momentum < 0 ? 0.5f : m->early_momentum;
 }
 
-static inline float mu_momentum_at(const mu_momentum *m, int64_t moment) {
-    return moment & MU_MOMENT_EARLY ? mu_momentum_early(m) : m->momentum;
+static inline float mu_momentum_at(const mu_momentum *m, mu_rule_step step) {
+    return step.young ? mu_momentum_young(m) : m->momentum;
 }
 
 // Does any part of the training have momentum?
 static inline bool mu_momentum_is_used(const mu_momentum *m) {
-    return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && mu_momentum_early(m) > 0);
+    return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && mu_momentum_young(m) > 0);
 }
 
 #endif

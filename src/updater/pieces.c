@@ -17,7 +17,7 @@
 // dW = dy' x, are done in register tiles over the samples of all gradients together: their dy of a block's
 // rows are packed side by side first, weights included. The last tiles are masked, not another code path.
 // (A library's matrix product is little faster, bench_update prints both, and its edges round differently.)
-// Picks have nothing in common from row to row: each row is the sum of the rows of x that it picked.
+// Gathered gradients have nothing in common from row to row: each row is the sum of its own rows of x.
 #include "updater/pieces.h"
 
 #include "ops/tile.h"
@@ -34,8 +34,8 @@ enum {
     TILE_COLS = TILE_VECS * MU_LANES,
     CHUNK = 256, // samples multiplied out in one go: 8 KiB of packed dy
     RUNS = 64,   // of so many gradients
-    PICKS = 64,  // of a row, added up in one go
-    PICK_VECS = 4,
+    GATHERED = 64, // rows of x, added up in one go
+    TERM_VECS = 4,
 };
 
 typedef struct box { // the part of the parameter, as a matrix, that is asked for
@@ -58,12 +58,12 @@ static void add_scaled(float *restrict sum, float w, const float *restrict v, si
 
 // ---- rows ------------------------------------------------------------------------------------
 
-typedef struct entry {
+typedef struct row_entry { // row id, its gradient and its position in there
     int32_t id, j, k;
-} entry; // row id, its gradient and its position in there
+} row_entry;
 
 // Entries with lo <= id < hi in the order given; the count may exceed what was stored.
-static int64_t pick(const mu_grad_sum *s, int64_t lo, int64_t hi, entry *out) {
+static int64_t find_entries(const mu_grad_sum *s, int64_t lo, int64_t hi, row_entry *out) {
     int64_t n = 0;
     for (int j = 0; j < s->n; j++) {
         const mu_grad *g = s->grad[j];
@@ -73,7 +73,7 @@ static int64_t pick(const mu_grad_sum *s, int64_t lo, int64_t hi, entry *out) {
         for (int64_t k = 0; k < g->n_rows; k++) {
             const int32_t id = row[k];
             if (id < lo || id >= hi) continue;
-            if (n < ROWS_AT_ONCE) out[n] = (entry){id, j, (int32_t)k};
+            if (n < ROWS_AT_ONCE) out[n] = (row_entry){id, j, (int32_t)k};
             n++;
         }
     }
@@ -81,24 +81,24 @@ static int64_t pick(const mu_grad_sum *s, int64_t lo, int64_t hi, entry *out) {
 }
 
 // Stable radix sort by (id - lo), one byte a pass; returns the buffer that holds the result.
-static entry *sort(entry *a, entry *b, int64_t n, int64_t lo, int64_t hi) {
+static row_entry *sort(row_entry *a, row_entry *b, int64_t n, int64_t lo, int64_t hi) {
     for (int shift = 0; (hi - 1 - lo) >> shift > 0; shift += 8) {
         int32_t start[257] = {0};
         for (int64_t i = 0; i < n; i++) start[(((a[i].id - lo) >> shift) & 255) + 1]++;
         for (int d = 0; d < 256; d++) start[d + 1] += start[d];
         for (int64_t i = 0; i < n; i++) b[start[((a[i].id - lo) >> shift) & 255]++] = a[i];
-        entry *t = a;
+        row_entry *t = a;
         a = b, b = t;
     }
     return a;
 }
 
-static const float *entry_value(const mu_grad_sum *s, size_t cols, const entry *e) {
+static const float *entry_value(const mu_grad_sum *s, size_t cols, const row_entry *e) {
     return s->grad[e->j]->row_value + (size_t)e->k * cols;
 }
 
 // One row from the entries that name it.
-static void visit_row(const mu_grad_sum *s, const box *x, const entry *e, int64_t n, mu_piece_visit visit,
+static void visit_row(const mu_grad_sum *s, const box *x, const row_entry *e, int64_t n, mu_piece_visit visit,
                       void *ctx) {
     const size_t row = (size_t)e->id * x->cols;
     if (n == 1 && weight_of(s, e->j) == 1.0f) {
@@ -136,10 +136,10 @@ static void visit_hot_row(const mu_grad_sum *s, const box *x, size_t row, mu_pie
 }
 
 static void visit_rows(const mu_grad_sum *s, const box *x, mu_piece_visit visit, void *ctx) {
-    entry a[ROWS_AT_ONCE], b[ROWS_AT_ONCE];
+    row_entry a[ROWS_AT_ONCE], b[ROWS_AT_ONCE];
     const int64_t end = (int64_t)x->r1;
     for (int64_t lo = (int64_t)x->r0, span = end - lo; lo < end;) {
-        int64_t n = pick(s, lo, lo + span, a);
+        int64_t n = find_entries(s, lo, lo + span, a);
         if (n > ROWS_AT_ONCE) {
             if (span > 1) {
                 span /= 2;
@@ -148,7 +148,7 @@ static void visit_rows(const mu_grad_sum *s, const box *x, mu_piece_visit visit,
             visit_hot_row(s, x, (size_t)lo, visit, ctx);
             n = 0;
         }
-        const entry *e = sort(a, b, n, lo, lo + span);
+        const row_entry *e = sort(a, b, n, lo, lo + span);
         for (int64_t i = 0, j; i < n; i = j) {
             for (j = i + 1; j < n && e[j].id == e[i].id; j++) {}
             visit_row(s, x, e + i, j - i, visit, ctx);
@@ -170,14 +170,14 @@ typedef struct chunk { // factors of some samples, for the rows of one block
     MU_ALIGNED(64) float d[CHUNK][TILE_ROWS]; // weight * dy; rows beyond the block are 0
 } chunk;
 
-typedef struct block { // rows [r, r + nr), columns [c, c + nc) of the parameter
+typedef struct grad_block { // rows [r, r + nr), columns [c, c + nc) of the parameter
     size_t r, nr, c, nc;
     bool filled; // out holds the sum of the gradients so far; else nothing
     float *out;  // (nr, nc)
-} block;
+} grad_block;
 
 // Columns [at, at + n) of the block's product; vecs vectors hold them.
-MU_INLINE void tile(const chunk *k, const block *to, size_t cols, size_t at, int64_t n, const int vecs) {
+MU_INLINE void tile(const chunk *k, const grad_block *to, size_t cols, size_t at, int64_t n, const int vecs) {
     mu_vec acc[TILE_ROWS][TILE_VECS];
     MU_UNROLL for (int r = 0; r < TILE_ROWS; r++) MU_UNROLL for (int v = 0; v < vecs; v++) acc[r][v] =
         (mu_vec){0};
@@ -204,17 +204,17 @@ MU_INLINE void tile(const chunk *k, const block *to, size_t cols, size_t at, int
     }
 }
 
-static void tile_full(const chunk *k, const block *to, size_t cols, size_t at) {
+static void tile_full(const chunk *k, const grad_block *to, size_t cols, size_t at) {
     tile(k, to, cols, at, TILE_COLS, TILE_VECS);
 }
-static void tile_rest(const chunk *k, const block *to, size_t cols, size_t at, int64_t n) {
+static void tile_rest(const chunk *k, const grad_block *to, size_t cols, size_t at, int64_t n) {
     if (n > 2 * MU_LANES) tile(k, to, cols, at, n, TILE_VECS);
     else if (n > MU_LANES) tile(k, to, cols, at, n, 2);
     else tile(k, to, cols, at, n, 1);
 }
 
 // Multiplies the collected factors out into the block.
-static void flush(chunk *k, block *to, size_t cols) {
+static void flush(chunk *k, grad_block *to, size_t cols) {
     if (!k->n) return;
     size_t at = 0;
     for (; at + TILE_COLS <= to->nc; at += TILE_COLS) tile_full(k, to, cols, at);
@@ -223,7 +223,7 @@ static void flush(chunk *k, block *to, size_t cols) {
     k->n = k->n_runs = 0;
 }
 
-static void add_factors(const mu_grad *g, float weight, const box *x, chunk *k, block *to) {
+static void add_factors(const mu_grad *g, float weight, const box *x, chunk *k, grad_block *to) {
     for (int64_t b = 0; b < g->batch;) {
         if (k->n == CHUNK || k->n_runs == RUNS) flush(k, to, x->cols);
         const int64_t n = g->batch - b < CHUNK - k->n ? g->batch - b : CHUNK - k->n;
@@ -237,7 +237,7 @@ static void add_factors(const mu_grad *g, float weight, const box *x, chunk *k, 
     }
 }
 
-static void add_dense(const float *g, float weight, size_t cols, block *to) {
+static void add_dense(const float *g, float weight, size_t cols, grad_block *to) {
     for (size_t i = 0; i < to->nr; i++) {
         const float *v = g + (to->r + i) * cols + to->c;
         if (to->filled) add_scaled(to->out + i * to->nc, weight, v, to->nc);
@@ -246,62 +246,63 @@ static void add_dense(const float *g, float weight, size_t cols, block *to) {
     to->filled = true;
 }
 
-MU_INLINE void picks_part(const mu_term *p, int n_picks, float *out, int64_t c, int64_t n, const int vecs,
-                          bool add) {
-    mu_vec acc[PICK_VECS];
+MU_INLINE void add_terms_part(const mu_term *p, int terms, float *out, int64_t c, int64_t n, const int vecs,
+                              bool add) {
+    mu_vec acc[TERM_VECS];
     MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
         add ? mu_vec_load(out + c + v * MU_LANES, n - v * MU_LANES) : (mu_vec){0};
-    for (int i = 0; i < n_picks; i++)
+    for (int i = 0; i < terms; i++)
         MU_UNROLL for (int v = 0; v < vecs; v++) acc[v] =
             mu_vec_fma(mu_vec_set(p[i].d), mu_vec_load(p[i].x + c + v * MU_LANES, n - v * MU_LANES), acc[v]);
     MU_UNROLL for (int v = 0; v < vecs; v++) mu_vec_store(out + c + v * MU_LANES, acc[v], n - v * MU_LANES);
 }
 
-static void add_picks(const mu_term *p, int n_picks, float *out, int64_t n, bool add) {
-    enum { STEP = PICK_VECS * MU_LANES };
+static void add_terms(const mu_term *p, int terms, float *out, int64_t n, bool add) {
+    enum { STEP = TERM_VECS * MU_LANES };
     int64_t c = 0;
-    for (; c + STEP <= n; c += STEP) picks_part(p, n_picks, out, c, STEP, PICK_VECS, add);
-    for (; c < n; c += MU_LANES) picks_part(p, n_picks, out, c, n - c, 1, add);
+    for (; c + STEP <= n; c += STEP) add_terms_part(p, terms, out, c, STEP, TERM_VECS, add);
+    for (; c < n; c += MU_LANES) add_terms_part(p, terms, out, c, n - c, 1, add);
 }
 
-// What a row picked in a sample; NULL = nothing. The number is checked and used, and may lie in memory that
-// another process writes: it is read once.
-static const float *picked_row(const mu_grad *g, int64_t sample, const box *x, size_t row) {
-    const int64_t at = ((const volatile int32_t *)g->at)[(size_t)sample * x->rows + row];
-    return at >= 0 && at < g->n_x ? g->x + (size_t)at * x->cols : NULL;
+// The row of x that a row gets in a sample; NULL = none. Its number is checked and used, and may lie in
+// memory that another process writes: it is read once.
+static const float *gathered_row(const mu_grad *g, int64_t sample, const box *x, size_t row) {
+    const int64_t from = ((const volatile int32_t *)g->src_row)[(size_t)sample * x->rows + row];
+    return from >= 0 && from < g->n_x ? g->x + (size_t)from * x->cols : NULL;
 }
 
-// One row of the block from gradients [j, end): picks alone, or none.
-static void add_picked_row(const mu_grad_sum *s, const box *x, int j, int end, size_t row, const block *to,
-                           float *out) {
-    mu_term p[PICKS]; // their columns of the block
+// One row of the block from gradients [j, end), gathered or none.
+static void add_gathered_row(const mu_grad_sum *s, const box *x, int j, int end, size_t row,
+                             const grad_block *to, float *out) {
+    mu_term p[GATHERED]; // their columns of the block
     int n = 0;
     bool add = to->filled;
     for (; j < end; j++) {
         const mu_grad *g = s->grad[j];
-        for (int64_t b = 0; b < g->batch && g->form == MU_GRAD_PICKED; b++) {
-            const float *from = picked_row(g, b, x, row);
+        for (int64_t b = 0; b < g->batch && g->form == MU_GRAD_GATHERED; b++) {
+            const float *from = gathered_row(g, b, x, row);
             if (!from) continue;
             p[n++] = (mu_term){weight_of(s, j) * g->dy[(size_t)b * x->rows + row], from + to->c};
-            if (n < PICKS) continue;
-            add_picks(p, n, out, (int64_t)to->nc, add);
+            if (n < GATHERED) continue;
+            add_terms(p, n, out, (int64_t)to->nc, add);
             add = true;
             n = 0;
         }
     }
-    if (n || !add) add_picks(p, n, out, (int64_t)to->nc, add);
+    if (n || !add) add_terms(p, n, out, (int64_t)to->nc, add);
 }
 
 // Returns the first gradient behind j that has another form.
-static int add_picked(const mu_grad_sum *s, const box *x, int j, block *to) {
+static int add_gathered(const mu_grad_sum *s, const box *x, int j, grad_block *to) {
     int end = j;
-    while (end < s->n && (s->grad[end]->form == MU_GRAD_PICKED || s->grad[end]->form == MU_GRAD_NONE)) end++;
-    for (size_t i = 0; i < to->nr; i++) add_picked_row(s, x, j, end, to->r + i, to, to->out + i * to->nc);
+    while (end < s->n &&
+           (s->grad[end]->form == MU_GRAD_GATHERED || s->grad[end]->form == MU_GRAD_NONE)) end++;
+    for (size_t i = 0; i < to->nr; i++) add_gathered_row(s, x, j, end, to->r + i, to, to->out + i * to->nc);
     to->filled = true;
     return end;
 }
 
-static void fill_block(const mu_grad_sum *s, const box *x, block *to) {
+static void fill_block(const mu_grad_sum *s, const box *x, grad_block *to) {
     chunk k;
     k.n = k.n_runs = 0;
     for (int j = 0; j < s->n; j++) {
@@ -309,8 +310,8 @@ static void fill_block(const mu_grad_sum *s, const box *x, block *to) {
         if (g->form == MU_GRAD_FACTORS) add_factors(g, weight_of(s, j), x, &k, to);
         if (g->form == MU_GRAD_NONE || g->form == MU_GRAD_FACTORS) continue;
         flush(&k, to, x->cols);
-        if (g->form == MU_GRAD_PICKED) {
-            j = add_picked(s, x, j, to) - 1;
+        if (g->form == MU_GRAD_GATHERED) {
+            j = add_gathered(s, x, j, to) - 1;
             continue;
         }
         if (g->form == MU_GRAD_DENSE) {
@@ -332,7 +333,7 @@ static void visit_blocks(const mu_grad_sum *s, const box *x, mu_piece_visit visi
         const size_t nr = x->r1 - r < TILE_ROWS ? x->r1 - r : TILE_ROWS;
         for (size_t c = x->c0; c < x->c1; c += BLOCK_COLS) {
             const size_t nc = x->c1 - c < BLOCK_COLS ? x->c1 - c : BLOCK_COLS;
-            block to = {r, nr, c, nc, false, out};
+            grad_block to = {r, nr, c, nc, false, out};
             fill_block(s, x, &to);
             if (nc == x->cols) visit_plain(r * x->cols, nr * nc, out, visit, ctx);
             else
@@ -350,38 +351,38 @@ static void visit_zeros(size_t offset, size_t n, mu_piece_visit visit, void *ctx
         visit_plain(offset + i, n - i < ROW_PIECE ? n - i : ROW_PIECE, zero, visit, ctx);
 }
 
-typedef struct sample {
+typedef struct grad_sample {
     const mu_grad *g;
     int64_t b; // its number in there
     float weight;
-} sample;
+} grad_sample;
 
 // The samples of all gradients; 0 = none, too many, or gradients of another form among them.
-static int find_samples(const mu_grad_sum *s, sample *out) {
+static int find_samples(const mu_grad_sum *s, grad_sample *out) {
     int n = 0;
     for (int j = 0; j < s->n; j++) {
         const mu_grad *g = s->grad[j];
         if (g->form == MU_GRAD_NONE) continue;
-        if ((g->form != MU_GRAD_FACTORS && g->form != MU_GRAD_PICKED) || g->batch > MU_TERMS - n) return 0;
-        for (int64_t b = 0; b < g->batch; b++) out[n++] = (sample){g, b, weight_of(s, j)};
+        if ((g->form != MU_GRAD_FACTORS && g->form != MU_GRAD_GATHERED) || g->batch > MU_TERMS - n) return 0;
+        for (int64_t b = 0; b < g->batch; b++) out[n++] = (grad_sample){g, b, weight_of(s, j)};
     }
     return n;
 }
 
 // What the samples give to a row; returns how many do.
-static int row_terms(const sample *s, int n_samples, const box *x, size_t row, mu_term *out) {
+static int row_terms(const grad_sample *s, int n_samples, const box *x, size_t row, mu_term *out) {
     int n = 0;
     for (int i = 0; i < n_samples; i++) {
         const mu_grad *g = s[i].g;
         const float *from =
-            g->form == MU_GRAD_PICKED ? picked_row(g, s[i].b, x, row) : g->x + (size_t)s[i].b * x->cols;
+            g->form == MU_GRAD_GATHERED ? gathered_row(g, s[i].b, x, row) : g->x + (size_t)s[i].b * x->cols;
         if (from)
             out[n++] = (mu_term){s[i].weight * g->dy[(size_t)s[i].b * x->rows + row], from + x->c0};
     }
     return n;
 }
 
-static void visit_terms(const sample *s, int n_samples, const box *x, mu_piece_visit visit, void *ctx) {
+static void visit_terms(const grad_sample *s, int n_samples, const box *x, mu_piece_visit visit, void *ctx) {
     mu_term term[MU_TERMS];
     for (size_t r = x->r0; r < x->r1; r++) {
         const int n = row_terms(s, n_samples, x, r, term);
@@ -419,10 +420,10 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     const size_t rows = (size_t)mu_param_rows(p);
     if (s->begin >= s->end || s->end > p->count) return;
     const bool dense = has_form(s, MU_GRAD_DENSE);
-    const bool factors = has_form(s, MU_GRAD_FACTORS) || has_form(s, MU_GRAD_PICKED);
+    const bool factors = has_form(s, MU_GRAD_FACTORS) || has_form(s, MU_GRAD_GATHERED);
     const bool named = has_form(s, MU_GRAD_ROWS);
     box x = box_make(p->count, rows, s->begin, s->end);
-    sample few[MU_TERMS];
+    grad_sample few[MU_TERMS];
     const int n_samples = s->outer ? find_samples(s, few) : 0;
     if (dense && s->n == 1 && !s->weight) {
         visit_plain(s->begin, s->end - s->begin, s->grad[0]->dense + s->begin, visit, ctx);
@@ -436,18 +437,19 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     }
 }
 
-// Of factors alone, so that each gives to every row; so many as a rule takes for one or two alike.
-static int find_pair(const mu_grad_sum *s, sample (*few)[MU_TERMS]) {
+// How many samples each of the two sums has; 0 = not equally many, fewer than two, or not all factors.
+// (Factors give to every row, so both pieces of a row have as many terms as there are samples.)
+static int find_pair(const mu_grad_sum *s, grad_sample (*few)[MU_TERMS]) {
     int n[2];
     for (int i = 0; i < 2; i++) {
-        n[i] = s[i].outer && !has_form(&s[i], MU_GRAD_PICKED) ? find_samples(&s[i], few[i]) : 0;
+        n[i] = s[i].outer && !has_form(&s[i], MU_GRAD_GATHERED) ? find_samples(&s[i], few[i]) : 0;
         if (n[i] < 2) return 0;
     }
     return n[0] == n[1] ? n[0] : 0;
 }
 
 bool mu_grad_sum_pairs(const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx) {
-    sample few[2][MU_TERMS];
+    grad_sample few[2][MU_TERMS];
     const int n = s->begin < s->end && s->end <= p->count ? find_pair(s, few) : 0;
     if (!n) return false;
     const box x = box_make(p->count, (size_t)mu_param_rows(p), s->begin, s->end);

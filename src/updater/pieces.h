@@ -31,10 +31,10 @@ typedef struct mu_grad_sum {            // sum of weight[j] * grad[j] on the flo
 // Visits every element that the sum has in [begin, end) exactly once, in pieces and an order that depend
 // only on the gradients and the range. The value of an element does not depend on the range.
 //   dense alone, weight NULL    one piece, the gradient itself
-//   factors or picks            with `outer` and few samples, each row: of every sample x, or its row of x,
+//   factors or gathered         with `outer` and few samples, each row: of every sample x, or its row of x,
 //                               times its element of dy
 //   rows alone                  each named row once, by rising id; values are added in the order given
-//   anything else               blocks of rows, dense gradients added, factors multiplied out, picks added up
+//   anything else               blocks of rows, dense and gathered ones added, factors multiplied out
 // Allocates nothing; needs up to 64 KiB of stack.
 MU_AT_LEVELS(void, mu_grad_sum_pieces,
              (const mu_param *p, const mu_grad_sum *s, mu_piece_visit visit, void *ctx));

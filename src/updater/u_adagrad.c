@@ -17,7 +17,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const float eps = ((const struct adagrad *)state)->epsilon;
     float *restrict w = s->value, *restrict h = s->slot[0];
     const float *restrict g = s->grad;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// u_adam.c - Adam (Kingma, Ba 2015), bias-corrected, t = step + 1:
+// u_adam.c - Adam (Kingma, Ba 2015), bias-corrected, t = update + 1:
 //
 //   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
 //   w -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
@@ -25,7 +25,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct adam *p = state;
     const float b1 = (float)p->beta1, r1 = (float)(1 - p->beta1);
     const float b2 = (float)p->beta2, r2 = (float)(1 - p->beta2), eps = p->epsilon;
@@ -40,7 +40,7 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
         }
         return;
     }
-    const double t = (double)step + 1;
+    const double t = (double)step.update + 1;
     const float rate = (float)(lr / (1 - pow(p->beta1, t)));
     const float root = (float)(1 / sqrt(1 - pow(p->beta2, t)));
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// u_adamax.c - AdaMax (Kingma, Ba 2015, section 7.1), Adam with the infinity norm, t = step + 1:
+// u_adamax.c - AdaMax (Kingma, Ba 2015, section 7.1), Adam with the infinity norm, t = update + 1:
 //
 //   m = beta1 * m + (1 - beta1) * g;  u = max(beta2 * u, |g| + epsilon)
 //   w -= lr / (1 - beta1^t) * m / u
@@ -22,10 +22,10 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct adamax *p = state;
     const float b1 = (float)p->beta1, r1 = (float)(1 - p->beta1), b2 = (float)p->beta2, eps = p->epsilon;
-    const float rate = (float)(lr / (1 - pow(p->beta1, (double)step + 1)));
+    const float rate = (float)(lr / (1 - pow(p->beta1, (double)step.update + 1)));
     float *restrict w = s->value, *restrict m = s->slot[0], *restrict u = s->slot[1];
     const float *restrict g = s->grad;
     const size_t n = s->n;

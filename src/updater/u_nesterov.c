@@ -16,7 +16,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const float m = mu_momentum_at(&((const struct nesterov *)state)->m, step);
     float *restrict w = s->value, *restrict v = s->slot[0];
     const float *restrict g = s->grad;
@@ -31,8 +31,8 @@ static void apply(const void *state, const mu_slice *s, float lr, int64_t step) 
 static const char *check(const void *state) {
     return mu_momentum_check(&((const struct nesterov *)state)->m);
 }
-static bool is_early(const void *state, int64_t step, double epoch) {
-    return mu_momentum_is_early(&((const struct nesterov *)state)->m, step, epoch);
+static bool is_young(const void *state, int64_t step, double epoch) {
+    return mu_momentum_is_young(&((const struct nesterov *)state)->m, step, epoch);
 }
 
 const mu_updater_class mu_updater_nesterov = {
@@ -44,5 +44,5 @@ const mu_updater_class mu_updater_nesterov = {
     .slot_name = {"momentum"},
     .apply = apply,
     .check = check,
-    .is_early = is_early,
+    .is_young = is_young,
 };

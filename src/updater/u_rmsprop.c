@@ -19,7 +19,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct rmsprop *p = state;
     const float rho = (float)p->rho, rest = (float)(1 - p->rho), eps = p->epsilon;
     float *restrict w = s->value, *restrict h = s->slot[0];

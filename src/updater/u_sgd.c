@@ -7,9 +7,9 @@
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
 // Without momentum the history is neither read nor written.
 //
-// The rule is fused: weight decay, copies of what is about to change (undo), a layer's backward through its
-// weights, the sum of what a few samples give and a second update of that kind are done in the same pass. All
-// copies of the loop round alike, so that a run does not depend on which one a slice got.
+// The rule is fused: weight decay, the undo log, a layer's backward through its weights, the sum of what a
+// few samples give and a second update of that kind are done in the same pass. All copies of the loop round
+// alike, so that a run does not depend on which one a slice got.
 #include "ops/tile.h"
 #include "ops/vec.h"
 #include "updater/momentum.h"
@@ -25,27 +25,27 @@ static const mu_field fields[] = {
     {0},
 };
 
-enum { PLAIN, BACK, KEEP, NEXT }; // what is done besides
-enum { VECS = 2 };                // vectors at a time of those kept, and of sums
+enum { PLAIN, BACK, UNDO, NEXT }; // what else a pass does
+enum { VECS = 2 };                // vectors at a time with an undo log, and of sums
 
-typedef struct sum { // the terms of the gradient
+typedef struct term_sum { // the terms of the gradient
     mu_vec d[MU_TERMS];
     const float *x[MU_TERMS];
-} sum;
+} term_sum;
 
-typedef struct pace { float scale, lr, m; } pace; // of an update
+typedef struct coeffs { float scale, lr, m; } coeffs; // of an update; m: momentum
 
 static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
 
 // The gradient as it came. terms: 0, 2 or 4.
-MU_INLINE mu_vec raw_grad(const mu_slice *s, const sum *t, int64_t at, int64_t n, const int terms) {
+MU_INLINE mu_vec raw_grad(const mu_slice *s, const term_sum *t, int64_t at, int64_t n, const int terms) {
     if (!terms) return mu_vec_load(s->grad + at, n);
     mu_vec g = t->d[0] * mu_vec_load(t->x[0] + at, n);
     MU_UNROLL for (int i = 1; i < terms; i++) g = mu_vec_fma(t->d[i], mu_vec_load(t->x[i] + at, n), g);
     return g;
 }
 
-MU_INLINE void step(const pace *a, mu_vec raw, float decay, bool moves, mu_vec *w, mu_vec *v) {
+MU_INLINE void step(const coeffs *a, mu_vec raw, float decay, bool moves, mu_vec *w, mu_vec *v) {
     const mu_vec g = mu_vec_fma(mu_vec_set(a->scale), raw, decay * *w);
     *v = mu_vec_fma(mu_vec_set(-a->lr), g, moves ? a->m * *v : *w);
     *w = moves ? *w + *v : *v;
@@ -53,87 +53,88 @@ MU_INLINE void step(const pace *a, mu_vec raw, float decay, bool moves, mu_vec *
 
 // `left` elements from i on, at most `vecs` vectors of them. t, a: of this update and, with NEXT, the one
 // behind it.
-MU_INLINE void change(const mu_slice *s, const sum *t, const pace *a, int64_t i, int64_t left, bool moves,
-                      int besides, const int terms, const int vecs) {
+MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int64_t i, int64_t left,
+                      bool moves, int variant, const int terms, const int vecs) {
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
         w[k] = mu_vec_load(s->value + at, n);
         if (moves) v[k] = mu_vec_load(s->slot[0] + at, n);
-        if (besides == BACK)
+        if (variant == BACK)
             mu_vec_store(s->back + at,
                          mu_vec_fma(mu_vec_set(s->scale), w[k], mu_vec_load(s->back + at, n)), n);
-        if (besides == KEEP) mu_vec_store(s->keep->value + at, w[k], n);
-        if (besides == KEEP && moves) mu_vec_store(s->keep->slot[0] + at, v[k], n);
+        if (variant == UNDO) mu_vec_store(s->undo->value + at, w[k], n);
+        if (variant == UNDO && moves) mu_vec_store(s->undo->slot[0] + at, v[k], n);
     }
-    if (besides == KEEP) {
+    if (variant == UNDO) {
         order_stores();
-        *s->keep->n = (size_t)(i + left);
+        *s->undo->n = (size_t)(i + left);
         order_stores();
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
         step(&a[0], raw_grad(s, &t[0], at, n, terms), s->decay, moves, &w[k], &v[k]);
-        if (besides == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, moves, &w[k], &v[k]);
+        if (variant == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, moves, &w[k], &v[k]);
         if (moves) mu_vec_store(s->slot[0] + at, v[k], n);
     }
     MU_UNROLL for (int k = 0; k < vecs; k++)
         mu_vec_store(s->value + i + k * MU_LANES, w[k], left - k * MU_LANES);
 }
 
-MU_INLINE void read_terms(const mu_term *term, int n, const int terms, sum *out) {
-    MU_UNROLL for (int k = 0; k < terms; k++) { // the fourth of three adds 0
+// `terms` of them, of which n are given: a sum of three has a fourth that is 0.
+MU_INLINE void read_terms(const mu_term *term, int n, const int terms, term_sum *out) {
+    MU_UNROLL for (int k = 0; k < terms; k++) {
         out->d[k] = mu_vec_set(k < n ? term[k].d : 0.0f);
         out->x[k] = term[k < n ? k : 0].x;
     }
 }
 
-MU_INLINE void rule(const mu_slice *slice, const pace *now, const pace *then, const bool moves,
-                    const int besides, const int terms) {
-    const mu_keep keep = besides == KEEP ? *slice->keep : (mu_keep){0};
+MU_INLINE void rule(const mu_slice *slice, const coeffs *now, const coeffs *then, const bool moves,
+                    const int variant, const int terms) {
+    const mu_undo_log undo = variant == UNDO ? *slice->undo : (mu_undo_log){0};
     mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
-    s.keep = &keep;
-    const pace p[2] = {*now, *then};
-    sum t[2];
+    s.undo = &undo;
+    const coeffs p[2] = {*now, *then};
+    term_sum t[2];
     read_terms(s.term, s.n_terms, terms, &t[0]);
-    if (besides == NEXT) read_terms(s.next->term, s.n_terms, terms, &t[1]);
-    const int vecs = besides == KEEP || terms ? VECS : 1;
+    if (variant == NEXT) read_terms(s.next->term, s.n_terms, terms, &t[1]);
+    const int vecs = variant == UNDO || terms ? VECS : 1;
     const int64_t n = (int64_t)s.n;
     const int64_t odd = (int64_t)((uintptr_t)s.value / sizeof(float) % MU_LANES);
     int64_t i = 0;
-    if (terms && besides != KEEP && odd && n > MU_LANES) { // a store over the end of a line costs two
+    if (terms && variant != UNDO && odd && n > MU_LANES) { // a store over the end of a line costs two
         i = MU_LANES - odd;
-        change(&s, t, p, 0, i, moves, besides, terms, 1);
+        change(&s, t, p, 0, i, moves, variant, terms, 1);
     }
     for (; i + vecs * MU_LANES <= n; i += vecs * MU_LANES)
-        change(&s, t, p, i, vecs * MU_LANES, moves, besides, terms, vecs);
-    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, t, p, i, MU_LANES, moves, besides, terms, 1);
-    if (i < n) change(&s, t, p, i, n - i, moves, besides, terms, 1);
+        change(&s, t, p, i, vecs * MU_LANES, moves, variant, terms, vecs);
+    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, t, p, i, MU_LANES, moves, variant, terms, 1);
+    if (i < n) change(&s, t, p, i, n - i, moves, variant, terms, 1);
 }
 
-MU_INLINE void by_terms(const mu_slice *s, const pace *a, const bool moves, const int besides) {
-    if (s->n_terms > 2) rule(s, a, a, moves, besides, 4);
-    else if (s->n_terms) rule(s, a, a, moves, besides, 2);
-    else rule(s, a, a, moves, besides, 0);
+MU_INLINE void by_terms(const mu_slice *s, const coeffs *a, const bool moves, const int variant) {
+    if (s->n_terms > 2) rule(s, a, a, moves, variant, 4);
+    else if (s->n_terms) rule(s, a, a, moves, variant, 2);
+    else rule(s, a, a, moves, variant, 0);
 }
 
-MU_INLINE void by_besides(const mu_slice *s, const pace *a, const bool moves) {
-    if (s->keep) by_terms(s, a, moves, KEEP);
+MU_INLINE void by_variant(const mu_slice *s, const coeffs *a, const bool moves) {
+    if (s->undo) by_terms(s, a, moves, UNDO);
     else if (s->back) rule(s, a, a, moves, BACK, 0);
     else by_terms(s, a, moves, PLAIN);
 }
 
-static void update(const mu_slice *s, const pace *a) {
-    if (a->m > 0) by_besides(s, a, true);
-    else by_besides(s, a, false);
+static void update(const mu_slice *s, const coeffs *a) {
+    if (a->m > 0) by_variant(s, a, true);
+    else by_variant(s, a, false);
 }
 
-MU_INLINE void pair_by_terms(const mu_slice *s, const pace *now, const pace *then, const bool moves) {
+MU_INLINE void pair_by_terms(const mu_slice *s, const coeffs *now, const coeffs *then, const bool moves) {
     if (s->n_terms > 2) rule(s, now, then, moves, NEXT, 4);
     else rule(s, now, then, moves, NEXT, 2);
 }
 
-static void update_twice(const mu_slice *s, const pace *now, const pace *then) {
+static void update_twice(const mu_slice *s, const coeffs *now, const coeffs *then) {
     if (now->m > 0 && then->m > 0) {
         pair_by_terms(s, now, then, true);
     } else if (now->m <= 0 && then->m <= 0) {
@@ -146,22 +147,22 @@ static void update_twice(const mu_slice *s, const pace *now, const pace *then) {
     }
 }
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t moment) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step at) {
     const mu_momentum *m = &((const struct sgd *)state)->m;
-    const pace now = {s->scale, lr, mu_momentum_at(m, moment)};
-    // It stays as it is, but whoever restores restores all that this rule ever changes.
-    if (now.m <= 0 && s->keep && s->keep->slot[0])
-        memcpy(s->keep->slot[0], s->slot[0], s->n * sizeof(float));
+    const coeffs now = {s->scale, lr, mu_momentum_at(m, at)};
+    // The history stays as it is in this update, but the parent restores all that this rule ever changes.
+    if (now.m <= 0 && s->undo && s->undo->slot[0])
+        memcpy(s->undo->slot[0], s->slot[0], s->n * sizeof(float));
     if (s->next)
-        update_twice(s, &now, &(pace){s->next->scale, s->next->lr, mu_momentum_at(m, s->next->step)});
+        update_twice(s, &now, &(coeffs){s->next->scale, s->next->lr, mu_momentum_at(m, s->next->step)});
     else update(s, &now);
 }
 
 static int n_changed(const void *state) { return mu_momentum_is_used(&((const struct sgd *)state)->m); }
 
 static const char *check(const void *state) { return mu_momentum_check(&((const struct sgd *)state)->m); }
-static bool is_early(const void *state, int64_t step, double epoch) {
-    return mu_momentum_is_early(&((const struct sgd *)state)->m, step, epoch);
+static bool is_young(const void *state, int64_t step, double epoch) {
+    return mu_momentum_is_young(&((const struct sgd *)state)->m, step, epoch);
 }
 
 const mu_updater_class mu_updater_sgd = {
@@ -176,5 +177,5 @@ const mu_updater_class mu_updater_sgd = {
     .pairs = true,
     .n_changed = n_changed,
     .check = check,
-    .is_early = is_early,
+    .is_young = is_young,
 };

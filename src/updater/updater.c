@@ -150,8 +150,8 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node) {
     return b->diags->n_errors == n_errors && u->class && u->schedule ? u : NULL;
 }
 
-bool mu_updater_is_early(const mu_updater *u, int64_t step, double epoch) {
-    return u->class->is_early && u->class->is_early(u->state, step, epoch);
+bool mu_updater_is_young(const mu_updater *u, int64_t step, double epoch) {
+    return u->class->is_young && u->class->is_young(u->state, step, epoch);
 }
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs) {

@@ -13,14 +13,20 @@
 #define MU_UPDATER_UPDATER_H
 
 #include "job/bind.h"
-#include "layer/param.h"
+#include "net/params.h"
 
-typedef struct mu_keep {                // where old values go before they change, to be restored from
+typedef struct mu_undo_log {            // old values, for the parent to restore if this process is killed
     float  *value, *slot[MU_MAX_SLOTS]; // (n) each; NULL for histories that never change (n_changed)
-    // So many elements are there. In program order it rises behind them and before they change: what counts
-    // is the death of this process, and then no more than that.
+    // Elements that are in the log. In program order the rule copies some, raises this, then changes them:
+    // the parent sees a prefix of the dead process's stores (ps/slices.c).
     volatile size_t *n;
-} mu_keep;
+} mu_undo_log;
+
+// Which update it is. `young` follows the samples used (mu_step_rate), so it cannot be told from the number.
+typedef struct mu_rule_step {
+    int64_t update;                     // its number, from 0
+    bool    young;                      // is_young of the rule said so; elsewhere false
+} mu_rule_step;
 
 enum { MU_TERMS = 4 };                  // more are added up in a buffer first: that is as fast from here on
 
@@ -28,7 +34,7 @@ typedef struct mu_term { float d; const float *x; } mu_term;    // d * x, what o
 
 typedef struct mu_next {                // the update behind one of a slice
     float          scale, lr;
-    int64_t        step;
+    mu_rule_step   step;
     const mu_term *term;                // as many as the one before has
 } mu_next;
 
@@ -37,28 +43,28 @@ typedef struct mu_slice {
     float       *value;                 // (n) in and out
     const float *grad;                  // (n) scaled, clipped, with decay; for a fused rule raw, or NULL
     float       *slot[MU_MAX_SLOTS];    // (n) each: the rule's history
-    // What is left to a `fused` rule; scale is 1, the others 0 and NULL elsewhere. `back` excludes `keep` and
+    // What is left to a `fused` rule; scale is 1, the others 0 and NULL elsewhere. `back` excludes `undo` and
     // terms.
     float          scale, decay;        // the gradient is scale * grad + decay * value
     int            n_terms;             // 0, or 2 to MU_TERMS whose sum takes the place of `grad`, then NULL
     const mu_term *term;
-    float         *back;                // (n) gets scale * value, as it was, added; NULL = nobody asks
-    const mu_keep *keep;                // NULL = nothing to keep
-    const mu_next *next;                // (rules with `pairs`, terms only) NULL = none; excludes `keep`
+    float         *back;                // (n) gets scale * value, as it was, added; NULL = not wanted
+    const mu_undo_log *undo;            // NULL = no log
+    const mu_next *next;                // (rules with `pairs`, terms only) NULL = none; excludes `undo`
 } mu_slice;
 
 typedef struct mu_updater_class {
     MU_PLUGIN_HEAD;
     int         n_slots;
     const char *slot_name[MU_MAX_SLOTS];        // names in checkpoints
-    // step: number of the update, from 0; where is_early is given, a mu_moment.
-    void      (*apply)(const void *state, const mu_slice *s, float lr, int64_t step);
+    void      (*apply)(const void *state, const mu_slice *s, float lr, mu_rule_step step);
     bool        fused;                  // apply does all that mu_slice has for it, in one pass
     bool        pairs;                  // and `next`, with the bits of two calls
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
-    bool      (*is_early)(const void *state, int64_t step, double epoch);      // (optional) see mu_pace
+    // (optional, never) Is training still young after so many steps or epochs of samples?
+    bool      (*is_young)(const void *state, int64_t step, double epoch);
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c
@@ -91,76 +97,66 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node);
 // What an update is made with. Both follow the samples used so far, in steps and epochs, so that they mean
 // the same with any number of learners; the number of updates would not, since protocols differ in how many
 // of them a step has.
-typedef struct mu_pace {
+typedef struct mu_step_rate {
     double rate;
-    bool   early;                       // training is young, as the rule sees it (`early` of momentum)
-} mu_pace;
+    bool   young;                       // as the rule sees it (the key `early` of momentum)
+} mu_step_rate;
 
 double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
-bool   mu_updater_is_early(const mu_updater *u, int64_t step, double epoch);
+bool   mu_updater_is_young(const mu_updater *u, int64_t step, double epoch);
 
-// The number of an update together with mu_pace.early, as one number: this is the `step` of all functions
-// below, and travels with the update. Rules without is_early see the plain number.
-#define MU_MOMENT_EARLY ((int64_t)1 << 62)
-static inline int64_t mu_moment(int64_t update, bool early) {
-    return early ? update | MU_MOMENT_EARLY : update;
-}
+typedef struct mu_target {              // what an update changes
+    const mu_updater *updater;
+    const mu_param   *param;
+    float            *value;            // (count) the parameter's first element, in any block
+    float            *slot[MU_MAX_SLOTS];       // (count) each: its histories; [0, n_slots) of the rule
+} mu_target;
 
-// Applies one parameter's gradient in whatever form it has. `values` and `slots` point at the
-// parameter's first element. scale multiplies the gradient (norm clipping, accumulation).
-// Form NONE, statistics and lr_mult 0 change nothing. Row form is lazy: rows that are not named get no
-// decay, no momentum and no history in this step, whatever the rule; ids outside the matrix are ignored.
-void mu_updater_apply(const mu_updater *u, const mu_param *p, float *value, float *const slots[MU_MAX_SLOTS],
-                      const mu_grad *g, float scale, double rate, int64_t step);
-// The same for rows [row0, row0 + n_rows) of a matrix parameter with a dense gradient of just these rows.
-void mu_updater_apply_rows(const mu_updater *u, const mu_param *p, float *value,
-                           float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *grad,
-                           float scale, double rate, int64_t step);
+// Parameter p in the blocks of ps.
+mu_target mu_target_of(const mu_updater *u, const mu_params *ps, const mu_param *p);
+
+typedef struct mu_update {              // g = sum of weight[j] * grad[j]; forms may differ
+    int                   n;
+    const mu_grad *const *grad;
+    const float          *weight;       // norm clipping, accumulation, the protocol's
+    double                rate;
+    mu_rule_step          step;
+} mu_update;
+
+// Form NONE, statistics and lr_mult 0 change nothing. Row form is lazy: rows that are not named get no decay,
+// no momentum and no history in this update, whatever the rule; ids outside the matrix are ignored.
+void mu_updater_apply(const mu_target *t, const mu_update *a);
+// A dense gradient of rows [row0, row0 + n_rows) of a matrix alone. Of the update, rate and step count.
+void mu_updater_apply_rows(const mu_target *t, const mu_update *a, int64_t row0, int64_t n_rows,
+                           const float *grad);
 // The same when row row0 + r of the gradient is dy[r] * x, of the parameters and rules that take it so. With
 // dx, what backward needs of these rows is done in the same pass: dx += sum of dy[r] * row r as it was.
 bool mu_updater_takes_outer(const mu_updater *u, const mu_param *p);
-void mu_updater_apply_outer(const mu_updater *u, const mu_param *p, float *value,
-                            float *const slots[MU_MAX_SLOTS], int64_t row0, int64_t n_rows, const float *dy,
-                            const float *x, float *dx, double rate, int64_t step);
+void mu_updater_apply_outer(const mu_target *t, const mu_update *a, int64_t row0, int64_t n_rows,
+                            const float *dy, const float *x, float *dx);
 
-// The update by several gradients at once, g = sum of weight[j] * grad[j], on the floats [begin, end) of the
-// parameter: whole rows, or a part of one row. Forms may differ. Same result for every way of cutting.
-void mu_updater_apply_sum(const mu_updater *u, const mu_param *p, float *value,
-                          float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
-                          const float *weight, size_t begin, size_t end, double rate, int64_t step);
-
-// The same with somebody told around every write of at most `piece` consecutive floats (of the values and of
-// each history). The pieces and their order depend only on the gradients and the range, so an update that was
-// interrupted can be repeated with the pieces already written left out (before: false = leave out). With
-// max_norm every changed row is, after all of them, a piece once more, of its whole length.
+// Called around every write of at most `piece` consecutive floats (of the values and of each history). The
+// pieces and their order depend only on the gradients and the range, so an update that was interrupted can be
+// repeated with the pieces already written left out (before: false = leave out). With max_norm every changed
+// row is, after all of them, a piece once more, of its whole length.
 typedef struct mu_update_guard {
     size_t piece;                       // floats
-    // Floats within the parameter. keep: the rule keeps old values as it goes, where this says (n NULL:
+    // Floats within the parameter. undo: the rule keeps old values as it goes, where this says (n NULL:
     // nowhere); NULL: it does not.
-    bool (*before)(void *ctx, size_t offset, size_t n, mu_keep *keep);
+    bool (*before)(void *ctx, size_t offset, size_t n, mu_undo_log *undo);
     void (*after)(void *ctx, size_t offset, size_t n);
     void  *ctx;
 } mu_update_guard;
 
-void mu_updater_apply_guarded(const mu_updater *u, const mu_param *p, float *value,
-                              float *const slots[MU_MAX_SLOTS], int n, const mu_grad *const *grad,
-                              const float *weight, size_t begin, size_t end, double rate, int64_t step,
-                              const mu_update_guard *guard);
-
-typedef struct mu_update {              // by several gradients at once
-    int                   n;
-    const mu_grad *const *grad;
-    const float          *weight;
-    double                rate;
-    int64_t               step;
-} mu_update;
+// On the floats [begin, end) of the parameter alone: whole rows, or a part of one row. Same result for every
+// way of cutting. guard: NULL = none.
+void mu_updater_apply_range(const mu_target *t, const mu_update *a, size_t begin, size_t end,
+                            const mu_update_guard *guard);
 
 enum { MU_SERIES = 16 };
-// Up to MU_SERIES updates one after the other, the same bits as by one call for each. Two of equally few
-// samples are made in one pass over memory, where the rule can.
-void mu_updater_apply_series(const mu_updater *u, const mu_param *p, float *value,
-                             float *const slots[MU_MAX_SLOTS], int n, const mu_update *update, size_t begin,
-                             size_t end);
+// Up to MU_SERIES updates of a range one after the other, the same bits as by one call for each. Two of
+// equally few samples are made in one pass over memory, where the rule can.
+void mu_updater_apply_series(const mu_target *t, int n, const mu_update *update, size_t begin, size_t end);
 
 int mu_updater_n_changed(const mu_updater *u);  // histories that this rule, as it is set, changes
 

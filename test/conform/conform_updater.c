@@ -63,7 +63,7 @@ static void test_goes_downhill(void **unused) {
         double first = loss(w, g), last = first;
         for (int64_t step = 0; step < 400; step++) {
             mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-            mu_updater_apply(u, &p, w, slots, &grad, 1, 0.01, step);
+            apply_one(u, &p, w, slots, &grad, 1, 0.01, step);
             double now = loss(w, g);
             if (!isfinite(now)) fail_msg("%s: loss %g at step %d", u->class->name, now, (int)step);
             if (step % 50 != 49) continue;
@@ -91,7 +91,7 @@ static void test_stays_finite(void **unused) {
             for (int64_t step = 0; step < 20; step++) {
                 fill(g, N, 50 + (uint64_t)step, sizes[k]);
                 mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-                mu_updater_apply(u, &p, w, slots, &grad, 1, 0.01, step < 10 ? step : step * 100000000);
+                apply_one(u, &p, w, slots, &grad, 1, 0.01, step < 10 ? step : step * 100000000);
             }
             for (size_t i = 0; i < N; i++) {
                 bool good = isfinite(w[i]);
@@ -118,7 +118,7 @@ static void test_stays_inside(void **unused) {
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) block[k][i] = 0.25f;
             mu_slice s = {.n = n, .value = block[0] + PAD, .grad = g, .scale = 1};
             for (int k = 0; k < u->class->n_slots; k++) s.slot[k] = block[k + 1] + PAD;
-            u->class->apply(u->state, &s, 0.1f, 3);
+            u->class->apply(u->state, &s, 0.1f, (mu_rule_step){3, false});
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) {
                     bool inside = i >= PAD && i < PAD + n && k <= u->class->n_slots;
@@ -157,13 +157,13 @@ static void compare(const mu_updater *u, const char *what, size_t n, const float
                      (double)got[i], (double)want[i]);
 }
 
-// What a fused rule does in one pass is what everybody else does before and after it.
-static void check_fused(const mu_updater *u, int64_t step, size_t at, size_t n) {
+// What a fused rule does in one pass is what is done around every other rule.
+static void check_fused(const mu_updater *u, mu_rule_step step, size_t at, size_t n) {
     const float scale = -0.7f, decay = 0.03f;
-    static bench plain, fused, keeps;
+    static bench plain, fused, logs;
     float g[LONG], finished[LONG], back[ROOM];
     fill(g, LONG, 1, 1);
-    mu_slice p = slice_of(u, &plain, at, n), f = slice_of(u, &fused, at, n), c = slice_of(u, &keeps, at, n);
+    mu_slice p = slice_of(u, &plain, at, n), f = slice_of(u, &fused, at, n), c = slice_of(u, &logs, at, n);
     memcpy(back, plain.back, sizeof back);
     for (size_t i = 0; i < n; i++) finished[i] = scale * g[i] + decay * p.value[i];
     for (size_t i = 0; i < n; i++) back[at + i] += scale * p.value[i];
@@ -172,23 +172,23 @@ static void check_fused(const mu_updater *u, int64_t step, size_t at, size_t n) 
     f.back = fused.back + at;
     size_t kept = 0;
     const int n_changed = u->class->n_changed ? u->class->n_changed(u->state) : u->class->n_slots;
-    mu_keep keep = {.value = keeps.old[0] + at, .n = &kept};
-    for (int k = 0; k < n_changed; k++) keep.slot[k] = keeps.old[k + 1] + at;
-    c.keep = &keep;
-    bench was = keeps;
+    mu_undo_log undo = {.value = logs.old[0] + at, .n = &kept};
+    for (int k = 0; k < n_changed; k++) undo.slot[k] = logs.old[k + 1] + at;
+    c.undo = &undo;
+    bench was = logs;
     u->class->apply(u->state, &p, 0.1f, step);
     u->class->apply(u->state, &f, 0.1f, step);
     u->class->apply(u->state, &c, 0.1f, step);
     for (int k = 0; k <= u->class->n_slots; k++) {
         compare(u, "scale and decay", n, fused.block[k], plain.block[k], 1e-6);
-        compare(u, "keeping", n, keeps.block[k], fused.block[k], 0);
+        compare(u, "undo log", n, logs.block[k], fused.block[k], 0);
     }
     compare(u, "back", n, fused.back, back, 1e-6);
     assert_int_equal(kept, n);
     for (int k = 0; k <= n_changed; k++)
         for (size_t i = 0; i < ROOM; i++)
-            if (i >= at && i < at + n) assert_true(keeps.old[k][i] == was.block[k][i]);
-            else assert_true(isnan(keeps.old[k][i]));
+            if (i >= at && i < at + n) assert_true(logs.old[k][i] == was.block[k][i]);
+            else assert_true(isnan(logs.old[k][i]));
 }
 
 static void test_fused(void **unused) {
@@ -202,8 +202,8 @@ static void test_fused(void **unused) {
                 snprintf(text, sizeof text, "{type: %s, rate: 0.1%s}", rule_at(r)->name, more[m]);
                 bound b;
                 mu_updater *u = bound_get(&b, text);
-                check_fused(u, 3, n % 17, n);
-                if (strstr(more[m], "early")) check_fused(u, mu_moment(3, true), n % 17, n);
+                check_fused(u, (mu_rule_step){3, false}, n % 17, n);
+                if (strstr(more[m], "early")) check_fused(u, (mu_rule_step){3, true}, n % 17, n);
                 bound_fini(&b);
             }
 }

@@ -46,7 +46,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     MU_TRY(mu_worker_step(&r->w, err));
     *out = (mu_advance){.loss_sum = r->w.loss, .accuracy_sum = r->w.accuracy, .n = 1, .learners = 1};
     r->t->at = r->w.at;
-    r->t->rate = r->w.rate;
+    r->t->rate = r->w.step_rate.rate;
     if (++r->steps % K) return MU_OK;
     for (size_t i = 0; i < ps->count; i++) ps->value[i] = r->slow[i] += 0.5f * (ps->value[i] - r->slow[i]);
     return MU_OK;

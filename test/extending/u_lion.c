@@ -16,7 +16,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, int64_t step) {
+static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct lion *p = state;
     const float b1 = p->beta1, b2 = p->beta2;
     float *restrict w = s->value, *restrict m = s->slot[0];

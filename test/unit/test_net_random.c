@@ -103,7 +103,7 @@ static void draw_trained(drawing *d, int src) {
     }
 }
 
-// Channels as words. Enough filters for their gradient to be left as picks.
+// Channels as words. Enough filters for their gradient to be left gathered.
 static void draw_sentence(drawing *d, int src) {
     blob b = d->blobs[src];
     if (b.hw < 6 || b.c > 8) return;
@@ -261,9 +261,9 @@ static const char *difference(const mu_net *a, const mu_net *b) {
         size_t rows = (size_t)p->shape.d[0], n = (size_t)p->grad.batch;
         if (!same(p->value, q->value, p->count) || p->grad.form != q->grad.form) return p->name;
         if (p->grad.form == MU_GRAD_DENSE && !same(p->grad.dense, q->grad.dense, p->count)) return p->name;
-        if (p->grad.form == MU_GRAD_PICKED &&
+        if (p->grad.form == MU_GRAD_GATHERED &&
             (!same(p->grad.x, q->grad.x, (size_t)p->grad.n_x * (p->count / rows)) ||
-             !same(p->grad.dy, q->grad.dy, n * rows) || !same(p->grad.at, q->grad.at, n * rows)))
+             !same(p->grad.dy, q->grad.dy, n * rows) || !same(p->grad.src_row, q->grad.src_row, n * rows)))
             return p->name;
         if (p->grad.form == MU_GRAD_FACTORS && (!same(p->grad.x, q->grad.x, n * (p->count / rows)) ||
                                                 !same(p->grad.dy, q->grad.dy, n * rows)))
@@ -296,13 +296,13 @@ static const char *wrong_reach(const drawing *d, const mu_net *net) {
     return NULL;
 }
 
-static size_t n_picked(const mu_net *net) {
+static size_t n_gathered(const mu_net *net) {
     size_t n = 0;
-    for (int i = 0; i < net->params->n; i++) n += net->params->list[i]->grad.form == MU_GRAD_PICKED;
+    for (int i = 0; i < net->params->n; i++) n += net->params->list[i]->grad.form == MU_GRAD_GATHERED;
     return n;
 }
 
-static void check_net(uint64_t seed, size_t *planned_bytes, size_t *apart_bytes, size_t *picked) {
+static void check_net(uint64_t seed, size_t *planned_bytes, size_t *apart_bytes, size_t *gathered) {
     static drawing d;
     draw_net(&d, seed);
     bool factors = seed % 3 == 0; // gradients in factor form must live to the end of the step
@@ -324,7 +324,7 @@ static void check_net(uint64_t seed, size_t *planned_bytes, size_t *apart_bytes,
         bad = difference(test[0].net, test[1].net);
         if (bad) give_up(&d, bad, "depends on reuse in the test phase");
     }
-    *picked += n_picked(planned.net);
+    *gathered += n_gathered(planned.net);
     *planned_bytes += planned.net->activation_bytes;
     *apart_bytes += apart.net->activation_bytes;
     for (int i = 0; i < 2; i++) destroy(&test[i]);
@@ -340,12 +340,12 @@ static uint64_t from_env(const char *name, uint64_t otherwise) {
 static void reuse_changes_no_bit_of_random_nets(void **state) {
     (void)state;
     uint64_t seed = from_env("MUSTER_TEST_SEED", 1), n = from_env("MUSTER_TEST_NETS", 300);
-    size_t planned = 0, apart = 0, picked = 0;
-    for (uint64_t i = 0; i < n; i++) check_net(seed + i, &planned, &apart, &picked);
+    size_t planned = 0, apart = 0, gathered = 0;
+    for (uint64_t i = 0; i < n; i++) check_net(seed + i, &planned, &apart, &gathered);
     print_message("seeds %llu to %llu: %zu bytes planned, %zu without reuse\n", (unsigned long long)seed,
                   (unsigned long long)(seed + n - 1), planned, apart);
     assert_true(planned < apart);
-    assert_true(picked > 0 || n < 100);
+    assert_true(gathered > 0 || n < 100);
 }
 
 int main(void) {

@@ -132,10 +132,6 @@ static void close_net(fixture *f) {
 
 // ---- one step ----------------------------------------------------------------------------------
 
-static void slots_of(const fixture *f, const mu_param *p, float *out[MU_MAX_SLOTS]) {
-    const mu_params *ps = f->net->params;
-    for (int k = 0; k < MU_MAX_SLOTS; k++) out[k] = k < ps->n_slots ? ps->slot[k] + p->offset : NULL;
-}
 static double rate(const fixture *f) { return mu_updater_rate(f->updater, f->step, 0, STEPS, 1); }
 
 static bool takes(void *ctx, const mu_param *p) {
@@ -144,9 +140,8 @@ static bool takes(void *ctx, const mu_param *p) {
 }
 static void take_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
     fixture *f = ctx;
-    float *slots[MU_MAX_SLOTS];
-    slots_of(f, p, slots);
-    mu_updater_apply_rows(f->updater, p, p->value, slots, row0, n_rows, grad, 1, rate(f), f->step);
+    const mu_target t = mu_target_of(f->updater, f->net->params, p);
+    mu_updater_apply_rows(&t, &(mu_update){.rate = rate(f), .step = {f->step, false}}, row0, n_rows, grad);
 }
 
 static double loss_of(const mu_net *net) {
@@ -182,9 +177,9 @@ static double forward_backward(fixture *f) {
 static void apply_rest(fixture *f) {
     for (int i = 0; i < f->net->params->n; i++) {
         mu_param *p = f->net->params->list[i];
-        float *slots[MU_MAX_SLOTS];
-        slots_of(f, p, slots);
-        mu_updater_apply(f->updater, p, p->value, slots, &p->grad, 1, rate(f), f->step);
+        const mu_grad *g = &p->grad;
+        const mu_target t = mu_target_of(f->updater, f->net->params, p);
+        mu_updater_apply(&t, &(mu_update){1, &g, (float[]){1}, rate(f), {f->step, false}});
     }
     f->step++;
 }

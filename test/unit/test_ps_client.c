@@ -16,9 +16,9 @@ typedef struct world {
     mu_shared_client client[LEARNERS];
 } world;
 
-static mu_pace pace_at(void *ctx, int64_t version, int64_t samples) {
+static mu_step_rate rate_at(void *ctx, int64_t version, int64_t samples) {
     (void)ctx, (void)version, (void)samples;
-    return (mu_pace){.rate = 0.01};
+    return (mu_step_rate){.rate = 0.01};
 }
 
 static void world_open(world *w, const char *protocol) {
@@ -41,7 +41,7 @@ static void world_open(world *w, const char *protocol) {
                               .params = &w->blocks.ps, .updater = w->updater.u, .n_records = 1000};
     if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
     for (int l = 0; l < LEARNERS; l++) {
-        const mu_shared_client_opts c = {.shared = &w->shared, .learner = l, .pace_at = pace_at};
+        const mu_shared_client_opts c = {.shared = &w->shared, .learner = l, .rate_at = rate_at};
         mu_lease lease;
         if (mu_shared_client_open(&w->client[l], &c, &err) != MU_OK) fail_msg("%s", err.msg);
         mu_client *base = &w->client[l].base;

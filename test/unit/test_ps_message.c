@@ -16,8 +16,8 @@ typedef struct world {
     char *slot;
 } world;
 
-// factors 40 x 300 of batch 8; dense convolution; rows 50 x 6, at most 20; a bias; statistics; picks of three
-// rows of x a sample for 90 x 80
+// factors 40 x 300 of batch 8; dense convolution; rows 50 x 6, at most 20; a bias; statistics; gathered from
+// three rows of x a sample for 90 x 80
 static void world_init(world *w) {
     static const mu_shape shape[N_PARAMS] = {
         {2, {40, 300}}, {4, {5, 3, 3, 3}}, {2, {50, 6}}, {1, {41}}, {1, {7}}, {2, {90, 80}},
@@ -29,6 +29,7 @@ static void world_init(world *w) {
         p->shape = shape[i];
         p->count = (size_t)mu_shape_count(&shape[i]);
         p->n_users = 1;
+        p->allow_factors = true;
         p->value = w->value[i] = floats(p->count);
         p->grad.dense = w->grad[i] = floats(p->count);
         fill(p->value, p->count, 10 + (uint64_t)i, 1);
@@ -42,9 +43,9 @@ static void world_init(world *w) {
     w->ps.n = N_PARAMS;
     w->ps.list = w->list;
 }
-static void world_plan(world *w, int64_t rows) {
+static void world_plan(world *w) {
     mu_err err = {0};
-    if (mu_message_layout_make(&w->ps, rows, &w->layout, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_message_layout_make(&w->ps, &w->layout, &err) != MU_OK) fail_msg("%s", err.msg);
     w->slot = aligned_alloc(64, w->layout.bytes);
     assert_non_null(w->slot);
     memset(w->slot, 0xa5, w->layout.bytes);
@@ -63,9 +64,11 @@ static void assert_same(const void *got, const void *want, size_t bytes, const c
 
 static void test_plan(void **unused) {
     (void)unused;
+    static const mu_grad_form want[N_PARAMS] = {MU_GRAD_FACTORS, MU_GRAD_DENSE, MU_GRAD_ROWS,
+                                                MU_GRAD_DENSE,   MU_GRAD_DENSE, MU_GRAD_GATHERED};
     world w;
     world_init(&w);
-    world_plan(&w, 8);
+    world_plan(&w);
     assert_int_equal(w.layout.n, N_PARAMS);
     size_t end = 0;
     for (int i = 0; i < N_PARAMS; i++) {
@@ -73,25 +76,29 @@ static void test_plan(void **unused) {
         assert_int_equal(w.layout.part[i].offset % 64, 0);
         assert_int_equal(w.layout.part[i].bytes % 64, 0);
         end += w.layout.part[i].bytes;
-        assert_int_equal(w.p[i].allow_factors, i == 0 || i == 2 || i == 5);
+        assert_int_equal(w.layout.part[i].form, want[i]);
     }
     assert_int_equal(w.layout.bytes, end);
-    assert_int_equal(w.layout.part[0].form, MU_GRAD_FACTORS);
     assert_true(w.layout.part[0].bytes < 40 * 300 * 4 / 2 + 256);
-    assert_int_equal(w.layout.part[5].form, MU_GRAD_PICKED);
     assert_true(w.layout.part[5].bytes < 90 * 80 * 4 / 2 + 256);
+    world_fini(&w);
+
+    world_init(&w); // layers may not
+    for (int i = 0; i < N_PARAMS; i++) w.p[i].allow_factors = false;
+    world_plan(&w);
+    for (int i = 0; i < N_PARAMS; i++) assert_int_equal(w.layout.part[i].form, MU_GRAD_DENSE);
     world_fini(&w);
 
     world_init(&w); // layers share the matrices: dense
     w.p[0].n_users = w.p[2].n_users = w.p[5].n_users = 2;
-    world_plan(&w, 8);
-    for (int i = 0; i < N_PARAMS; i++) assert_false(w.p[i].allow_factors);
+    world_plan(&w);
+    for (int i = 0; i < N_PARAMS; i++) assert_int_equal(w.layout.part[i].form, MU_GRAD_DENSE);
     world_fini(&w);
 
     world_init(&w); // batches so large that dense is smaller
     w.p[0].max_batch = 18, w.p[2].max_rows = 51, w.p[5].max_batch = 9;
-    world_plan(&w, 18);
-    for (int i = 0; i < N_PARAMS; i++) assert_false(w.p[i].allow_factors);
+    world_plan(&w);
+    for (int i = 0; i < N_PARAMS; i++) assert_int_equal(w.layout.part[i].form, MU_GRAD_DENSE);
     world_fini(&w);
 }
 
@@ -99,7 +106,7 @@ static void test_there_and_back(void **unused) {
     (void)unused;
     world w;
     world_init(&w);
-    world_plan(&w, 8);
+    world_plan(&w);
     float x[8 * 300], dy[8 * 40], v[20 * 6], words[8 * 3 * 80], best[8 * 90];
     int32_t id[20], at[8 * 90];
     fill(words, 8 * 3 * 80, 4, 1), fill(best, 8 * 90, 5, 1);
@@ -111,9 +118,9 @@ static void test_there_and_back(void **unused) {
         w.p[0].grad.batch = n, w.p[0].grad.x = x, w.p[0].grad.dy = dy;
         w.p[2].grad.form = MU_GRAD_ROWS;
         w.p[2].grad.n_rows = n * 2, w.p[2].grad.row = id, w.p[2].grad.row_value = v;
-        w.p[5].grad.form = MU_GRAD_PICKED;
+        w.p[5].grad.form = MU_GRAD_GATHERED;
         w.p[5].grad.batch = n, w.p[5].grad.n_x = n * 3, w.p[5].grad.x = words, w.p[5].grad.dy = best;
-        w.p[5].grad.at = at;
+        w.p[5].grad.src_row = at;
         for (int i = 0; i < N_PARAMS; i++) mu_message_put(&w.layout, w.slot, i, &w.p[i]);
         mu_grad g = mu_message_get(&w.layout, w.slot, 0, &w.p[0]);
         assert_int_equal(g.form, MU_GRAD_FACTORS);
@@ -126,12 +133,12 @@ static void test_there_and_back(void **unused) {
         assert_same(g.row, id, (size_t)n * 2 * 4, "ids");
         assert_same(g.row_value, v, (size_t)n * 2 * 6 * 4, "rows");
         g = mu_message_get(&w.layout, w.slot, 5, &w.p[5]);
-        assert_int_equal(g.form, MU_GRAD_PICKED);
+        assert_int_equal(g.form, MU_GRAD_GATHERED);
         assert_int_equal(g.batch, n);
         assert_int_equal(g.n_x, n * 3);
-        assert_same(g.x, words, (size_t)n * 3 * 80 * 4, "x to pick from");
-        assert_same(g.dy, best, (size_t)n * 90 * 4, "dy of picks");
-        assert_same(g.at, at, (size_t)n * 90 * 4, "picks");
+        assert_same(g.x, words, (size_t)n * 3 * 80 * 4, "x to gather from");
+        assert_same(g.dy, best, (size_t)n * 90 * 4, "dy of gathered rows");
+        assert_same(g.src_row, at, (size_t)n * 90 * 4, "source rows");
     }
     for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {
         mu_grad g = mu_message_get(&w.layout, w.slot, i, &w.p[i]);
@@ -159,9 +166,9 @@ static void assert_inside(const world *w, int i, const mu_grad *g) {
     } a[] = {
         {g->dense, g->form == MU_GRAD_DENSE ? w->p[i].count : 0},
         {g->x, g->form == MU_GRAD_FACTORS ? (size_t)g->batch * cols : 0},
-        {g->dy, g->form == MU_GRAD_FACTORS || g->form == MU_GRAD_PICKED ? (size_t)g->batch * rows : 0},
-        {g->x, g->form == MU_GRAD_PICKED ? (size_t)g->n_x * cols : 0},
-        {g->at, g->form == MU_GRAD_PICKED ? (size_t)g->batch * rows : 0},
+        {g->dy, g->form == MU_GRAD_FACTORS || g->form == MU_GRAD_GATHERED ? (size_t)g->batch * rows : 0},
+        {g->x, g->form == MU_GRAD_GATHERED ? (size_t)g->n_x * cols : 0},
+        {g->src_row, g->form == MU_GRAD_GATHERED ? (size_t)g->batch * rows : 0},
         {g->row, g->form == MU_GRAD_ROWS ? (size_t)g->n_rows : 0},
         {g->row_value, g->form == MU_GRAD_ROWS ? (size_t)g->n_rows * cols : 0},
     };
@@ -177,7 +184,7 @@ static void test_lying_heads(void **unused) {
     static const uint32_t forms[] = {0, 1, 2, 3, 4, 5, 255, 0x80000000u, 0xffffffffu};
     world w;
     world_init(&w);
-    world_plan(&w, 8);
+    world_plan(&w);
     for (int i = 0; i < N_PARAMS; i++)
         for (size_t f = 0; f < MU_COUNT(forms); f++)
             for (size_t k = 0; k < MU_COUNT(sizes) * MU_COUNT(sizes); k++) {
@@ -198,7 +205,7 @@ static void test_out_of_memory(void **unused) {
     world_init(&w);
     mu_err err = {0};
     mu_alloc_fail_at(1);
-    assert_int_equal(mu_message_layout_make(&w.ps, 8, &w.layout, &err), MU_ENOMEM);
+    assert_int_equal(mu_message_layout_make(&w.ps, &w.layout, &err), MU_ENOMEM);
     mu_alloc_fail_at(0);
     assert_null(w.layout.part);
     world_fini(&w);

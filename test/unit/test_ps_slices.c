@@ -13,8 +13,8 @@
 
 enum { N_PARAMS = 7, PARTS = 4, POOL = 4, BATCH = 5, NAMED = 30, BLOCKS = 1 + MU_MAX_SLOTS };
 
-// One parameter for each form: dense, factors, rows, a mixture; a bias; statistics; and factors or picks with
-// rows longer than a piece. Rows of three are limited, most of them from the first update on.
+// One parameter for each form: dense, factors, rows, a mixture; a bias; statistics; and factors or gathered
+// ones with rows longer than a piece. Rows of three are limited, most of them from the first update on.
 enum { ANY = -1, LONG = -2 };
 static const int forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, ANY,
                                     MU_GRAD_DENSE, MU_GRAD_DENSE,   LONG};
@@ -23,7 +23,7 @@ static const mu_shape shapes[N_PARAMS] = {
     {4, {20, 7, 5, 5}}, {2, {90, 410}}, {2, {300, 40}}, {2, {33, 260}}, {1, {77}}, {1, {50}}, {2, {9, 2075}},
 };
 static int form_of(int param, int k) {
-    if (forms[param] == LONG) return k % 2 ? MU_GRAD_FACTORS : MU_GRAD_PICKED;
+    if (forms[param] == LONG) return k % 2 ? MU_GRAD_FACTORS : MU_GRAD_GATHERED;
     return forms[param] == ANY ? 1 + k % 4 : forms[param];
 }
 
@@ -33,7 +33,7 @@ typedef struct world {
     mu_grad grad[POOL][PARTS][N_PARAMS]; // of update number modulo POOL
     float weight[PARTS];
     int n_parts;
-    bool early; // every second update belongs to the young part of the training
+    bool young; // every second update belongs to the young part of the training
     mu_slice_list slices;
     float *block[BLOCKS];
 } world;
@@ -44,13 +44,13 @@ static mu_grad grad_make(const mu_param *p, int form, uint64_t seed) {
     float *a = floats(p->count + NAMED * (size_t)cols + BATCH * (size_t)(rows + cols));
     int32_t *id = calloc(NAMED + BATCH * (size_t)rows, sizeof *id), *at = id + NAMED;
     assert_non_null(id);
-    for (int64_t k = 0; k < BATCH * rows; k++) // some pick nothing
+    for (int64_t k = 0; k < BATCH * rows; k++) // some have none
         at[k] = (int32_t)((k * 7 + (int64_t)seed) % (BATCH + 1));
     fill(a, p->count + NAMED * (size_t)cols, seed, 1);
     for (int k = 0; k < NAMED; k++) id[k] = (int32_t)(fabsf(noise(seed + 1, (size_t)k)) * (float)rows);
     g.dense = a;
     g.n_rows = NAMED, g.row = id, g.row_value = a;
-    g.batch = g.n_x = BATCH, g.x = a, g.dy = a + BATCH * cols, g.at = at;
+    g.batch = g.n_x = BATCH, g.x = a, g.dy = a + BATCH * cols, g.src_row = at;
     return g;
 }
 
@@ -107,13 +107,13 @@ static mu_apply apply_make(world *w, const mu_updater *u, int64_t step) {
                       .ctx = w->grad[step % POOL],
                       .weight = w->weight,
                       .rate = 0.01,
-                      .step = mu_moment(step, w->early && step % 2)};
+                      .step = {step, w->young && step % 2}};
 }
 
-// n gradients an update, of one sample where they are factors or picks.
-static void make_small(world *w, int n, bool early) {
+// n gradients an update, of one sample where they are factors or gathered.
+static void make_small(world *w, int n, bool young) {
     w->n_parts = n;
-    w->early = early;
+    w->young = young;
     for (int u = 0; u < POOL; u++)
         for (int j = 0; j < n; j++)
             for (int i = 0; i < N_PARAMS; i++) w->grad[u][j][i].batch = 1;
@@ -179,14 +179,13 @@ static void whole_update(world *w, const mu_updater *u, int64_t step) {
     for (int i = 0; i < N_PARAMS; i++) {
         const mu_param *p = &w->p[i];
         const mu_grad *list[PARTS];
-        float *slots[MU_MAX_SLOTS], *value = w->ps.value + p->offset;
+        const mu_target t = mu_target_of(u, &w->ps, p);
         for (int j = 0; j < PARTS; j++) list[j] = &w->grad[step % POOL][j][i];
-        for (int k = 0; k < MU_MAX_SLOTS; k++) slots[k] = w->block[1 + k] + p->offset;
-        mu_updater_apply_sum(u, p, value, slots, PARTS, list, w->weight, 0, p->count, 0.01, step);
+        mu_updater_apply(&t, &(mu_update){PARTS, list, w->weight, 0.01, {step, false}});
         for (size_t e = 0; e < p->count && p->is_stat; e++) {
             float sum = 0;
             for (int j = 0; j < PARTS; j++) sum += list[j]->dense[e];
-            value[e] = sum / PARTS;
+            t.value[e] = sum / PARTS;
         }
     }
 }
@@ -281,8 +280,8 @@ static void kill_storm(const char *block, uint64_t seed, int small) {
     const int n_slots = u->class->n_slots;
     world stormy, calm;
     world_init(&stormy, s->blocks, n_slots), world_init(&calm, calm_blocks, n_slots);
-    const bool early = strstr(block, "early");
-    if (small) make_small(&stormy, small, early), make_small(&calm, small, early);
+    const bool young = strstr(block, "early");
+    if (small) make_small(&stormy, small, young), make_small(&calm, small, young);
     int torn = 0, kills = 0;
     for (; kills < KILLS || (!torn && kills < 10 * KILLS); kills++) // on a busy machine most come too early
         torn += kill_one(s, &stormy, u, (int64_t)(fabsf(noise(seed, (size_t)kills)) * 200e3f));

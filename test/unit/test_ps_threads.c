@@ -70,9 +70,9 @@ static float mean_weight(const world *w) {
 
 // ---- learners ----
 
-static mu_pace server_pace(void *ctx, int64_t version, int64_t samples) {
+static mu_step_rate server_rate(void *ctx, int64_t version, int64_t samples) {
     (void)ctx, (void)samples;
-    return (mu_pace){.rate = rate_of(version)};
+    return (mu_step_rate){.rate = rate_of(version)};
 }
 
 static bool mirrors(const world *w) { return w->setup.protocol->exchange == &mu_mirror_exchange; }
@@ -85,7 +85,7 @@ static const mu_mirror *mirror_of(const body *b) {
 }
 
 // For mirrors asked under the lock: this push makes version + 1.
-static mu_pace client_pace(void *ctx, int64_t version, int64_t samples) {
+static mu_step_rate client_rate(void *ctx, int64_t version, int64_t samples) {
     body *b = ctx;
     world *w = b->w;
     const mu_mirror *m = mirror_of(b);
@@ -96,7 +96,7 @@ static mu_pace client_pace(void *ctx, int64_t version, int64_t samples) {
                                          .step = step, .version = m->target, .made = version + 1,
                                          .bad = is_bad(b->learner, step), .weight = mean_weight(w),
                                          .rate = rate_of(version)};
-    return (mu_pace){.rate = rate_of(version)};
+    return (mu_step_rate){.rate = rate_of(version)};
 }
 
 static bool prefetch_stops(void *ctx) { return atomic_load(&((body *)ctx)->stop); }
@@ -146,7 +146,7 @@ static bool one_gradient(body *b) {
 
 static mu_status body_start(body *b, mu_err *err) {
     const mu_shared_client_opts o = {
-        .shared = &b->shared, .learner = b->learner, .pace_at = client_pace, .pace_ctx = b};
+        .shared = &b->shared, .learner = b->learner, .rate_at = client_rate, .rate_ctx = b};
     MU_TRY(mu_shared_client_open(&b->client, &o, err));
     if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
     return MU_OK;
@@ -219,7 +219,7 @@ static servant *servants_start(world *w) {
         mu_err err = {0};
         s[i].shared = w->shared;
         s[i].shared.pulse = &w->shared.executor[i].pulse;
-        if (mu_server_init(&s[i].server, &s[i].shared, i, server_pace, NULL, &err) != MU_OK)
+        if (mu_server_init(&s[i].server, &s[i].shared, i, server_rate, NULL, &err) != MU_OK)
             fail_msg("%s", err.msg);
         assert_int_equal(pthread_create(&s[i].thread, NULL, serve, &s[i]), 0);
     }
@@ -315,7 +315,7 @@ static void watch(world *w) {
 static void drain(world *w) {
     mu_err err = {0};
     mu_server s;
-    if (mu_server_init(&s, &w->shared, 0, server_pace, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_server_init(&s, &w->shared, 0, server_rate, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
     do take_journal(w);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);
@@ -340,18 +340,19 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
             weight[kept++] = t[j].weight;
         }
         const mu_param *p = &w->blocks.p[i];
-        float *slots[MU_MAX_SLOTS] = {0};
-        for (int k = 0; k < w->blocks.ps.n_slots; k++) slots[k] = at->slot[k] + p->offset;
+        mu_params view = w->blocks.ps;
+        view.value = at->value;
+        memcpy(view.slot, at->slot, sizeof view.slot);
+        const mu_target target = mu_target_of(w->updater.u, &view, p);
         const int64_t warm_end = w->shared.head->warm_end, before = t[n - 1].made - 1; // mirrors count updates
         const int64_t step = is_mirrored(w, &t[0]) ? warm_end + (before - warm_end) / group_of(w) : before;
         for (size_t e = 0; kept && p->is_stat && e < p->count; e++) {
             float sum = 0;
             for (int j = 0; j < kept; j++) sum += grad[j]->dense[e];
-            at->value[p->offset + e] = sum / (float)kept;
+            target.value[e] = sum / (float)kept;
         }
         if (kept && !p->is_stat)
-            mu_updater_apply_sum(w->updater.u, p, at->value + p->offset, slots, kept, grad, weight, 0,
-                                 p->count, t[n - 1].rate, step);
+            mu_updater_apply(&target, &(mu_update){kept, grad, weight, t[n - 1].rate, {step, false}});
     }
 }
 

@@ -21,7 +21,7 @@ static char folder[] = "test-sentences-XXXXXX";
 #define TRAIN(steps) "name: t\ntrain: {batch: 8, steps: " steps "}\ntest: {every: never, batch: 24}\n"
 #define RULES "updater: {type: adagrad, rate: 0.1}\n"
 #define JOB(steps) TRAIN(steps) DATA NET("") RULES
-// The gradient of its filters is picks. (AdaGrad makes a large step of a gradient that is rounding alone.)
+// The gradient of its filters is gathered. (AdaGrad makes a large step of a gradient that is rounding alone.)
 #define WIDE_JOB(steps)                                                                                      \
     TRAIN(steps) DATA SIZED_NET("64", "80", "") "updater: {type: sgd, momentum: 0.9, rate: 0.1}\n"
 
@@ -124,7 +124,7 @@ static void rows_stay_rows(void **state) {
             for (int64_t r = 0; i != 2 && r < g->n_rows; r++) assert_int_not_equal(g->row[r], 0);
             if (i == 1)
                 assert_int_equal(param(&t[1], "windows.weight")->grad.form,
-                                 wide ? MU_GRAD_PICKED : MU_GRAD_DENSE);
+                                 wide ? MU_GRAD_GATHERED : MU_GRAD_DENSE);
         }
         const double d = distance(&t[0], &t[i]);
         print_message("%s: largest relative difference %.2g\n", ways[i], d);
@@ -134,15 +134,15 @@ static void rows_stay_rows(void **state) {
     for (size_t i = 0; i < MU_COUNT(ways); i++) end(&t[i]);
 }
 
-typedef struct looker {
+typedef struct finite_check {
     mu_worker w;
     const mu_param *p;
     bool spoil;
-} looker;
+} finite_check;
 
-// A word is wild just while the gradient that points to it is made; then its memory has another use.
-static void look_at(void *ctx, mu_layer *layer) {
-    looker *k = ctx;
+// A word is not finite just while the gradient that points to it is made; then its memory has another use.
+static void check_layer(void *ctx, mu_layer *layer) {
+    finite_check *k = ctx;
     for (int i = 0; i < layer->n_param; i++) {
         if (!mu_grad_done_in_layer(layer->param[i])) continue;
         float *x = (float *)(uintptr_t)k->p->grad.x, was = x ? *x : 0;
@@ -153,20 +153,20 @@ static void look_at(void *ctx, mu_layer *layer) {
     }
 }
 
-static void gradients_are_looked_at_when_made(void **state) {
+static void gradients_are_checked_when_made(void **state) {
     (void)state;
     training t;
     prepare(&t, WIDE_JOB("40"), NULL, 0);
-    looker k = {.p = param(&t, "windows.weight")};
+    finite_check k = {.p = param(&t, "windows.weight")};
     mu_worker_init(&k.w, t.s);
     for (int i = 0; i < 3; i++) {
         k.spoil = i == 1;
         mu_step s = {.phase = MU_TRAIN, .step = i,
-                     .hooks = &(mu_step_hooks){.ctx = &k, .after_backward = look_at}};
+                     .hooks = &(mu_step_hooks){.ctx = &k, .after_backward = check_layer}};
         float scale = 0;
         mu_err err = {0};
         const mu_status st = mu_worker_gradient(&k.w, &s, i * mu_samples_per_step(t.s), &scale, &err);
-        assert_int_equal(k.p->grad.form, MU_GRAD_PICKED);
+        assert_int_equal(k.p->grad.form, MU_GRAD_GATHERED);
         assert_int_equal(st, k.spoil ? MU_EDIVERGED : MU_OK);
         if (!k.spoil) continue;
         if (!strstr(err.msg, "`windows.weight` is not finite")) fail_msg("%s", err.msg);
@@ -279,7 +279,7 @@ int main(void) {
         cmocka_unit_test_prestate(rows_stay_rows, JOB("40")),
         cmocka_unit_test_prestate(rows_stay_rows, WIDE_JOB("40")),
         cmocka_unit_test(resume_is_exact),
-        cmocka_unit_test(gradients_are_looked_at_when_made),
+        cmocka_unit_test(gradients_are_checked_when_made),
         cmocka_unit_test(plain_ops_give_the_same),  cmocka_unit_test(words_begin_with_vectors),
         cmocka_unit_test(a_resumed_run_needs_no_vectors),
         cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(a_larger_vocabulary_takes_vectors),

@@ -63,10 +63,10 @@ static void test_parts_are_the_whole(void **unused) {
             for (int64_t step = 0; step < STEPS; step++) {
                 fill(g, p.count, 10 + (uint64_t)step, 1);
                 mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-                mu_updater_apply(u, &p, whole.w, whole.h, &grad, 1, 0.01, step);
+                apply_one(u, &p, whole.w, whole.h, &grad, 1, 0.01, step);
                 for (int64_t at = 0, n = 1; at < ROWS; at += n, n = 1 + (at * 7 + step) % 5) {
                     if (n > ROWS - at) n = ROWS - at;
-                    mu_updater_apply_rows(u, &p, parts.w, parts.h, at, n, g + at * COLS, 1, 0.01, step);
+                    apply_rows(u, &p, parts.w, parts.h, at, n, g + at * COLS, 0.01, step);
                 }
             }
             assert_same_bits(&whole, &parts, text);
@@ -101,10 +101,11 @@ static void test_outer(void **unused) {
                         g[o * COLS + i] = dy[o] * x[i];
                         want[i] += (double)dy[o] * (double)outer.w[o * COLS + i];
                     }
-                mu_updater_apply_rows(u, &p, rows.w, rows.h, 0, ROWS, g, 1, 0.01, step);
-                mu_updater_apply_outer(u, &p, outer.w, outer.h, 0, 9, dy, x, back ? dx : NULL, 0.01, step);
-                mu_updater_apply_outer(u, &p, outer.w, outer.h, 9, ROWS - 9, dy + 9, x, back ? dx : NULL,
-                                       0.01, step);
+                const mu_target to = target(u, &p, outer.w, outer.h);
+                const mu_update a = {.rate = 0.01, .step = {step, false}};
+                apply_rows(u, &p, rows.w, rows.h, 0, ROWS, g, 0.01, step);
+                mu_updater_apply_outer(&to, &a, 0, 9, dy, x, back ? dx : NULL);
+                mu_updater_apply_outer(&to, &a, 9, ROWS - 9, dy + 9, x, back ? dx : NULL);
                 for (int i = 0; i < COLS && back; i++) assert_near(dx[i], want[i], 1e-5);
             }
             assert_close(&rows, &outer, 2e-6, text);
@@ -131,7 +132,7 @@ static void multiply_out(const mu_grad *f, int64_t rows, int64_t cols, float *de
         for (int64_t i = 0; i < cols; i++) {
             double sum = 0;
             for (int64_t b = 0; b < f->batch; b++) {
-                const int64_t at = f->form == MU_GRAD_PICKED ? f->at[b * rows + o] : b;
+                const int64_t at = f->form == MU_GRAD_GATHERED ? f->src_row[b * rows + o] : b;
                 if (at >= 0) sum += (double)f->dy[b * rows + o] * (double)f->x[at * cols + i];
             }
             dense[o * cols + i] = (float)sum;
@@ -161,12 +162,12 @@ static void compare_with_product(mu_grad_form form) {
             int32_t *at = calloc((size_t)(batch * rows), sizeof *at);
             assert_non_null(at);
             for (int64_t i = 0; i < batch * rows; i++) at[i] = (int32_t)(i * 7 % (batch + 1)) - 1;
-            f.at = at;
+            f.src_row = at;
             multiply_out(&f, rows, cols, g);
             mu_grad d = {.form = MU_GRAD_DENSE, .dense = g};
             for (int64_t step = 0; step < 3; step++) {
-                mu_updater_apply(u, &p, one.w, one.h, &f, 0.5f, 0.1, step);
-                mu_updater_apply(u, &p, two.w, two.h, &d, 0.5f, 0.1, step);
+                apply_one(u, &p, one.w, one.h, &f, 0.5f, 0.1, step);
+                apply_one(u, &p, two.w, two.h, &d, 0.5f, 0.1, step);
             }
             char what[96];
             snprintf(what, sizeof what, "%d x %d, batch %d, %s", (int)rows, (int)cols, (int)batch, blocks[k]);
@@ -181,7 +182,7 @@ static void compare_with_product(mu_grad_form form) {
 static void test_factors(void **unused) {
     (void)unused;
     compare_with_product(MU_GRAD_FACTORS);
-    compare_with_product(MU_GRAD_PICKED);
+    compare_with_product(MU_GRAD_GATHERED);
 }
 
 // Row form against a dense gradient that is applied to the named rows only.
@@ -210,9 +211,12 @@ static void compare_rows(const char *block, int64_t rows, int64_t cols, int64_t 
         mu_grad d = {.form = MU_GRAD_DENSE, .dense = sum};
         want_squares = mu_grad_sum_squares(&p, &d);
         assert_near(mu_grad_sum_squares(&p, &g), want_squares, 1e-9 * want_squares);
-        mu_updater_apply(u, &p, one.w, one.h, &g, 0.5f, 0.1, step);
+        apply_one(u, &p, one.w, one.h, &g, 0.5f, 0.1, step);
         for (int64_t r = 0; r < rows; r++)
-            if (named[r]) mu_updater_apply_rows(u, &p, two.w, two.h, r, 1, sum + r * cols, 0.5f, 0.1, step);
+            if (named[r]) {
+                for (int64_t c = 0; c < cols; c++) sum[r * cols + c] *= 0.5f; // exact
+                apply_rows(u, &p, two.w, two.h, r, 1, sum + r * cols, 0.1, step);
+            }
         free(named);
     }
     assert_same_bits(&one, &two, block);
@@ -252,7 +256,7 @@ static void test_rows_are_lazy(void **unused) {
     float v[10];
     fill(v, 10, 5, 1);
     mu_grad g = {.form = MU_GRAD_ROWS, .n_rows = 5, .row = id, .row_value = v};
-    mu_updater_apply(u, &p, s.w, s.h, &g, 1, 0.1, 0);
+    apply_one(u, &p, s.w, s.h, &g, 1, 0.1, 0);
     for (size_t i = 0; i < 8; i++) {
         if (i / 2 == 2) assert_true(s.w[i] != before.w[i]);
         else assert_near(s.w[i], (double)before.w[i], 0);
@@ -277,8 +281,8 @@ static void test_untouched(void **unused) {
         p.lr_mult = cases[i].lr_mult, p.is_stat = cases[i].is_stat;
         mu_grad grad = {.form = cases[i].form, .dense = g};
         set s = set_make(6, 1), before = set_make(6, 1);
-        mu_updater_apply(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
-        if (grad.form == MU_GRAD_DENSE) mu_updater_apply_rows(u, &p, s.w, s.h, 0, 2, g, 1, 0.1, 0);
+        apply_one(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
+        if (grad.form == MU_GRAD_DENSE) apply_rows(u, &p, s.w, s.h, 0, 2, g, 0.1, 0);
         assert_same_bits(&s, &before, "nothing to do");
         set_free(&s), set_free(&before);
     }
@@ -298,7 +302,7 @@ static void test_not_a_number_stays_visible(void **unused) {
         float g[40] = {0};
         g[33] = NAN;
         mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-        mu_updater_apply(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
+        apply_one(u, &p, s.w, s.h, &grad, 1, 0.1, 0);
         for (size_t i = 0; i < 40; i++)
             if (isnan(s.w[i]) != (i == 33)) fail_msg("%s: weight %zu is %g", text, i, (double)s.w[i]);
         set_free(&s);
@@ -344,7 +348,8 @@ static void test_finite_or_not(void **unused) {
     const mu_grad grads[] = {{.form = MU_GRAD_DENSE, .dense = x},
                              {.form = MU_GRAD_ROWS, .n_rows = 5, .row = at, .row_value = x},
                              {.form = MU_GRAD_FACTORS, .batch = 5, .x = x, .dy = dy},
-                             {.form = MU_GRAD_PICKED, .batch = 3, .x = x, .dy = dy, .n_x = 5, .at = at}};
+                             {.form = MU_GRAD_GATHERED, .batch = 3, .x = x, .dy = dy, .n_x = 5,
+                              .src_row = at}};
     for (size_t g = 0; g < MU_COUNT(grads); g++) {
         assert_true(mu_grad_is_finite(&p, &grads[g]));
         const int n_dy = grads[g].dy ? (int)grads[g].batch * 5 : 0;
@@ -388,9 +393,9 @@ static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_
                      .x = g,
                      .dy = g + BATCH * cols,
                      .n_x = BATCH,
-                     .at = at};
-        mu_updater_apply(u, &p, one.w, one.h, &d, 1, 0.1, step);
-        mu_updater_apply(u, &free_p, want.w, want.h, &d, 1, 0.1, step);
+                     .src_row = at};
+        apply_one(u, &p, one.w, one.h, &d, 1, 0.1, step);
+        apply_one(u, &free_p, want.w, want.h, &d, 1, 0.1, step);
         for (int64_t r = 0; r < rows; r++) {
             float *w = want.w + r * cols;
             bool changed = form != MU_GRAD_ROWS;
@@ -401,8 +406,7 @@ static void compare_max_norm(mu_updater *u, int64_t rows, int64_t cols, mu_grad_
             for (int64_t i = 0; i < cols; i++) w[i] = (float)((double)w[i] * (double)most / is);
         }
         for (int64_t r = 0; r < rows && form == MU_GRAD_DENSE; r += 2)
-            mu_updater_apply_rows(u, &p, parts.w, parts.h, r, r + 2 < rows ? 2 : rows - r, g + r * cols, 1,
-                                  0.1, step);
+            apply_rows(u, &p, parts.w, parts.h, r, r + 2 < rows ? 2 : rows - r, g + r * cols, 0.1, step);
     }
     assert_close(&one, &want, 2e-6, "max_norm against scaling");
     if (form == MU_GRAD_DENSE) assert_same_bits(&one, &parts, "max_norm, rows by rows");
@@ -414,7 +418,7 @@ static void test_max_norm(void **unused) {
     (void)unused;
     bound b;
     mu_updater *u = bound_get(&b, "{type: sgd, momentum: 0.9, rate: 1, decay: 0.01}");
-    static const mu_grad_form forms[] = {MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_PICKED};
+    static const mu_grad_form forms[] = {MU_GRAD_DENSE, MU_GRAD_ROWS, MU_GRAD_FACTORS, MU_GRAD_GATHERED};
     for (size_t f = 0; f < MU_COUNT(forms); f++) {
         compare_max_norm(u, 20, 300, forms[f], 31);
         compare_max_norm(u, 7, 1500, forms[f], 32); // rows in pieces
@@ -428,8 +432,8 @@ static void test_max_norm(void **unused) {
     mu_grad g = {.form = MU_GRAD_DENSE, .dense = zero};
     bound b2;
     mu_updater *plain = bound_get(&b2, "{type: sgd, rate: 1}");
-    mu_updater_apply(plain, &p, one.w, one.h, &g, 1, 0.1, 0);
-    for (int i = 0; i < 3; i++) mu_updater_apply(plain, &p, two.w, two.h, &g, 1, 0.1, 0);
+    apply_one(plain, &p, one.w, one.h, &g, 1, 0.1, 0);
+    for (int i = 0; i < 3; i++) apply_one(plain, &p, two.w, two.h, &g, 1, 0.1, 0);
     assert_same_bits(&one, &two, "scaled once and thrice");
     set_free(&one), set_free(&two), free(zero);
     bound_fini(&b), bound_fini(&b2);
@@ -447,11 +451,11 @@ static void test_no_allocation(void **unused) {
     mu_grad f = {.form = MU_GRAD_FACTORS, .batch = 2, .x = x, .dy = dy};
     mu_grad r = {.form = MU_GRAD_ROWS, .n_rows = 2, .row = id, .row_value = x};
     int32_t at[200] = {0};
-    mu_grad k = {.form = MU_GRAD_PICKED, .batch = 2, .x = x, .dy = dy, .n_x = 2, .at = at};
+    mu_grad k = {.form = MU_GRAD_GATHERED, .batch = 2, .x = x, .dy = dy, .n_x = 2, .src_row = at};
     uint64_t before = mu_alloc_get_stats().n_calls;
-    mu_updater_apply(u, &p, s.w, s.h, &f, 1, 0.1, 0);
-    mu_updater_apply(u, &p, s.w, s.h, &r, 1, 0.1, 0);
-    mu_updater_apply(u, &p, s.w, s.h, &k, 1, 0.1, 0);
+    apply_one(u, &p, s.w, s.h, &f, 1, 0.1, 0);
+    apply_one(u, &p, s.w, s.h, &r, 1, 0.1, 0);
+    apply_one(u, &p, s.w, s.h, &k, 1, 0.1, 0);
     assert_int_equal(mu_alloc_get_stats().n_calls, before);
     set_free(&s);
     bound_fini(&b);

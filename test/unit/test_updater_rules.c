@@ -108,7 +108,7 @@ static void compare(const struct rule *rule, const common *c) {
         fill(g, N, 100 + (uint64_t)step, 2);
         g[3] = 0;
         mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-        mu_updater_apply(u, &p, w, slots, &grad, (float)c->scale, rate, step);
+        apply_one(u, &p, w, slots, &grad, (float)c->scale, rate, step);
         for (int i = 0; i < N; i++) {
             double final = final_gradient(c, (double)g[i], x[i].w);
             rule->f(&x[i], final, rate * c->lr_mult, step + 1);
@@ -152,7 +152,7 @@ static void test_l1(void **unused) {
         float w[3] = {1, -1, 0}, g[3] = {0.5f, 0.5f, 0.5f}, h[3] = {0};
         float *const slots[MU_MAX_SLOTS] = {h};
         mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
-        mu_updater_apply(u, &p, w, slots, &grad, 1, 0.1, 0);
+        apply_one(u, &p, w, slots, &grad, 1, 0.1, 0);
         assert_near(w[0], 1 - 0.1 * (0.5 + 1 + 2 * l1), 1e-7);
         assert_near(w[1], -1 - 0.1 * (0.5 - 1 - 2 * l1), 1e-7);
         assert_near(w[2], -0.1 * 0.5, 1e-8);

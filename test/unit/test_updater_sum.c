@@ -36,16 +36,16 @@ static void add_grad(problem *q, mu_grad_form form, int64_t size, uint64_t seed)
         float *x = keep(q, floats((size_t)(size * cols))), *dy = keep(q, floats((size_t)(size * rows)));
         fill(x, (size_t)(size * cols), seed, 1), fill(dy, (size_t)(size * rows), seed + 1, 1);
         g->batch = size, g->x = x, g->dy = dy;
-    } else if (form == MU_GRAD_PICKED) {
+    } else if (form == MU_GRAD_GATHERED) {
         const int64_t n_x = 2 * size + 1;
         float *x = keep(q, floats((size_t)(n_x * cols))), *dy = keep(q, floats((size_t)(size * rows)));
         int32_t *at = keep(q, calloc((size_t)(size * rows) + 1, sizeof *at));
         assert_non_null(at);
         fill(x, (size_t)(n_x * cols), seed, 1), fill(dy, (size_t)(size * rows), seed + 1, 1);
-        for (int64_t k = 0; k < size * rows; k++) // a few of them pick nothing
+        for (int64_t k = 0; k < size * rows; k++) // a few of them have none
             at[k] = (int32_t)(noise(seed + 2, (size_t)k) * 0.6f * (float)n_x + 0.5f * (float)n_x);
         if (size > 2) at[rows] = INT32_MIN, at[2 * rows] = INT32_MAX;
-        g->batch = size, g->x = x, g->dy = dy, g->n_x = n_x, g->at = at;
+        g->batch = size, g->x = x, g->dy = dy, g->n_x = n_x, g->src_row = at;
     } else if (form == MU_GRAD_ROWS) {
         float *v = keep(q, floats((size_t)(size * cols)));
         int32_t *id = keep(q, calloc((size_t)size + 1, sizeof *id));
@@ -76,12 +76,12 @@ static void problem_fini(problem *q) {
     for (int k = 0; k < MU_MAX_SLOTS; k++) free(q->h[k]);
 }
 
-// The forms by letters: d dense, f factors, p picked, r rows, n none.
+// The forms by letters: d dense, f factors, p gathered, r rows, n none.
 static void add_grads(problem *q, const char *forms, int64_t batch, int64_t rows, uint64_t seed) {
     for (; *forms; forms++, seed += 10) {
         if (*forms == 'd') add_grad(q, MU_GRAD_DENSE, 0, seed);
         if (*forms == 'f') add_grad(q, MU_GRAD_FACTORS, batch, seed);
-        if (*forms == 'p') add_grad(q, MU_GRAD_PICKED, batch, seed);
+        if (*forms == 'p') add_grad(q, MU_GRAD_GATHERED, batch, seed);
         if (*forms == 'r') add_grad(q, MU_GRAD_ROWS, rows, seed);
         if (*forms == 'n') add_grad(q, MU_GRAD_NONE, 0, seed);
     }
@@ -100,7 +100,8 @@ static const struct {
 };
 
 static void apply(const mu_updater *u, problem *q, size_t begin, size_t end, int64_t step) {
-    mu_updater_apply_sum(u, &q->p, q->w, q->h, q->n, q->list, q->weight, begin, end, 0.01, step);
+    const mu_target t = target(u, &q->p, q->w, q->h);
+    mu_updater_apply_range(&t, &(mu_update){q->n, q->list, q->weight, 0.01, {step, false}}, begin, end, NULL);
 }
 
 // Applies in random cuts: whole rows, or a row in several parts.
@@ -178,8 +179,8 @@ static void oracle(const problem *q, double *g, bool *touched) {
                 if (f->form == MU_GRAD_DENSE) g[r * cols + c] += w * (double)f->dense[r * cols + c];
                 else
                     for (int64_t b = 0; b < f->batch; b++) {
-                        const int64_t at = f->form == MU_GRAD_PICKED ? f->at[b * rows + r] : b;
-                        if (f->form == MU_GRAD_PICKED && (at < 0 || at >= f->n_x)) continue;
+                        const int64_t at = f->form == MU_GRAD_GATHERED ? f->src_row[b * rows + r] : b;
+                        if (f->form == MU_GRAD_GATHERED && (at < 0 || at >= f->n_x)) continue;
                         g[r * cols + c] += w * (double)f->dy[b * rows + r] * (double)f->x[at * cols + c];
                     }
         }
@@ -223,7 +224,7 @@ static void test_sums_are_right(void **unused) {
     bound_fini(&b);
 }
 
-// One gradient of weight 1 is what mu_updater_apply does; a weight is its scale.
+// A whole parameter is its whole range; a gradient without others around it is the same.
 static void test_one_gradient(void **unused) {
     (void)unused;
     static const char *const forms[] = {"d", "f", "p", "r"};
@@ -235,7 +236,7 @@ static void test_one_gradient(void **unused) {
             problem_init(&one, 19, 77, 3), problem_init(&sum, 19, 77, 3);
             add_grads(&one, forms[f], 6, 11, 1), add_grads(&sum, forms[f], 6, 11, 1);
             sum.weight[0] = scaled ? 0.3f : 1.0f;
-            mu_updater_apply(u, &one.p, one.w, one.h, &one.grad[0], sum.weight[0], 0.01, 0);
+            apply_one(u, &one.p, one.w, one.h, &one.grad[0], sum.weight[0], 0.01, 0);
             apply(u, &sum, 0, sum.p.count, 0);
             assert_same_bits(&one, &sum, forms[f]);
             problem_fini(&one), problem_fini(&sum);
@@ -245,8 +246,8 @@ static void test_one_gradient(void **unused) {
 
 static void apply_series(const mu_updater *u, problem *q, int n, const mu_update *update, const size_t *cut,
                          size_t n_cuts) {
-    for (size_t c = 0; c + 1 < n_cuts; c++)
-        mu_updater_apply_series(u, &q->p, q->w, q->h, n, update, cut[c], cut[c + 1]);
+    const mu_target t = target(u, &q->p, q->w, q->h);
+    for (size_t c = 0; c + 1 < n_cuts; c++) mu_updater_apply_series(&t, n, update, cut[c], cut[c + 1]);
 }
 
 // Updates one after the other in one call, whole and cut, against a call for each.
@@ -261,13 +262,12 @@ static void check_series(const char *rule, const char *const *mix, int n, int64_
     for (int i = 0; i < n; i++) {
         problem_init(&q[i], ROWS, COLS, 3);
         add_grads(&q[i], mix[i], batch, 5, 100 * (uint64_t)i);
-        const int64_t step = mu_moment(i, i < 1); // the second is no longer early
+        const mu_rule_step step = {i, i < 1}; // the second is no longer young
         update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01 * (i + 1), step};
     }
     together.p.max_norm = q[0].p.max_norm = max_norm;
-    for (int i = 0; i < n; i++)
-        mu_updater_apply_sum(u, &q[0].p, q[0].w, q[0].h, update[i].n, update[i].grad, update[i].weight, 0,
-                             SIZE, update[i].rate, update[i].step);
+    const mu_target t = target(u, &q[0].p, q[0].w, q[0].h);
+    for (int i = 0; i < n; i++) mu_updater_apply(&t, &update[i]);
     char what[200];
     snprintf(what, sizeof what, "%s, %s %s ..., %d updates, batch %d", rule, mix[0], mix[1], n, (int)batch);
     apply_series(u, &together, n, update, whole, MU_COUNT(whole));
@@ -338,9 +338,9 @@ typedef struct watcher { // lets the pieces [from, to) be written
     size_t end[4096];
     int n, from, to;
 } watcher;
-static bool watch_before(void *ctx, size_t offset, size_t n, mu_keep *keep) {
+static bool watch_before(void *ctx, size_t offset, size_t n, mu_undo_log *undo) {
     watcher *l = ctx;
-    if (keep) *keep = (mu_keep){0};
+    if (undo) *undo = (mu_undo_log){0};
     assert_true(n <= 100 && l->n < 4096);
     l->end[l->n] = offset + n;
     const int i = l->n++;
@@ -369,8 +369,9 @@ static void test_guard(void **unused) {
         seen[0] = (watcher){.from = 0, .to = 7}, seen[1] = (watcher){.from = 7, .to = INT32_MAX};
         for (int i = 0; i < 2; i++) {
             const mu_update_guard guard = {100, watch_before, watch_after, &seen[i]};
-            mu_updater_apply_guarded(u, &halves.p, halves.w, halves.h, halves.n, halves.list, halves.weight,
-                                     0, halves.p.count, 0.01, 0, &guard);
+            const mu_target t = target(u, &halves.p, halves.w, halves.h);
+            const mu_update a = {halves.n, halves.list, halves.weight, 0.01, {0}};
+            mu_updater_apply_range(&t, &a, 0, halves.p.count, &guard);
             if (!i && seen[0].n) assert_true(memcmp(whole.w, halves.w, whole.p.count * sizeof(float)) != 0);
         }
         assert_same_bits(&whole, &halves, mixes[m]);

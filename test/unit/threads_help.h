@@ -14,17 +14,17 @@
 
 enum { N_PARAMS = 6, BATCH = 2, NAMED = 3, WORDS = 4 };
 
-// Two slices of dense weights, factors, rows, a bias, statistics, picks.
+// Two slices of dense weights, factors, rows, a bias, statistics, gathered rows.
 static const mu_param protos[N_PARAMS] = {
     {.name = "dense", .shape = {2, {96, 400}}},
     {.name = "factors", .shape = {2, {40, 150}}, .max_batch = BATCH}, // long enough for pairs of updates
     {.name = "rows", .shape = {2, {60, 20}}, .max_rows = NAMED},
     {.name = "bias", .shape = {1, {70}}},
     {.name = "mean", .shape = {1, {30}}, .is_stat = true},
-    {.name = "picks", .shape = {2, {60, 40}}, .max_batch = BATCH, .max_x = WORDS},
+    {.name = "gathered", .shape = {2, {60, 40}}, .max_batch = BATCH, .max_x = WORDS},
 };
 static const mu_grad_form forms[N_PARAMS] = {MU_GRAD_DENSE, MU_GRAD_FACTORS, MU_GRAD_ROWS, MU_GRAD_DENSE,
-                                             MU_GRAD_DENSE, MU_GRAD_PICKED};
+                                             MU_GRAD_DENSE, MU_GRAD_GATHERED};
 
 typedef struct variant {
     const char *name, *protocol;
@@ -91,6 +91,7 @@ static inline void params_init(params *s, int n_slots) {
         *p = protos[i];
         p->lr_mult = p->decay_mult = 1;
         p->n_users = 1;
+        p->allow_factors = true;
         p->count = (size_t)mu_shape_count(&p->shape);
         p->offset = s->ps.count;
         s->ps.count += (p->count + 15) / 16 * 16;
@@ -130,11 +131,11 @@ static inline void make_gradient(params *s, int learner, int64_t step) {
         for (int k = 0; k < NAMED; k++) s->id[k] = (int32_t)((step * 7 + k * 11 + learner) % rows);
         p->grad = (mu_grad){.form = forms[i], .dense = v};
         if (forms[i] == MU_GRAD_FACTORS) p->grad.batch = BATCH, p->grad.x = v, p->grad.dy = v + BATCH * cols;
-        if (forms[i] == MU_GRAD_PICKED) {
+        if (forms[i] == MU_GRAD_GATHERED) {
             const int64_t n_x = BATCH * WORDS;
             for (int64_t k = 0; k < BATCH * rows; k++) s->at[k] = (int32_t)((step + k * 5) % (n_x + 1)) - 1;
             p->grad.batch = BATCH, p->grad.x = v, p->grad.dy = v + n_x * cols, p->grad.n_x = n_x;
-            p->grad.at = s->at;
+            p->grad.src_row = s->at;
         }
         if (forms[i] == MU_GRAD_ROWS) p->grad.n_rows = NAMED, p->grad.row = s->id, p->grad.row_value = v;
     }

@@ -45,6 +45,24 @@ static inline mu_updater *bound_get(bound *b, const char *text) {
     return b->u;
 }
 
+static inline mu_target target(const mu_updater *u, const mu_param *p, float *value, float *const *slots) {
+    mu_target t = {.updater = u, .param = p, .value = value};
+    for (int k = 0; k < MU_MAX_SLOTS; k++) t.slot[k] = slots[k];
+    return t;
+}
+
+// The whole parameter by one gradient.
+static inline void apply_one(const mu_updater *u, const mu_param *p, float *value, float *const *slots,
+                             const mu_grad *g, float scale, double rate, int64_t update) {
+    const mu_target t = target(u, p, value, slots);
+    mu_updater_apply(&t, &(mu_update){1, &g, &scale, rate, {update, false}});
+}
+static inline void apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const *slots,
+                              int64_t row0, int64_t n, const float *g, double rate, int64_t update) {
+    const mu_target t = target(u, p, value, slots);
+    mu_updater_apply_rows(&t, &(mu_update){.rate = rate, .step = {update, false}}, row0, n, g);
+}
+
 // Uniform in [-1, 1), a function of (seed, i).
 static inline float noise(uint64_t seed, size_t i) {
     uint64_t z = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xbf58476d1ce4e5b9u;

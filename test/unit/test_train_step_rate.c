@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_pace.c - early momentum lasts as many samples with several learners as with one, whatever number
+// test_train_step_rate.c - early momentum lasts as many samples with several learners as with one, whatever number
 // of updates a protocol makes of a step. With an early momentum of 0 sgd leaves its history alone: a run that
-// is early to the end has none, and one that is not has some.
+// is young to the end has none, and one that is not has some.
 #include "training_help.h"
 
 #include "ps/protocol.h"
@@ -71,7 +71,7 @@ static void early_ends_with_its_samples(void **state) {
         const mu_length length = mu_length_of(t.s);
         mu_role role = {.session = t.s, .begin = &begin, .end = &length};
         for (int64_t samples = 0; samples < 100; samples++)
-            if (mu_role_pace(&role, samples, samples).early != (samples < 60))
+            if (mu_role_step_rate(&role, samples, samples).young != (samples < 60))
                 fail_msg("%d learners, %d samples: wrong", learners, (int)samples);
         end(&t);
     }
