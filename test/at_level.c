@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// at_level.c - at_level v2|v3|v4 COMMAND ARGUMENTS: runs the command with kernels and libraries of that level.
+// at_level.c - at_level v2|v3|v4 COMMAND ARGUMENTS: runs the command with kernels and libraries of that
+// level.
 //
 // Ends with 77 (skipped) and a word where the processor has no such level.
 #include "base/level.h"

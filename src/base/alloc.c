@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // alloc.c - counted heap and arenas.
 //
-// Each block is preceded by a header (raw pointer, size, tag) and begins at a cache line. The tag is there for
-// a debugger or a core file. Counters are atomics, so any thread may allocate.
+// Each block is preceded by a header (raw pointer, size, tag) and begins at a cache line. The tag is there
+// for a debugger or a core file. Counters are atomics, so any thread may allocate.
 #include "base/alloc.h"
 
 #include <stdarg.h>

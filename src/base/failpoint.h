@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// failpoint.h - places where a child of a training by several learners can be made to die, hang or stop, for tests.
+// failpoint.h - places where a child of a training by several learners can be made to die, hang or stop, for
+// tests.
 //
 // Always compiled in: what is shipped is what was tested. Until a child arms them a point is one
 // predictable branch. MUSTER_FAILPOINTS chooses, e.g.

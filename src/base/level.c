@@ -80,8 +80,10 @@ mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
 mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
     (void)cpu;
     if (word && *word) {
-        MU_FAIL(err, MU_EUNSUPPORTED, "MUSTER_CPU=%s, but this program was built for one kind of processor", word);
-        mu_err_hint(err, "Unset it; or build for x86-64 without MUSTER_ARCH, which has the levels v2, v3 and v4.");
+        MU_FAIL(err, MU_EUNSUPPORTED, "MUSTER_CPU=%s, but this program was built for one kind of processor",
+                word);
+        mu_err_hint(err,
+                    "Unset it; or build for x86-64 without MUSTER_ARCH, which has the levels v2, v3 and v4.");
         return MU_EUNSUPPORTED;
     }
     *level = MU_LEVEL_ONLY;
@@ -115,7 +117,8 @@ void mu_level_cap_libraries(char *const *argv) {
 #if defined(MU_LEVELS) && defined(MU_HAVE_BLAS)
     char self[PATH_MAX];
     if (!mu_level_is_asked() || !mu_level_set_core_type(mu_level())) return;
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); // its own name stays that of the process
+    // The program's own name stays that of the process.
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';
     execv(self, argv);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // level.h - one program for every x86-64: kernels compiled for several levels of its instructions.
 //
-// CMake compiles the files of kernels (the list `kernels` there) once for each level, x86-64-v2, v3 and v4, and
-// all other files for v2. The external names of such a file carry the level. Its header says
+// CMake compiles the files of kernels (the list `kernels` there) once for each level, x86-64-v2, v3 and v4,
+// and all other files for v2. The external names of such a file carry the level. Its header says
 //
 //     #define mu_transpose MU_LEVELLED(mu_transpose)
 //     MU_AT_LEVELS(void, mu_transpose, (float *to, const float *from));
 //
 // and all files write mu_transpose as if there were one: inside the kernels it is the function of the
-// same level, elsewhere the one of the level that this process has chosen. The tables of ops and rules need no
-// header: CMake renames them, and their registries list all levels.
+// same level, elsewhere the one of the level that this process has chosen. The tables of ops and rules need
+// no header: CMake renames them, and their registries list all levels.
 //
-// A build for one kind of processor (MUSTER_ARCH), and every other architecture, has one level and plain names.
+// A build for one kind of processor (MUSTER_ARCH), and every other architecture, has one level and plain
+// names.
 #ifndef MU_BASE_LEVEL_H
 #define MU_BASE_LEVEL_H
 
@@ -49,7 +50,8 @@ int mu_level_choose(void);
 // The level of this process: what MUSTER_CPU asks for, or the best that the processor has. Where MUSTER_CPU
 // cannot be had (mu_level_check) it is the best.
 static inline int mu_level(void) {
-    const int level = atomic_load_explicit(&mu_level_chosen, memory_order_relaxed); // a pure function's result
+    const int level =
+        atomic_load_explicit(&mu_level_chosen, memory_order_relaxed); // a pure function's result
     return level >= 0 ? level : mu_level_choose();
 }
 // Its place among the levels of a table.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng_fill.c - long series of Philox 4x32-10, written so that the block loop vectorises: LANES counters side by
-// side. The results are the same at every level: nothing here is rounded differently by a fused multiply-add.
+// rng_fill.c - long series of Philox 4x32-10, written so that the block loop vectorises: LANES counters side
+// by side. The results are the same at every level: nothing here is rounded differently by a fused
+// multiply-add.
 #include "base/attr.h"
 #include "base/rng.h"
 

@@ -5,8 +5,8 @@
 // it dies. It also checks errors, so that taking it twice is reported at once instead of after the time-out.
 //
 // The read-write lock is two stores that cross. A reader raises its flag, then looks at the writer's; a
-// writer raises its own, then looks at the readers'. Store and look are seq_cst on both sides, so in their one
-// total order the side that looked first stored before that too: at least one of two contenders sees the
+// writer raises its own, then looks at the readers'. Store and look are seq_cst on both sides, so in their
+// one total order the side that looked first stored before that too: at least one of two contenders sees the
 // other. The reader gives way, the writer waits. Data is ordered by the flags going down: the release of one
 // side's exchange is acquired by the other's look that finds it down.
 //

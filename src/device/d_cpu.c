@@ -131,7 +131,8 @@ mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err
     while (*f && has(*f)) f++;
     if (!*f) return MU_OK;
     MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f);
-    mu_err_hint(err, "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
+    mu_err_hint(err,
+                "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
     return MU_EUNSUPPORTED;
 }
 

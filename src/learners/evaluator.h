@@ -10,7 +10,11 @@
 #include "ps/shared.h"
 #include "train/snapshot.h"
 
-typedef enum mu_evaluator_state { MU_EVALUATOR_IDLE, MU_EVALUATOR_ASKED, MU_EVALUATOR_DONE } mu_evaluator_state;
+typedef enum mu_evaluator_state {
+    MU_EVALUATOR_IDLE,
+    MU_EVALUATOR_ASKED,
+    MU_EVALUATOR_DONE
+} mu_evaluator_state;
 
 typedef struct mu_evaluator_box {       // in the shared memory, at mu_shared.extra
     mu_bell            bell;            // rung by the parent after ASKED

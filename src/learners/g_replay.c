@@ -88,10 +88,11 @@ static void sort_by_version(replay *r) {
     size_t n = log->n_updates;
     for (size_t u = 0; u < n; u++)
         for (int i = 0; i < log->updates[u].u.n_parts && is_needed(&log->updates[u]); i++)
-            r->begin_of[log->parts[log->updates[u].first_part + (size_t)i].id.version - log->head.first_version +
-                     1]++;
+            r->begin_of[log->parts[log->updates[u].first_part + (size_t)i].id.version -
+                        log->head.first_version + 1]++;
     for (size_t v = 0; v < n; v++) r->begin_of[v + 1] += r->begin_of[v];
-    // begin_of[v] is now where version v begins; filling moves it to where v ends, so all is shifted back after.
+    // begin_of[v] is now where version v begins; filling moves it to where v ends, so all is shifted back
+    // after.
     for (size_t u = 0; u < n; u++)
         for (int i = 0; i < log->updates[u].u.n_parts && is_needed(&log->updates[u]); i++) {
             size_t part = log->updates[u].first_part + (size_t)i;

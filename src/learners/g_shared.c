@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// g_shared.c - learner processes on this machine that share memory with a parameter server: the parent's part.
+// g_shared.c - learner processes on this machine that share memory with a parameter server: the parent's
+// part.
 //
 // The parent computes nothing. It makes the shared memory, starts the children, watches and replaces them,
 // takes snapshots for the evaluator process, and at the end takes the weights back into the session. An
@@ -339,8 +340,11 @@ static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
 static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     const mu_setup *p = c->shared.setup;
     mu_core *core = mu_shared_begin(&c->shared);
-    if (!core) return MU_FAIL(err, MU_EBACKEND, "the lock of the protocol is held, but no process that could hold it lives");
-    mu_core_abandon(core); // no learner is left: what still waits counts as rejected, what was computed as lost
+    if (!core)
+        return MU_FAIL(err, MU_EBACKEND,
+                       "the lock of the protocol is held, but no process that could hold it lives");
+    // No learner is left: what still waits counts as rejected, what was computed as lost.
+    mu_core_abandon(core);
     mu_ledger ledger = mu_core_ledger(core);
     int64_t cursor = mu_core_cursor(core);
     char why[160];

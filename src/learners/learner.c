@@ -106,7 +106,8 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
     const bool writes = l->client->writes;
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
                                  .after_backward = writes ? pulse_after_backward : after_backward};
-    w->at.step = writes ? g->version : g->step; // the rule's counter where it applies itself; else for messages
+    // The rule's counter where the learner applies itself; else it is for messages.
+    w->at.step = writes ? g->version : g->step;
     w->step_rate = l->client->step_rate;
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,
@@ -183,9 +184,13 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     mu_session *s = l->role->session;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
-    MU_TRY(mu_shared_client_open(c, &(mu_shared_client_opts){.shared = g, .learner = l->role->index,
-                                                              .params = s->params, .rate_at = mu_role_step_rate,
-                                                              .rate_ctx = l->role}, err));
+    MU_TRY(mu_shared_client_open(c,
+                                 &(mu_shared_client_opts){.shared = g,
+                                                          .learner = l->role->index,
+                                                          .params = s->params,
+                                                          .rate_at = mu_role_step_rate,
+                                                          .rate_ctx = l->role},
+                                 err));
     l->client = &c->base;
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);

@@ -61,8 +61,8 @@ typedef struct mu_watchdog {
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES; sorted by stop
 } mu_watchdog;
 
-MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
-                                          const char *ckpt_dir, mu_err *err);
+MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g,
+                                          const mu_position *begin, const char *ckpt_dir, mu_err *err);
 // Reaps, replaces, looks for hung and slow ones. An error ends the run: a learner's own error, or too many
 // losses in a row.
 MU_MUST_CHECK mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err);

@@ -212,7 +212,8 @@ static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out
     mu_core *core = take_lock(c);
     if (!core)
         return MU_FAIL(err, MU_EBACKEND,
-                       "learner %d cannot hand over its gradient: the protocol's lock is held", base->learner);
+                       "learner %d cannot hand over its gradient: the protocol's lock is held",
+                       base->learner);
     *out = mu_core_push(core, &id);
     if (*out == MU_ACCEPTED) {
         c->accepted++;

@@ -7,7 +7,7 @@
 #include "train/position.h"
 
 typedef struct mu_progress_state {      // what a training remembers besides arrays
-    double  best;                       // best evaluation so far, larger is better: a loss is negated; NaN = none
+    double best; // best evaluation so far, larger is better: a loss is negated; NaN = none
     bool    best_is_loss;
     int64_t best_step;
     int64_t stale;                      // evaluations since the best

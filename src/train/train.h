@@ -25,7 +25,8 @@ typedef struct mu_run_watch {           // entries may be NULL
     void *ctx;
     void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
     void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
-    void (*evaluated)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best);
+    void (*evaluated)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
+                      bool is_best);
     void (*message)(void *ctx, const char *text); // rare: skipped steps, rollbacks, failed saves
 } mu_run_watch;
 
@@ -44,7 +45,8 @@ typedef struct mu_run_opts {
     mu_run_position  *at;
     const _Atomic int *stop;            // not 0 = save and end as after SIGINT, "stop"; NULL = no such flag
     // record: writes the order of updates into this new file. replay: repeats the run of this log instead
-    // (learners/g_replay.c); the session must be opened with the log's learners, protocol and batch. NULL = no.
+    // (learners/g_replay.c); the session must be opened with the log's learners, protocol and batch. NULL =
+    // no.
     const char *record, *replay;
     const char *const *sets;            // edits of the job by the command line, to stand in the log
     size_t      n_sets;

@@ -18,8 +18,9 @@
 // ---- intervals ----
 
 static double now_in(const mu_training *r, mu_interval_unit unit) {
-    return unit == MU_EVERY_STEP ? (double)r->at.step : unit == MU_EVERY_EPOCH ? mu_epoch_at(r->s, r->at.samples)
-         : mu_clock_s() - r->start_s;
+    return unit == MU_EVERY_STEP    ? (double)r->at.step
+           : unit == MU_EVERY_EPOCH ? mu_epoch_at(r->s, r->at.samples)
+                                    : mu_clock_s() - r->start_s;
 }
 
 static mu_due due_init(const mu_training *r, mu_interval every) {

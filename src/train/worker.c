@@ -79,8 +79,11 @@ static void apply_outer(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, co
 
 void mu_worker_init(mu_worker *w, mu_session *s) {
     const mu_train_opts *t = &s->job->train;
-    *w = (mu_worker){
-        .session = s, .net = s->train.net, .params = s->params, .updater = s->updater, .at = MU_POSITION_START};
+    *w = (mu_worker){.session = s,
+                     .net = s->train.net,
+                     .params = s->params,
+                     .updater = s->updater,
+                     .at = MU_POSITION_START};
     w->sink = (mu_grad_sink){w, takes, apply_rows, takes_outer, apply_outer};
     w->fused = t->accumulate == 1 && t->nonfinite != MU_NONFINITE_SKIP && s->updater->clip_norm <= 0;
     w->end = mu_length_of(s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conform_gradients.c - every source of gradients (learners/g_*.c): it learns, moves the position by whole steps,
-// balances its ledger, does what becomes due, ends where the job says, and may be asked to stop.
+// conform_gradients.c - every source of gradients (learners/g_*.c): it learns, moves the position by whole
+// steps, balances its ledger, does what becomes due, ends where the job says, and may be asked to stop.
 #include "learners/gradients.h"
 #include "run/driver.h"
 #include "unit/run_help.h"
@@ -72,7 +72,8 @@ static void record(void) {
     mu_err err = {0};
     snprintf(log_path, sizeof log_path, "/tmp/muster-gradients-%d.log", (int)getpid());
     unlink(log_path);
-    if (train("shared", 2, &(mu_run_opts){.record = log_path}, &s, &r, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (train("shared", 2, &(mu_run_opts){.record = log_path}, &s, &r, &err) != MU_OK)
+        fail_msg("%s", err.msg);
 }
 
 static void test_every_source(void **state) {
@@ -86,7 +87,8 @@ static void test_every_source(void **state) {
         mu_run_result r;
         mu_err err = {0};
         assert_true(g->help && g->wants && g->start && g->advance && g->stop);
-        if (train(g->name, learners, &(mu_run_opts){.replay = replays ? log_path : NULL}, &s, &r, &err) != MU_OK)
+        if (train(g->name, learners, &(mu_run_opts){.replay = replays ? log_path : NULL}, &s, &r, &err) !=
+            MU_OK)
             fail_msg("%s: %s", g->name, err.msg);
         const mu_learners_result *l = &r.learners;
         print_message("%s: loss %.3f to %.3f, %d evaluations, %lld gradients\n", g->name, s.first_loss,

@@ -264,11 +264,12 @@ static void run(buffers *b, const variant *v, const char *who) {
 
 // ---- tolerance ----
 //
-// How far an implementation may be off follows from the arithmetic. It adds the n terms of a result in an order
-// of its own and rounds after each: less than n * UNIT times the size of the terms, UNIT = 2^-24. The size is
-// asked of the reference: with every input (also what backward reads of forward) changed by a random share,
-// PROBE in the mean square, a result moves by PROBE times the root of the sum of the squares of its terms, whatever the
-// formula, also through time. Functions such as exp may be off by FUNCTION units of the largest result besides.
+// How far an implementation may be off follows from the arithmetic. It adds the n terms of a result in an
+// order of its own and rounds after each: less than n * UNIT times the size of the terms, UNIT = 2^-24. The
+// size is asked of the reference: with every input (also what backward reads of forward) changed by a random
+// share, PROBE in the mean square, a result moves by PROBE times the root of the sum of the squares of its
+// terms, whatever the formula, also through time. Functions such as exp may be off by FUNCTION units of the
+// largest result besides.
 
 #define UNIT 0x1p-24
 #define PROBES 8
@@ -315,7 +316,8 @@ static sums sums_of(const mu_op_desc *d) {
 
 // What a run wrote, in an order that is the same for every implementation.
 static size_t outputs_of(const buffers *b, const mu_op_desc *d, const variant *v, output out[MAX_OUTPUTS]) {
-    const double dst = (double)sums_of(d).dst, dsrc = (double)sums_of(d).dsrc, params = (double)sums_of(d).params;
+    const double dst = (double)sums_of(d).dst, dsrc = (double)sums_of(d).dsrc,
+                 params = (double)sums_of(d).params;
     const int64_t channels = d->prim == MU_PRIM_NORM ? d->norm.c : 0;
     size_t n = 0;
     out[n++] = (output){"dst", v->in_place ? b->src : b->dst, b->n.dst, dst};

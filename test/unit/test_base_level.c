@@ -20,8 +20,8 @@ static void expect(const char *word, int cpu, mu_status want, int level, const c
     int got = -1;
     const mu_status s = mu_level_parse(word, cpu, &got, &err);
     if (s != want || got != level)
-        fail_msg("MUSTER_CPU=%s on v%d: %s, level %d, want %s, level %d", word ? word : "", cpu, mu_status_name(s),
-                 got, mu_status_name(want), level);
+        fail_msg("MUSTER_CPU=%s on v%d: %s, level %d, want %s, level %d", word ? word : "", cpu,
+                 mu_status_name(s), got, mu_status_name(want), level);
     if (text && !strstr(err.msg, text)) fail_msg("`%s` lacks `%s`", err.msg, text);
     if (s) assert_true(err.hint[0] != '\0');
 }

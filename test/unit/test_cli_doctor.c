@@ -21,8 +21,8 @@ extern const mu_verb_class mu_verb_doctor;
 // advice NULL = there must be none.
 static void expect(mu_finding *f, mu_finding_level want, const char *text, const char *advice) {
     if (f->level != want || !strstr(f->text, text))
-        fail_msg("%s: `%s`, want %s: `%s`", mu_finding_level_name(f->level), f->text, mu_finding_level_name(want),
-                 text);
+        fail_msg("%s: `%s`, want %s: `%s`", mu_finding_level_name(f->level), f->text,
+                 mu_finding_level_name(want), text);
     if (advice ? !strstr(f->advice, advice) : f->advice[0] != '\0')
         fail_msg("`%s` advises `%s`, want `%s`", f->text, f->advice, advice ? advice : "nothing");
     *f = (mu_finding){0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_learners_learners.c - trainings by several learner processes: the same result as by one, every protocol to
-// its end with a balanced ledger, losses survived.
+// test_learners_learners.c - trainings by several learner processes: the same result as by one, every
+// protocol to its end with a balanced ledger, losses survived.
 #include "base/clock.h"
 #include "comm/process.h"
 #include "run/driver.h"
@@ -49,9 +49,9 @@
     "- {name: relu1, type: relu}\n"                                                                          \
     "- {name: fc2, type: inner_product, outputs: 10}\n"                                                      \
     "- {name: loss, type: softmax_loss, src: [fc2, data.label]}\n"
-// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding decides,
-// on one processor and not on the next; and at usual rates training amplifies a difference a thousandfold in a
-// hundred steps. So equality is looked at with smooth nets and a small rate.
+// Sums over learners are rounded differently. Where a maximum or a relu is all but a tie that rounding
+// decides, on one processor and not on the next; and at usual rates training amplifies a difference a
+// thousandfold in a hundred steps. So equality is looked at with smooth nets and a small rate.
 #define SGD "updater: {type: sgd, momentum: 0.9, decay: 0.0005, rate: 0.0003}\n"
 
 typedef struct training {

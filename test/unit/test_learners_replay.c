@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_learners_replay.c - asynchronous runs, recorded and repeated: every parameter and every history bit for
-// bit, also when processes died in between; logs that are torn, changed or of another run.
+// test_learners_replay.c - asynchronous runs, recorded and repeated: every parameter and every history bit
+// for bit, also when processes died in between; logs that are torn, changed or of another run.
 #include "base/failpoint.h"
 #include "run/driver.h"
 #include "file/fs.h"
@@ -125,7 +125,8 @@ static void repeat(const char *name, const char *text, const char *const *sets, 
     same_run(&a, &b);
     n_repeated++;
     print_message("%s: %lld updates again, staleness %.2f at most %lld, %lld lost\n", name,
-                  (long long)b.r.learners.versions, b.r.learners.staleness_mean, (long long)b.r.learners.staleness_max,
+                  (long long)b.r.learners.versions, b.r.learners.staleness_mean,
+                  (long long)b.r.learners.staleness_max,
                   (long long)(a.r.learners.learners_lost + a.r.learners.server_lost));
     end(&a);
     end(&b);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_learners_results.c - what trainings report: bad records of all learners, each once; a best loss below 0.
+// test_learners_results.c - what trainings report: bad records of all learners, each once; a best loss below
+// 0.
 #include "training_help.h"
 
 #define NET                                                                                                  \
@@ -38,7 +39,8 @@ static void bad_records_are_counted_once(void **state) {
         training t;
         if (train_on_rows(&t, learners[i], protocol[i], 7) != MU_OK) fail_msg("%s", t.err.msg);
         if (t.r.learners.bad_records != 7)
-            fail_msg("%d learners, %s: %d bad records", learners[i], protocol[i], (int)t.r.learners.bad_records);
+            fail_msg("%d learners, %s: %d bad records", learners[i], protocol[i],
+                     (int)t.r.learners.bad_records);
         end(&t);
     }
 }

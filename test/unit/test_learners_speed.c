@@ -23,7 +23,8 @@ static void add(mu_speed *s, int64_t a, int64_t b, int64_t c, int64_t d) {
 
 static void expect_slow(const mu_speed *s, int who) {
     for (int i = 0; i < N; i++)
-        if (s[i].slow != (i == who)) fail_msg("learner %d: slow is %d, expected learner %d", i, s[i].slow, who);
+        if (s[i].slow != (i == who))
+            fail_msg("learner %d: slow is %d, expected learner %d", i, s[i].slow, who);
 }
 
 static void slow_against_most(void **state) {

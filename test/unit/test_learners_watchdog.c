@@ -48,7 +48,8 @@ static void a_server_without_its_threads_ends_the_run(void **state) {
     mu_status st = mu_run_train(t.s, &no_files, &t.r, &t.err);
     refuse_threads = false;
     assert_int_equal(st, MU_EBACKEND);
-    if (!strstr(t.err.msg, "cannot start thread 2 of the server's 3") || !strstr(t.err.hint, "server_threads"))
+    if (!strstr(t.err.msg, "cannot start thread 2 of the server's 3") ||
+        !strstr(t.err.hint, "server_threads"))
         fail_msg("message: %s (%s)", t.err.msg, t.err.hint);
     if (mu_clock_s() - begin > 2) fail_msg("took %g s: it was found as a hang", mu_clock_s() - begin);
     end(&t);
@@ -97,7 +98,8 @@ static void ignored_sigchld_makes_no_difference(void **state) {
     end(&t);
 }
 
-// After SIGKILL a process may stay for long where the machine is overloaded. The others are watched meanwhile.
+// After SIGKILL a process may stay for long where the machine is overloaded. The others are watched
+// meanwhile.
 static void a_process_that_does_not_go_is_an_error_with_a_hint(void **state) {
     (void)state;
     mu_setup setup = {.hang_timeout = 10};

@@ -167,7 +167,8 @@ static void test_parts_begin_with_a_line(void **unused) {
     const void *const at[] = {g->lock, g->rw, g->learner, g->executor, g->update, g->slice, g->weights,
                               g->history[0], g->snapshot, g->slots, mu_own_weights(g, SELF)};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
-        if ((uintptr_t)at[i] % 64) fail_msg("part %zu begins %zu bytes into a line", i, (uintptr_t)at[i] % 64);
+        if ((uintptr_t)at[i] % 64)
+            fail_msg("part %zu begins %zu bytes into a line", i, (uintptr_t)at[i] % 64);
     stage_close(&s);
 }
 

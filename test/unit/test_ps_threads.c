@@ -344,7 +344,8 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
         view.value = at->value;
         memcpy(view.slot, at->slot, sizeof view.slot);
         const mu_target target = mu_target_of(w->updater.u, &view, p);
-        const int64_t warm_end = w->shared.head->warm_end, before = t[n - 1].made - 1; // mirrors count updates
+        const int64_t warm_end = w->shared.head->warm_end,
+                      before = t[n - 1].made - 1; // mirrors count updates
         const int64_t step = is_mirrored(w, &t[0]) ? warm_end + (before - warm_end) / group_of(w) : before;
         for (size_t e = 0; kept && p->is_stat && e < p->count; e++) {
             float sum = 0;

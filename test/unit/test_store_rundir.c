@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of store/rundir: names, the lock between processes, finding runs again, folders that cannot be written.
+// Tests of store/rundir: names, the lock between processes, finding runs again, folders that cannot be
+// written.
 #include "run_help.h"
 
 #include "store/rundir.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_evaluate.c - a loss over whole sequences and the same one unrolled report the same: loss, accuracy
-// and confusions, also where labels are ignored and where the metrics of copies are thousands.
+// test_train_evaluate.c - a loss over whole sequences and the same one unrolled report the same: loss,
+// accuracy and confusions, also where labels are ignored and where the metrics of copies are thousands.
 #include "training_help.h"
 
 #include "look/confusion.h"

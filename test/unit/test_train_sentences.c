@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_sentences.c - trainings of Kim's net on sentences of many lengths: rows of the embedding, padding
-// that stays zero and rows that stay short with every protocol, resuming, initial word vectors.
+// test_train_sentences.c - trainings of Kim's net on sentences of many lengths: rows of the embedding,
+// padding that stays zero and rows that stay short with every protocol, resuming, initial word vectors.
 #include "training_help.h"
 
 static char folder[] = "test-sentences-XXXXXX";

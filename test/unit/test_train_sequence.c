@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_sequence.c - trainings of recurrent nets whose state goes on from batch to batch: what is learned,
-// resumed in the middle of an epoch, shared by several learners.
+// test_train_sequence.c - trainings of recurrent nets whose state goes on from batch to batch: what is
+// learned, resumed in the middle of an epoch, shared by several learners.
 #include "training_help.h"
 
 static char folder[] = "test-sequence-XXXXXX";
@@ -106,7 +106,8 @@ static void every_protocol_ends(void **state) {
         training t;
         train(&t, jobs[i % 2], &quiet, (const char *const[]){"cluster.learners=2", p}, 2);
         print_message("%s%s: loss %.3f\n", protocols[i / 2], i % 2 ? ", unrolled" : "", t.r.train_loss);
-        assert_int_equal(t.r.learners.produced, t.r.learners.applied + t.r.learners.rejected + t.r.learners.lost);
+        assert_int_equal(t.r.learners.produced,
+                         t.r.learners.applied + t.r.learners.rejected + t.r.learners.lost);
         assert_true(t.r.train_loss < 2.45);
         end(&t);
     }

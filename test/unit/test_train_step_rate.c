@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_step_rate.c - early momentum lasts as many samples with several learners as with one, whatever number
-// of updates a protocol makes of a step. With an early momentum of 0 sgd leaves its history alone: a run that
-// is young to the end has none, and one that is not has some.
+// test_train_step_rate.c - early momentum lasts as many samples with several learners as with one, whatever
+// number of updates a protocol makes of a step. With an early momentum of 0 sgd leaves its history alone: a
+// run that is young to the end has none, and one that is not has some.
 #include "training_help.h"
 
 #include "ps/protocol.h"
