@@ -42,11 +42,10 @@ static mu_status check(const mu_layer *l, const struct convolution *s, mu_err *e
     const mu_shape *in = mu_layer_src_shape(l, 0);
     if (in->d[1] % s->groups || s->filters % s->groups) {
         bool channels = in->d[1] % s->groups != 0;
-        mu_status st = mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
-                                     channels ? in->d[1] : s->filters,
-                                     channels ? "input channels" : "filters", s->groups);
-        mu_err_hint(err, "`groups` must divide the input channels and `filters`.");
-        return st;
+        return mu_err_hinted(mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
+                                           channels ? in->d[1] : s->filters,
+                                           channels ? "input channels" : "filters", s->groups),
+                             err, "`groups` must divide the input channels and `filters`.");
     }
     for (int a = 0; a < 2; a++)
         if (out_size(in->d[2 + a], s, a) <= 0)

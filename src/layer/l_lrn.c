@@ -27,12 +27,10 @@ static const mu_field fields[] = {
 static mu_status infer(mu_layer *l, mu_err *err) {
     const struct lrn *s = l->state;
     MU_TRY(mu_infer_4d(l, 0, err));
-    if (s->size % 2 == 0) {
-        mu_status st = mu_layer_fail(l, err, "size %" PRId64 " is even", s->size);
-        mu_err_hint(err, "The neighbourhood has a middle: use %" PRId64 " or %" PRId64 ".", s->size - 1,
-                    s->size + 1);
-        return st;
-    }
+    if (s->size % 2 == 0)
+        return mu_err_hinted(mu_layer_fail(l, err, "size %" PRId64 " is even", s->size), err,
+                             "The neighbourhood has a middle: use %" PRId64 " or %" PRId64 ".", s->size - 1,
+                             s->size + 1);
     return mu_layer_add_out(l, NULL, *mu_layer_src_shape(l, 0), MU_F32, err);
 }
 

@@ -38,12 +38,10 @@ static int64_t out_size(int64_t in, const struct pooling *s, int axis) {
 static mu_status check(const mu_layer *l, const struct pooling *s, mu_err *err) {
     const mu_shape *in = mu_layer_src_shape(l, 0);
     for (int a = 0; a < 2; a++) {
-        if (s->pad[a] >= s->kernel[a]) {
-            mu_status st = mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64,
-                                         s->pad[a], s->kernel[a]);
-            mu_err_hint(err, "A window must always touch the image.");
-            return st;
-        }
+        if (s->pad[a] >= s->kernel[a])
+            return mu_err_hinted(mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64,
+                                               s->pad[a], s->kernel[a]),
+                                 err, "A window must always touch the image.");
         if (out_size(in->d[2 + a], s, a) <= 0)
             return mu_infer_fail_window(l, s->kernel, s->pad, "remove a pooling layer above", err);
     }

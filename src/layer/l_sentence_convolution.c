@@ -36,25 +36,21 @@ static const char *const params[] = {"weight", "bias", NULL};
 static mu_status check(const mu_layer *l, const struct sentence *s, mu_err *err) {
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    mu_status st;
-    if (in->n != 3) {
-        st = mu_layer_fail(l, err,
-                           "sentence_convolution needs word vectors (batch, words, values), `%s` gives %s",
-                           mu_infer_src_name(l, 0), mu_shape_text(in, text));
-        mu_err_hint(err, "Its source is an `embedding` of a field of words.");
-        return st;
-    }
+    if (in->n != 3)
+        return mu_err_hinted(
+            mu_layer_fail(l, err,
+                          "sentence_convolution needs word vectors (batch, words, values), `%s` gives %s",
+                          mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+            err, "Its source is an `embedding` of a field of words.");
     if (s->widths.n < 1 || s->widths.n > MU_COUNT(s->d.width))
         return mu_layer_fail(l, err, "`widths` has %zu numbers, not 1 to %zu", s->widths.n,
                              MU_COUNT(s->d.width));
     for (size_t i = 0; i < s->widths.n; i++)
-        if (s->widths.v[i] > in->d[1]) {
-            st =
+        if (s->widths.v[i] > in->d[1])
+            return mu_err_hinted(
                 mu_layer_fail(l, err, "a window of %" PRId64 " words does not fit into sentences of %" PRId64,
-                              s->widths.v[i], in->d[1]);
-            mu_err_hint(err, "Pad the sentences to more words in the data, or leave that width out.");
-            return st;
-        }
+                              s->widths.v[i], in->d[1]),
+                err, "Pad the sentences to more words in the data, or leave that width out.");
     return MU_OK;
 }
 

@@ -270,11 +270,9 @@ void muster_run_stop(muster_run *run) {
 
 static mu_status evaluate(muster_run *run, const char *split, mu_scores *scores, mu_err *err) {
     mu_phase phase = !strcmp(split, "validation") ? MU_VALIDATION : MU_TEST;
-    if (phase == MU_TEST && strcmp(split, "test")) {
-        MU_FAIL(err, MU_EUSAGE, "cannot evaluate `%s`", split);
-        mu_err_hint(err, "Evaluate `test` or `validation`.");
-        return MU_EUSAGE;
-    }
+    if (phase == MU_TEST && strcmp(split, "test"))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "cannot evaluate `%s`", split), err,
+                             "Evaluate `test` or `validation`.");
     mu_session_phase *p = phase == MU_TEST ? &run->session->test : &run->session->validation;
     const mu_node *data = run->job->data;
     if (!p->net) return MU_FAIL_AT(err, MU_EJOB, data ? data->pos : MU_NOPOS, "`data` has no `%s`", split);

@@ -163,9 +163,8 @@ static bool parse_row(char *line, mu_trial *out) {
 }
 
 static mu_status bad_line(const char *path, int line, mu_err *err) {
-    MU_FAIL(err, MU_EDATA, "%s:%d: not a row of a trade-off table", path, line);
-    mu_err_hint(err, "Repair or remove the file, or give another --out.");
-    return MU_EDATA;
+    return mu_err_hinted(MU_FAIL(err, MU_EDATA, "%s:%d: not a row of a trade-off table", path, line), err,
+                         "Repair or remove the file, or give another --out.");
 }
 
 mu_status mu_trials_load(mu_trials *t, const char *folder, mu_err *err) {
