@@ -12,6 +12,7 @@
 // The ways of the weight gradient are those of mu_grad_inner.
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 struct inner_product {
     int64_t outputs, axis;
@@ -103,15 +104,10 @@ static float *flat_src(const mu_layer *l) {
 
 static mu_op_args args(const mu_layer *l, const mu_step *step) {
     const struct inner_product *s = l->state;
-    return (mu_op_args){
-        .src = flat_src(l),
-        .dst = l->out[0].value.f,
-        .weight = l->param[0]->value,
-        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
-        .keep = l->keep,
-        .scratch = l->scratch,
-        .rows = step->rows * s->per_sample,
-    };
+    mu_op_args a = mu_one_op_args(l, step);
+    a.src = flat_src(l);
+    a.rows = step->rows * s->per_sample;
+    return a;
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {

@@ -5,6 +5,7 @@
 // `region: across` takes `size` neighbouring channels at one place (m = size), `region: within` a window of
 // size x size places in one channel, zero padded (m = size^2). Caffe's WITHIN_CHANNEL has k = 1 fixed.
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -49,21 +50,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_LRN, .lrn = d}, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = {.src = l->src[0]->value.f, .dst = l->out[0].value.f, .rows = step->rows};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return mu_op_forward(l->op, &a, err);
-}
-
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {.src = l->src[0]->value.f, .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
-}
-
 // With running sums: a square, an add and a subtract for each window axis, and the power.
 static void cost(const mu_layer *l, mu_cost *out) {
     const struct lrn *s = l->state;
@@ -83,7 +69,7 @@ const mu_layer_class mu_layer_lrn = {
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    .forward = mu_one_op_forward,
+    .backward = mu_one_op_backward,
     .cost = cost,
 };

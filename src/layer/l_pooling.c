@@ -6,6 +6,7 @@
 // The stride is the kernel unless given (windows side by side). An average divides by the window
 // clipped to the padded image (Caffe's rule), or to the image alone with `count_pad: false`.
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -79,20 +80,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_POOL, .pool = s->d}, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = {.src = l->src[0]->value.f, .dst = l->out[0].value.f, .rows = step->rows};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return mu_op_forward(l->op, &a, err);
-}
-
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {
-        .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f, .keep = l->keep, .scratch = l->scratch};
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
-}
-
 static void cost(const mu_layer *l, mu_cost *out) {
     const mu_pool_desc *d = &((const struct pooling *)l->state)->d;
     double windows = (double)(d->n * d->c * d->oh * d->ow), taps = windows * (double)(d->kh * d->kw);
@@ -111,7 +98,7 @@ const mu_layer_class mu_layer_pooling = {
     .flags = 0, // ops keep the places of the maxima
     .infer = infer,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    .forward = mu_one_op_forward,
+    .backward = mu_one_op_backward,
     .cost = cost,
 };

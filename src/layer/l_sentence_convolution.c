@@ -14,6 +14,7 @@
 // that is checked here, not silently repaired: a longer padding is a number in the reader's block.
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -80,23 +81,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_TEXT, .text = s->d}, err);
 }
 
-static mu_op_args args(const mu_layer *l, const mu_step *step) {
-    return (mu_op_args){
-        .src = l->src[0]->value.f,
-        .dst = l->out[0].value.f,
-        .weight = l->param[0]->value,
-        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
-        .keep = l->keep,
-        .scratch = l->scratch,
-        .rows = step->rows,
-    };
-}
-
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
-    return mu_op_forward(l->op, &a, err);
-}
-
 // A filter's gradient is the window it found best, times its output's: what is left is which words those are,
 // for each row of the weight. The numbers go to the gradient block, which the dense form does not need now.
 static void give_picks(const mu_text_desc *d, mu_param *w, const mu_op_args *a) {
@@ -122,7 +106,7 @@ static void give_picks(const mu_text_desc *d, mu_param *w, const mu_op_args *a) 
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const mu_text_desc *d = &((const struct sentence *)l->state)->d;
     mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
-    mu_op_args a = args(l, step);
+    mu_op_args a = mu_one_op_args(l, step);
     mu_grad_receiver to;
     a.ddst = l->out[0].grad.f;
     a.dsrc = l->src[0]->grad.f;
@@ -156,7 +140,7 @@ const mu_layer_class mu_layer_sentence_convolution = {
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
-    .forward = forward,
+    .forward = mu_one_op_forward,
     .backward = backward,
     .cost = cost,
 };
