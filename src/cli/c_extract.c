@@ -6,7 +6,6 @@
 // with one integer a record (labels) come along.
 #include "cli/cli.h"
 #include "cli/jobs.h"
-#include "cli/term.h"
 
 #include "look/extract.h"
 #include "plot/sheet.h"
@@ -247,11 +246,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
                          .sets = a->set, .n_sets = a->n_sets};
     mu_status st = mu_inspect_open(&in, a->word[0], &o, err);
     if (st == MU_OK) st = extract(a, &in, v, err);
-    if (err->msg[0] && err->pos.path) { // the place borrows from the job
-        mu_err_print(err, stderr, mu_term_colour(stderr));
-        err->msg[0] = '\0';
-        err->pos = MU_NOPOS;
-    }
+    mu_cli_show_placed(err);
     mu_inspect_close(&in);
     return st;
 }
@@ -263,10 +258,6 @@ const mu_verb_class mu_verb_extract = {
     .usage = "RUN|JOB [options]",
     .example = "muster extract runs/lenet-0abc12 --layer ip1 --out features.npy\n"
                "muster extract runs/mdnn-12ab --recall image_code:text_code --group emoji",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a run folder or a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
     .run = run,
 };

@@ -374,10 +374,6 @@ const mu_verb_class mu_verb_tradeoff = {
         "keeps "
         "what was measured. The same command goes on where it stopped: cells of the table are not trained "
         "again, except those that failed. Other words extend the table.",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a job file")},
     .run = run,
 };

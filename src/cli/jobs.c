@@ -55,12 +55,15 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     return st;
 }
 
+void mu_cli_show_placed(mu_err *err) {
+    if (!err->msg[0] || !err->pos.path) return;
+    mu_err_print(err, stderr, mu_term_colour(stderr));
+    err->msg[0] = '\0';
+    err->pos = MU_NOPOS;
+}
+
 void mu_cli_close(mu_job *job, mu_session *s, mu_err *err) {
-    if (err->msg[0] && err->pos.path) {
-        mu_err_print(err, stderr, mu_term_colour(stderr));
-        err->msg[0] = '\0';
-        err->pos = MU_NOPOS;
-    }
+    mu_cli_show_placed(err);
     mu_session_close(s);
     mu_job_destroy(job);
 }
