@@ -255,13 +255,9 @@ static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {
 // ---- second pass: rows ----
 
 static mu_status put_word(struct sentences *s, int32_t number, mu_err *err) {
-    if (s->n_values == s->cap_values) {
-        size_t cap = s->cap_values ? 2 * s->cap_values : 4096;
-        int32_t *v = mu_realloc(s->values, cap * sizeof *v, "data/sentences");
-        if (!v) return MU_FAIL_NOMEM(err, s->file);
-        s->values = v;
-        s->cap_values = cap;
-    }
+    int32_t *v = mu_grow(s->values, s->n_values, &s->cap_values, sizeof *v, 4096, "data/sentences");
+    if (!v) return MU_FAIL_NOMEM(err, s->file);
+    s->values = v;
     s->values[s->n_values++] = number;
     return MU_OK;
 }

@@ -37,13 +37,9 @@ void mu_page_fini(mu_page *p) {
 }
 
 mu_status mu_page_add(mu_page *p, const char *title, mu_figure **out, mu_err *err) {
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 8;
-        mu_figure *v = mu_realloc(p->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the page");
-        p->v = v;
-        p->cap = cap;
-    }
+    mu_figure *v = mu_grow(p->v, p->n, &p->cap, sizeof *v, 8, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the page");
+    p->v = v;
     const char *copy = p->heading ? mu_arena_printf(&p->arena, "%s: %s", p->heading, title)
                                   : mu_arena_strdup(&p->arena, title);
     if (!copy) return MU_FAIL_NOMEM(err, "the page");
