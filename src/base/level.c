@@ -93,8 +93,7 @@ mu_status mu_level_check(mu_err *err) {
 }
 
 int mu_level_choose(void) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     int level;
     if (mu_level_parse(asked(), mu_level_of_cpu(), &level, &err) &&
         mu_level_parse(NULL, mu_level_of_cpu(), &level, &err))

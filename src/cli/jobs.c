@@ -25,8 +25,7 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     if (access(path, F_OK))
         return mu_err_hinted(MU_FAIL(err, MU_EJOB, "no job file or run folder `%s`", word), err,
                              "Runs are in `runs/`; `muster init` writes an example job.");
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     *job = NULL;
     mu_status st = mu_job_load(path, a->set, a->n_sets, job, &own);
     if (st != MU_OK && st != MU_EJOB) {

@@ -154,8 +154,7 @@ static mu_status build(mu_session *s, mu_sampler *m, mu_err *err) {
 mu_status mu_sampler_create(mu_session *s, mu_sampler **out, mu_err *err) {
     mu_sampler *m = mu_alloc(sizeof *m, "sample");
     if (!m) return MU_FAIL_NOMEM(err, "the sampler");
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = build(s, m, &own);
     if (st == MU_OK) {
         *out = m;
