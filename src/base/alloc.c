@@ -79,6 +79,14 @@ void *mu_realloc(void *p, size_t size, const char *tag) {
     return q;
 }
 
+void *mu_grow(void *v, size_t n, size_t *cap, size_t size, size_t first, const char *tag) {
+    if (n < *cap) return v;
+    size_t more = *cap ? 2 * *cap : first;
+    void *grown = mu_realloc(v, more * size, tag);
+    if (grown) *cap = more;
+    return grown;
+}
+
 char *mu_strdup(const char *s, const char *tag) {
     size_t n = strlen(s) + 1;
     char *d = alloc_aligned(n, MU_CACHE_LINE, false, tag);
@@ -138,6 +146,16 @@ void *mu_arena_array(mu_arena *a, size_t n, size_t size) {
 char *mu_arena_strndup(mu_arena *a, const char *s, size_t n) {
     char *d = mu_arena_alloc(a, n + 1);
     return d ? memcpy(d, s, n) : NULL;
+}
+
+void *mu_arena_grow(mu_arena *a, void *v, size_t n, size_t *cap, size_t size, size_t first) {
+    if (n < *cap) return v;
+    size_t more = *cap ? 2 * *cap : first;
+    void *grown = mu_arena_array(a, more, size);
+    if (!grown) return NULL;
+    if (n) memcpy(grown, v, n * size);
+    *cap = more;
+    return grown;
 }
 
 char *mu_arena_strdup(mu_arena *a, const char *s) { return mu_arena_strndup(a, s, strlen(s)); }

@@ -20,6 +20,9 @@
 void *mu_alloc(size_t size, const char *tag);                   // zeroed; NULL when out of memory
 void *mu_alloc_array(size_t n, size_t size, const char *tag);   // zeroed, product checked
 void *mu_realloc(void *p, size_t size, const char *tag);        // the grown part is not zeroed
+// An array of n elements of `size` bytes with room for one more: v itself, or when n is *cap a copy of twice
+// the room (`first` elements to begin with). NULL when out of memory: v stays as it is.
+void *mu_grow(void *v, size_t n, size_t *cap, size_t size, size_t first, const char *tag);
 void *mu_alloc_block(size_t size, const char *tag);             // zeroed, aligned to 4096, huge pages advised
 void  mu_free(void *p);                                         // NULL is fine; takes all of the above
 char *mu_strdup(const char *s, const char *tag);
@@ -39,6 +42,7 @@ void  mu_arena_init(mu_arena *a, const char *tag);      // cannot fail: the firs
 void  mu_arena_fini(mu_arena *a);
 void *mu_arena_alloc(mu_arena *a, size_t size);         // zeroed, aligned to 16; NULL when out of memory
 void *mu_arena_array(mu_arena *a, size_t n, size_t size);
+void *mu_arena_grow(mu_arena *a, void *v, size_t n, size_t *cap, size_t size, size_t first); // as mu_grow
 char *mu_arena_strdup(mu_arena *a, const char *s);
 char *mu_arena_strndup(mu_arena *a, const char *s, size_t n);
 char *mu_arena_printf(mu_arena *a, const char *fmt, ...) MU_PRINTF(2, 3);

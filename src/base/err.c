@@ -35,18 +35,28 @@ mu_status mu_err_report(mu_err *err, mu_status status, const char *file, int lin
     return status;
 }
 
+static void write_once(char *to, size_t size, const char *fmt, va_list ap) {
+    if (!to[0]) vsnprintf(to, size, fmt, ap);
+}
+
 void mu_err_hint(mu_err *err, const char *fmt, ...) {
-    if (!err || err->hint[0]) return;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->hint, sizeof err->hint, fmt, ap);
+    if (err) write_once(err->hint, sizeof err->hint, fmt, ap);
     va_end(ap);
 }
 
-void mu_err_note(mu_err *err, const char *fmt, ...) {
-    if (!err || err->note[0]) return;
+mu_status mu_err_hinted(mu_status reported, mu_err *err, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->note, sizeof err->note, fmt, ap);
+    if (err) write_once(err->hint, sizeof err->hint, fmt, ap);
+    va_end(ap);
+    return reported;
+}
+
+void mu_err_note(mu_err *err, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    if (err) write_once(err->note, sizeof err->note, fmt, ap);
     va_end(ap);
 }

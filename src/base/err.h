@@ -64,6 +64,8 @@ void mu_err_clear(mu_err *err);
 mu_status mu_err_report(mu_err *err, mu_status status, const char *file, int line, mu_srcpos pos,
                         const char *fmt, ...) MU_PRINTF(6, 7);
 void mu_err_hint(mu_err *err, const char *fmt, ...) MU_PRINTF(2, 3); // a sentence; the first stays
+// A hint for the report just made; returns its status: return mu_err_hinted(MU_FAIL(err, ...), err, "Do it.")
+mu_status mu_err_hinted(mu_status reported, mu_err *err, const char *fmt, ...) MU_PRINTF(3, 4);
 void mu_err_note(mu_err *err, const char *fmt, ...) MU_PRINTF(2, 3); // context; the first stays
 
 #define MU_NOPOS ((mu_srcpos){0})

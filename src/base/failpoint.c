@@ -60,10 +60,9 @@ static int find(const char *const *names, size_t n, const char *name, size_t len
 }
 
 static mu_status refuse(mu_err *err, const char *entry, const char *why) {
-    MU_FAIL(err, MU_EUSAGE, "MUSTER_FAILPOINTS: `%s`: %s", entry, why);
-    mu_err_hint(err,
-                "Write NAME=kill|abort|exit|stop|hang[@WHEN][*TIMES]; the names are in docs/operations.md.");
-    return MU_EUSAGE;
+    return mu_err_hinted(
+        MU_FAIL(err, MU_EUSAGE, "MUSTER_FAILPOINTS: `%s`: %s", entry, why), err,
+        "Write NAME=kill|abort|exit|stop|hang[@WHEN][*TIMES]; the names are in docs/operations.md.");
 }
 
 // "@WHEN*TIMES", both optional.

@@ -61,16 +61,13 @@ mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
     int wanted = word && *word ? 0 : cpu < MU_LEVEL_FIRST ? MU_LEVEL_FIRST : cpu;
     for (int l = MU_LEVEL_FIRST; word && l <= MU_LEVEL_LAST; l++)
         if (!strcmp(word, mu_level_name(l))) wanted = l;
-    if (!wanted) {
-        MU_FAIL(err, MU_EUSAGE, "MUSTER_CPU=%s is no level of instructions", word);
-        mu_err_hint(err, "Write v2, v3 or v4, or unset it for the best that the processor has.");
-        return MU_EUSAGE;
-    }
-    if (word && *word && wanted > cpu) {
-        MU_FAIL(err, MU_EUNSUPPORTED, "MUSTER_CPU=%s, but this processor has only x86-64-v%d", word, cpu);
-        mu_err_hint(err, "Unset it, or write a lower level.");
-        return MU_EUNSUPPORTED;
-    }
+    if (!wanted)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "MUSTER_CPU=%s is no level of instructions", word), err,
+                             "Write v2, v3 or v4, or unset it for the best that the processor has.");
+    if (word && *word && wanted > cpu)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUNSUPPORTED, "MUSTER_CPU=%s, but this processor has only x86-64-v%d", word, cpu),
+            err, "Unset it, or write a lower level.");
     *level = wanted;
     return MU_OK;
 }
@@ -98,8 +95,7 @@ mu_status mu_level_check(mu_err *err) {
 }
 
 int mu_level_choose(void) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     int level;
     if (mu_level_parse(asked(), mu_level_of_cpu(), &level, &err) &&
         mu_level_parse(NULL, mu_level_of_cpu(), &level, &err))

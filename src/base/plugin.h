@@ -2,8 +2,8 @@
 // plugin.h - what every plug-in class begins with, and the registries.
 //
 // A plug-in is one const table in one file whose name carries the folder's letter (l_relu.c,
-// u_sgd.c, r_idx.c, ...). The build turns the file names into <folder>_list.inc with one X(name) a
-// file; the folder's main .c includes that list twice, to declare the tables and to fill one array.
+// u_sgd.c, r_idx.c, ...). The build turns the file names into <kind>_list.inc with one X(name) a file,
+// and <kind>_class_list.inc, an array of the tables for the folder's main .c.
 // So adding or deleting the file is the whole act, and a wrong symbol name is a link error.
 //
 // A field table is the schema of the plug-in's block in the job file. The one table drives parsing,

@@ -88,11 +88,9 @@ mu_status mu_args_add_set(mu_args *a, mu_err *err, const char *fmt, ...) {
 static mu_status add_job_edit(mu_args *a, const mu_opt *o, const char *value, mu_err *err) {
     if (*o->detail) return mu_args_add_set(a, err, "%s=%s", o->detail, value);
     const char *eq = strchr(value, '=');
-    if (!eq || eq == value) {
-        MU_FAIL(err, MU_EUSAGE, "`--set %s` is no KEY=VALUE", value);
-        mu_err_hint(err, "Write for example `--set train.batch=32`.");
-        return MU_EUSAGE;
-    }
+    if (!eq || eq == value)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`--set %s` is no KEY=VALUE", value), err,
+                             "Write for example `--set train.batch=32`.");
     return push_set(a, value, err);
 }
 

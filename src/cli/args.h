@@ -60,6 +60,10 @@ typedef struct mu_args_spec {
     const char   *words_are;    // what the words are, for "needs ..." ("a job file")
 } mu_args_spec;
 
+// Of a verb that takes one word, and the options --set and --json.
+#define MU_ARGS_ONE_WORD(is) \
+    .common = MU_COMMON_SET | MU_COMMON_JSON, .min_words = 1, .max_words = 1, .words_are = (is)
+
 typedef struct mu_args {
     const char        **word;   // borrowed from argv
     int                 n_words;

@@ -34,9 +34,8 @@ static const mu_opt options[] = {
 static mu_status read_plan(const mu_args *a, mu_chaos_script *script, mu_err *err) {
     for (size_t i = 0; i < a->n_sets; i++) MU_TRY(mu_chaos_parse(a->set[i] + strlen("do="), script, err));
     if (script->n) return MU_OK;
-    MU_FAIL(err, MU_EUSAGE, "nothing to do");
-    mu_err_hint(err, "Say for example --do \"kill learner random every ~1s times 20\".");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "nothing to do"), err,
+                         "Say for example --do \"kill learner random every ~1s times 20\".");
 }
 
 // ---- telling ------------------------------------------------------------------------------------
@@ -170,12 +169,11 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     MU_TRY(read_plan(a, &script, err));
     MU_TRY(mu_stop_install(err));
     MU_TRY(mu_live_open(a->n_words ? a->word[0] : NULL, &live, &g, &attached, err));
-    if (!attached) {
-        MU_FAIL(err, MU_ENOTFOUND, "`%s` has no learners to shoot at: %s", live.dir,
-                live.state == MU_LIVE_SINGLE ? "one process trains alone" : "it has ended");
-        mu_err_hint(err, "Start it with `muster train JOB --learners 2` or more.");
-        return MU_ENOTFOUND;
-    }
+    if (!attached)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_ENOTFOUND, "`%s` has no learners to shoot at: %s", live.dir,
+                    live.state == MU_LIVE_SINGLE ? "one process trains alone" : "it has ended"),
+            err, "Start it with `muster train JOB --learners 2` or more.");
     mu_status s = shoot(a, values, &script, &live, &g, err);
     mu_shared_close(&g);
     return s;

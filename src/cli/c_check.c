@@ -57,9 +57,6 @@ const mu_verb_class mu_verb_check = {
     .example = "muster check lenet.yaml",
     .about = "Parses the file, opens the data, builds the net for every phase and reports every problem "
              "with its line, column and the nearest valid word. Exit code 3 when there are any.",
-    .args = {.common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a job file"},
+    .args = {MU_ARGS_ONE_WORD("a job file")},
     .run = run,
 };

@@ -6,7 +6,6 @@
 // with one integer a record (labels) come along.
 #include "cli/cli.h"
 #include "cli/jobs.h"
-#include "cli/term.h"
 
 #include "look/extract.h"
 #include "plot/sheet.h"
@@ -68,11 +67,9 @@ static mu_status want(wanted_arrays *w, const char *name, mu_err *err) {
 static mu_status split_recall(wanted_arrays *w, const struct extract *v, mu_err *err) {
     const char *colon = strchr(v->recall, ':');
     size_t n = colon ? (size_t)(colon - v->recall) : 0;
-    if (!n || !colon[1] || n >= sizeof w->code[0] || strlen(colon + 1) >= sizeof w->code[1]) {
-        MU_FAIL(err, MU_EUSAGE, "`--recall %s` is no pair of layers", v->recall);
-        mu_err_hint(err, "Write for example `--recall image_code:text_code`.");
-        return MU_EUSAGE;
-    }
+    if (!n || !colon[1] || n >= sizeof w->code[0] || strlen(colon + 1) >= sizeof w->code[1])
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`--recall %s` is no pair of layers", v->recall), err,
+                             "Write for example `--recall image_code:text_code`.");
     memcpy(w->code[0], v->recall, n);
     strcpy(w->code[1], colon + 1);
     for (int i = 0; i < 2; i++) MU_TRY(want(w, w->code[i], err));
@@ -101,16 +98,13 @@ static mu_status choose(wanted_arrays *w, const struct extract *v, const mu_insp
 }
 
 static mu_status check_options(const struct extract *v, mu_err *err) {
-    if (!v->out && !v->recall) {
-        MU_FAIL(err, MU_EUSAGE, "nothing to do: neither `--out` nor `--recall` is given");
-        mu_err_hint(err, "Write for example `--layer fc1 --out features.npy`.");
-        return MU_EUSAGE;
-    }
-    if (v->out && !v->layer.n) {
-        MU_FAIL(err, MU_EUSAGE, "`--out` needs `--layer`: whose output?");
-        mu_err_hint(err, "`muster check JOB` lists the layers.");
-        return MU_EUSAGE;
-    }
+    if (!v->out && !v->recall)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUSAGE, "nothing to do: neither `--out` nor `--recall` is given"), err,
+            "Write for example `--layer fc1 --out features.npy`.");
+    if (v->out && !v->layer.n)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`--out` needs `--layer`: whose output?"), err,
+                             "`muster check JOB` lists the layers.");
     if (v->out && !mu_extract_can_save(v->out)) return mu_extract_save(&(mu_extract){0}, v->out, err);
     if (!v->recall && (v->group || v->sheet))
         return MU_FAIL(err, MU_EUSAGE, "`--%s` is for `--recall`", v->group ? "group" : "sheet");
@@ -252,11 +246,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
                          .sets = a->set, .n_sets = a->n_sets};
     mu_status st = mu_inspect_open(&in, a->word[0], &o, err);
     if (st == MU_OK) st = extract(a, &in, v, err);
-    if (err->msg[0] && err->pos.path) { // the place borrows from the job
-        mu_err_print(err, stderr, mu_term_colour(stderr));
-        err->msg[0] = '\0';
-        err->pos = MU_NOPOS;
-    }
+    mu_cli_show_placed(err);
     mu_inspect_close(&in);
     return st;
 }
@@ -268,10 +258,6 @@ const mu_verb_class mu_verb_extract = {
     .usage = "RUN|JOB [options]",
     .example = "muster extract runs/lenet-0abc12 --layer ip1 --out features.npy\n"
                "muster extract runs/mdnn-12ab --recall image_code:text_code --group emoji",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a run folder or a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
     .run = run,
 };

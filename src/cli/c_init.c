@@ -64,12 +64,10 @@ static void write_text(FILE *f, const example *t, const char *path) {
 // O_EXCL: an existing file is never touched, not even in a race.
 static mu_status write_new(const struct kind *k, const example *t, const char *path, mu_err *err) {
     int fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST) {
-        MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path);
-        mu_err_hint(err, "Give another name: `muster init %s other.yaml`, or `-` for standard output.",
-                    k->word);
-        return MU_EUSAGE;
-    }
+    if (fd < 0 && errno == EEXIST)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path), err,
+                             "Give another name: `muster init %s other.yaml`, or `-` for standard output.",
+                             k->word);
     if (fd < 0) return mu_fs_fail(err, "create", path);
     char *content = NULL;
     size_t size = 0;

@@ -5,7 +5,6 @@
 // is a report of everything that applies to it.
 #include "cli/cli.h"
 #include "cli/jobs.h"
-#include "cli/term.h"
 
 #include "base/log.h"
 #include "file/fs.h"
@@ -112,11 +111,7 @@ static mu_status look_inside(mu_page *p, const char *run, const struct plot *v, 
     mu_inspect in = {0};
     mu_status st = mu_inspect_open(&in, run, io, err);
     if (st == MU_OK) st = add_pictures(p, &in, v, o, err);
-    if (err->msg[0] && err->pos.path) { // the place borrows from the job
-        mu_err_print(err, stderr, mu_term_colour(stderr));
-        err->msg[0] = '\0';
-        err->pos = MU_NOPOS;
-    }
+    mu_cli_show_placed(err);
     mu_inspect_close(&in);
     return st;
 }

@@ -101,10 +101,9 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     }
     if (found && mu_net_is_end(net, &found->out[0])) { *out = found; return MU_OK; }
     if (found) { // its memory may be used again before the pass ends
-        MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name);
-        mu_err_hint(err, "Add a layer that is excluded from training and takes `%s`, such as `flatten`.",
-                    found->name);
-        return MU_EUSAGE;
+        return mu_err_hinted(
+            MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name), err,
+            "Add a layer that is excluded from training and takes `%s`, such as `flatten`.", found->name);
     }
     MU_FAIL(err, MU_EUSAGE,
             name ? "no layer `%s` in phase predict" : "no layer with an output in phase predict%s",
@@ -116,11 +115,9 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
 
 static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
     mu_session_phase *p = &s->predict;
-    if (!p->net) {
-        MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`");
-        mu_err_hint(err, "Add one of them to the job. Models of characters write by `muster sample`.");
-        return MU_EJOB;
-    }
+    if (!p->net)
+        return mu_err_hinted(MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`"), err,
+                             "Add one of them to the job. Models of characters write by `muster sample`.");
     answer_writer w = {.out = stdout, .raw = v->raw};
     MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
     w.softmax_done = !strcmp(w.layer->class->name, "softmax");

@@ -120,10 +120,6 @@ const mu_verb_class mu_verb_sample = {
     .about =
         "Writes the prime and as many characters after it as --length says. The text is a function of the "
         "model and the options. The training text must be there: it says which characters there are.",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a run folder or a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
     .run = run,
 };

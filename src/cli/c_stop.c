@@ -36,12 +36,11 @@ static mu_status wait_for_end(mu_live *l, double wait_s, mu_err *err) {
     while (mu_live_works(l) && l->pid == pid) { // another pid: the run was resumed already
         if (mu_stop_requested())
             return MU_FAIL(err, mu_stop_status(), "not waiting any more; it was asked to stop");
-        if (mu_clock_s() >= until) {
-            MU_FAIL(err, MU_EBACKEND, "`%s` was asked to stop and has not ended within %g s", l->dir, wait_s);
-            mu_err_hint(err, "It may still be saving: `muster status %s` tells, `--wait` waits longer.",
-                        l->dir);
-            return MU_EBACKEND;
-        }
+        if (mu_clock_s() >= until)
+            return mu_err_hinted(
+                MU_FAIL(err, MU_EBACKEND, "`%s` was asked to stop and has not ended within %g s", l->dir,
+                        wait_s),
+                err, "It may still be saving: `muster status %s` tells, `--wait` waits longer.", l->dir);
         usleep(POLL_US);
         mu_live again;
         MU_TRY(mu_live_find(l->dir, &again, err));

@@ -62,10 +62,6 @@ const mu_verb_class mu_verb_test = {
     .state_size = sizeof(struct test),
     .usage = "RUN|JOB [options]",
     .example = "muster test runs/lenet-0abc12\nmuster test lenet.yaml --model lenet.safetensors",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a run folder or a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
     .run = run,
 };

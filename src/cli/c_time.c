@@ -79,10 +79,6 @@ const mu_verb_class mu_verb_time = {
     .about = "Whole training steps on one resident batch, then layer by layer. The floor of a step is the "
              "larger of its arithmetic at the measured peak of a core and of the bytes of weights it has to "
              "move.",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a job file")},
     .run = run,
 };

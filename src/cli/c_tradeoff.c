@@ -80,12 +80,11 @@ static mu_status read_numbers(mu_arena *arena, const char *option, const char *l
     while ((word = next_word(arena, &list))) {
         int64_t v;
         bool known = false;
-        if (!mu_parse_int(word, &v) || v < 1 || v > most) {
-            MU_FAIL(err, MU_EUSAGE, "`--%s` has `%.40s`, which is no whole number from 1 to %" PRId64, option,
-                    word, most);
-            mu_err_hint(err, "Give numbers with commas between, such as --%s 1,2,4.", option);
-            return MU_EUSAGE;
-        }
+        if (!mu_parse_int(word, &v) || v < 1 || v > most)
+            return mu_err_hinted(MU_FAIL(err, MU_EUSAGE,
+                                         "`--%s` has `%.40s`, which is no whole number from 1 to %" PRId64,
+                                         option, word, most),
+                                 err, "Give numbers with commas between, such as --%s 1,2,4.", option);
         for (int i = 0; i < *n; i++) known |= out[i] == v;
         if (known) continue;
         if (*n == MAX_WORDS)
@@ -124,11 +123,9 @@ static mu_status read_protocol(mu_arena *arena, const char *word, mu_tradeoff_pr
     if (!colon) return MU_OK;
     const char *key = number_key(p);
     if (!key) return MU_FAIL(err, MU_EUSAGE, "protocol `%s` takes no number, found `%s`", name, word);
-    if (!mu_parse_int(colon + 1, &v)) {
-        MU_FAIL(err, MU_EUSAGE, "`%s` in `%s` is no whole number", colon + 1, word);
-        mu_err_hint(err, "Write `%s:2` for `%s: 2`.", name, key);
-        return MU_EUSAGE;
-    }
+    if (!mu_parse_int(colon + 1, &v))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` in `%s` is no whole number", colon + 1, word), err,
+                             "Write `%s:2` for `%s: 2`.", name, key);
     out->yaml = mu_arena_printf(arena, "{type: %s, %s: %" PRId64 "}", name, key, v);
     return out->yaml ? MU_OK : MU_FAIL_NOMEM(err, "the protocols");
 }
@@ -377,10 +374,6 @@ const mu_verb_class mu_verb_tradeoff = {
         "keeps "
         "what was measured. The same command goes on where it stopped: cells of the table are not trained "
         "again, except those that failed. Other words extend the table.",
-    .args = {.options = options,
-             .common = MU_COMMON_SET | MU_COMMON_JSON,
-             .min_words = 1,
-             .max_words = 1,
-             .words_are = "a job file"},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a job file")},
     .run = run,
 };

@@ -171,11 +171,9 @@ static void print_summary(const mu_session *s, const mu_run_result *r) {
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct train *v = values;
     const char *word = a->n_words ? a->word[0] : v->resume && *v->resume ? v->resume : NULL;
-    if (!word) {
-        MU_FAIL(err, MU_EUSAGE, "`muster train` needs a job file");
-        mu_err_hint(err, "`muster init lenet job.yaml` writes an example.");
-        return MU_EUSAGE;
-    }
+    if (!word)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`muster train` needs a job file"), err,
+                             "`muster init lenet job.yaml` writes an example.");
     if (v->resume && !*v->resume && mu_fs_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;

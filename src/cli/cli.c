@@ -10,15 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define X(name) extern const mu_verb_class mu_verb_##name;
-#include "verb_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(name) &mu_verb_##name.plugin,
-#include "verb_list.inc"
-#undef X
-};
+#include "verb_class_list.inc" // the tables of all files, as `list`
 const mu_registry mu_verbs = {"verb", MU_COUNT(list), list};
 
 // ---- help ---------------------------------------------------------------------------------------

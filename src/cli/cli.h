@@ -17,8 +17,7 @@
 //     const mu_verb_class mu_verb_frob = {
 //         .name = "frob", .help = "frobs a job", .state_size = sizeof(struct frob),
 //         .usage = "JOB [options]", .example = "muster frob job.yaml --times 3",
-//         .args = {.options = options, .common = MU_COMMON_SET | MU_COMMON_JSON,
-//                  .min_words = 1, .max_words = 1, .words_are = "a job file"},
+//         .args = {.options = options, MU_ARGS_ONE_WORD("a job file")},
 //         .run = run,
 //     };
 //

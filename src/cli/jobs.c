@@ -22,13 +22,10 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     char path[MU_FS_PATH];
     if (mu_fs_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else snprintf(path, sizeof path, "%s", word);
-    if (access(path, F_OK)) {
-        MU_FAIL(err, MU_EJOB, "no job file or run folder `%s`", word);
-        mu_err_hint(err, "Runs are in `runs/`; `muster init` writes an example job.");
-        return MU_EJOB;
-    }
-    mu_err own;
-    mu_err_clear(&own);
+    if (access(path, F_OK))
+        return mu_err_hinted(MU_FAIL(err, MU_EJOB, "no job file or run folder `%s`", word), err,
+                             "Runs are in `runs/`; `muster init` writes an example job.");
+    mu_err own = {0};
     *job = NULL;
     mu_status st = mu_job_load(path, a->set, a->n_sets, job, &own);
     if (st != MU_OK && st != MU_EJOB) {
@@ -57,22 +54,23 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
     return st;
 }
 
+void mu_cli_show_placed(mu_err *err) {
+    if (!err->msg[0] || !err->pos.path) return;
+    mu_err_print(err, stderr, mu_term_colour(stderr));
+    err->msg[0] = '\0';
+    err->pos = MU_NOPOS;
+}
+
 void mu_cli_close(mu_job *job, mu_session *s, mu_err *err) {
-    if (err->msg[0] && err->pos.path) {
-        mu_err_print(err, stderr, mu_term_colour(stderr));
-        err->msg[0] = '\0';
-        err->pos = MU_NOPOS;
-    }
+    mu_cli_show_placed(err);
     mu_session_close(s);
     mu_job_destroy(job);
 }
 
 mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err) {
-    if (!model && !mu_fs_is_folder(word)) {
-        MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word);
-        mu_err_hint(err, "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
-        return MU_EUSAGE;
-    }
+    if (!model && !mu_fs_is_folder(word))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word), err,
+                             "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
     if (!s->params) return MU_OK; // no data of the phase, so no net: its verb says so
     int n;
     mu_ckpt_which which = best ? MU_CKPT_BEST : MU_CKPT_NEWEST;

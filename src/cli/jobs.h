@@ -18,7 +18,9 @@ mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts 
 // best one with --best.
 mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, bool best, mu_err *err);
 
-// Ends what mu_cli_open began. An error with a place in the job is printed here, while the job still exists.
+// Prints an error that has a place in the job, which it borrows: called while the job still exists.
+void mu_cli_show_placed(mu_err *err);
+// Ends what mu_cli_open began; shows a placed error before.
 void mu_cli_close(mu_job *job, mu_session *s, mu_err *err);
 
 void mu_cli_print_json(json_t *object);         // one line on stdout; takes the reference

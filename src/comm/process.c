@@ -57,11 +57,10 @@ mu_status mu_process_start(const char *name, mu_child_main main, void *ctx, pid_
     }
     int e = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0) {
-        MU_FAIL(err, MU_EBACKEND, "cannot start process `%s`: %s", name, strerror(e));
-        mu_err_hint(err, "The system limits processes (`ulimit -u`, a container's pids limit) or memory.");
-        return MU_EBACKEND;
-    }
+    if (pid < 0)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EBACKEND, "cannot start process `%s`: %s", name, strerror(e)), err,
+            "The system limits processes (`ulimit -u`, a container's pids limit) or memory.");
     *out = pid;
     return MU_OK;
 }

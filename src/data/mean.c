@@ -7,11 +7,10 @@
 
 mu_status mu_mean_from_values(mu_arena *a, const mu_floats *values, size_t n_channels, mu_srcpos pos,
                               mu_mean *out, mu_err *err) {
-    if (values->n != 1 && values->n != n_channels) {
-        MU_FAIL_AT(err, MU_EJOB, pos, "`mean` has %zu numbers for %zu channels", values->n, n_channels);
-        mu_err_hint(err, "Give one number, one per channel, or `auto` for the mean of the data.");
-        return MU_EJOB;
-    }
+    if (values->n != 1 && values->n != n_channels)
+        return mu_err_hinted(
+            MU_FAIL_AT(err, MU_EJOB, pos, "`mean` has %zu numbers for %zu channels", values->n, n_channels),
+            err, "Give one number, one per channel, or `auto` for the mean of the data.");
     float *v = mu_arena_array(a, n_channels, sizeof *v);
     if (!v) return MU_FAIL_NOMEM(err, "the mean");
     for (size_t i = 0; i < n_channels; i++) v[i] = values->v[values->n == 1 ? 0 : i];

@@ -78,10 +78,9 @@ static mu_status check_bytes(const struct chars *s, const bytes *known, mu_err *
     MU_TRY(find_bytes(&s->in, s->file, first, first + n, &own, err));
     for (int c = 0; c < 256; c++) {
         if (own.first_at[c] < 0 || known->first_at[c] >= 0) continue;
-        MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`", s->file,
-                own.first_at[c], (unsigned)c, s->vocab_of);
-        mu_err_hint(err, "A model of that text has no number for it: take it out or replace it.");
-        return MU_EDATA;
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`",
+                                     s->file, own.first_at[c], (unsigned)c, s->vocab_of),
+                             err, "A model of that text has no number for it: take it out or replace it.");
     }
     return MU_OK;
 }

@@ -42,13 +42,12 @@ static mu_status open_part(struct cifar *s, size_t i, int64_t *n_records, mu_err
     cifar_file *p = &s->parts[i];
     MU_TRY(mu_infile_open(&p->file, s->files.v[i], err));
     uint64_t n = p->file.size / s->record_bytes, rest = p->file.size % s->record_bytes;
-    if (rest) {
-        MU_FAIL(err, MU_EDATA, "`%s` breaks off in record %" PRIu64 ": its %" PRIu64
-                " bytes are no multiple of %zu", p->file.path, n, p->file.size, s->record_bytes);
-        mu_err_hint(err, "The file is truncated, or label_bytes (%" PRId64 ") is wrong for it.",
-                    s->label_bytes);
-        return MU_EDATA;
-    }
+    if (rest)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA,
+                    "`%s` breaks off in record %" PRIu64 ": its %" PRIu64 " bytes are no multiple of %zu",
+                    p->file.path, n, p->file.size, s->record_bytes),
+            err, "The file is truncated, or label_bytes (%" PRId64 ") is wrong for it.", s->label_bytes);
     p->first = *n_records;
     *n_records += (int64_t)n;
     return MU_OK;

@@ -195,10 +195,9 @@ static mu_status check_field(parse *p, struct csv_parser *c) {
     size_t have = c->entry_size;
     csv_set_blk_size(c, have > FIELD_FIRST ? have : FIELD_FIRST);
     if (c->entry_pos <= FIELD_MAX) return MU_OK;
-    MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": a field is longer than %d bytes", p->s->file,
-            p->row_line, FIELD_MAX);
-    mu_err_hint(p->err, "Is a quote not closed there?");
-    return MU_EDATA;
+    return mu_err_hinted(MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": a field is longer than %d bytes",
+                                 p->s->file, p->row_line, FIELD_MAX),
+                         p->err, "Is a quote not closed there?");
 }
 
 // Behind the end of the line at `at`: LF, CR LF, or CR alone as libcsv also takes it.

@@ -67,12 +67,11 @@ static mu_status parse_dims(const mu_infile *f, idx_head *h, mu_err *err) {
     h->offset = 4 + 4 * (uint64_t)h->n_dims;
     too_big |= __builtin_mul_overflow(item, (uint64_t)h->dim[0], &total);
     uint64_t present = f->size - h->offset;
-    if (too_big || total > present) {
-        MU_FAIL(err, MU_EDATA, "`%s` declares %" PRIu32 " records but ends in record %" PRIu64, f->path,
-                h->dim[0], too_big ? 0 : present / item);
-        mu_err_hint(err, "The file is truncated or its header is damaged; fetch it again.");
-        return MU_EDATA;
-    }
+    if (too_big || total > present)
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                     "`%s` declares %" PRIu32 " records but ends in record %" PRIu64, f->path,
+                                     h->dim[0], too_big ? 0 : present / item),
+                             err, "The file is truncated or its header is damaged; fetch it again.");
     if (total < present)
         return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu64 " bytes behind its last record", f->path,
                        present - total);
@@ -88,12 +87,10 @@ static mu_status parse_head(const mu_infile *f, idx_head *h, mu_err *err) {
     const uint8_t *m = p;
     h->type = m[2];
     h->n_dims = m[3];
-    if (m[0] || m[1] || h->n_dims < 1 || h->n_dims > 4) {
-        MU_FAIL(err, MU_EDATA, "`%s` is no idx file: it begins %02x %02x %02x %02x", f->path, m[0], m[1],
-                m[2], m[3]);
-        mu_err_hint(err, "An idx file of images begins 00 00 08 03, one of labels 00 00 08 01.");
-        return MU_EDATA;
-    }
+    if (m[0] || m[1] || h->n_dims < 1 || h->n_dims > 4)
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` is no idx file: it begins %02x %02x %02x %02x",
+                                     f->path, m[0], m[1], m[2], m[3]),
+                             err, "An idx file of images begins 00 00 08 03, one of labels 00 00 08 01.");
     if (h->type != IDX_U8 && h->type != IDX_I32 && h->type != IDX_F32)
         return MU_FAIL(err, MU_EUNSUPPORTED, "`%s` has idx element type %02x; 08, 0c and 0d are supported",
                        f->path, h->type);

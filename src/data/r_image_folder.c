@@ -56,13 +56,9 @@ static bool given(const char *path) { return path && path[0]; }
 
 static mu_status add_item(struct image_folder *s, const char *path, int32_t label, mu_err *err) {
     if (!path) return MU_FAIL_NOMEM(err, "the list of images");
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 1024;
-        item *items = mu_realloc(s->items, cap * sizeof *items, "data/images");
-        if (!items) return MU_FAIL_NOMEM(err, "the list of images");
-        s->items = items;
-        s->cap = cap;
-    }
+    item *items = mu_grow(s->items, s->n, &s->cap, sizeof *items, 1024, "data/images");
+    if (!items) return MU_FAIL_NOMEM(err, "the list of images");
+    s->items = items;
     s->items[s->n++] = (item){path, label};
     return MU_OK;
 }
@@ -79,13 +75,9 @@ static bool is_image_name(const char *name) {
 }
 
 static mu_status add_name(mu_arena *a, class_names *list, const char *name, mu_err *err) {
-    if (list->n == list->cap) {
-        size_t cap = list->cap ? list->cap * 2 : 256;
-        char **v = mu_realloc(list->v, cap * sizeof *v, "data/images");
-        if (!v) return MU_FAIL_NOMEM(err, "file names");
-        list->v = v;
-        list->cap = cap;
-    }
+    char **v = mu_grow(list->v, list->n, &list->cap, sizeof *v, 256, "data/images");
+    if (!v) return MU_FAIL_NOMEM(err, "file names");
+    list->v = v;
     list->v[list->n] = mu_arena_strdup(a, name);
     if (!list->v[list->n]) return MU_FAIL_NOMEM(err, "file names");
     list->n++;

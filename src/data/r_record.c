@@ -29,9 +29,8 @@ static const mu_field fields[] = {
 };
 
 static mu_status damaged(const struct record *s, const char *what, mu_err *err) {
-    MU_FAIL(err, MU_EDATA, "`%s` is damaged: %s", s->file, what);
-    mu_err_hint(err, "Make it again with `muster data`.");
-    return MU_EDATA;
+    return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` is damaged: %s", s->file, what), err,
+                         "Make it again with `muster data`.");
 }
 
 static mu_status parse_field(mu_reader *r, struct record *s, const uint8_t *p, mu_err *err) {
@@ -66,11 +65,9 @@ static mu_status parse_header(mu_reader *r, struct record *s, mu_err *err) {
                        s->in.size);
     MU_TRY(mu_infile_read(&s->in, 0, MU_RECORD_HEAD, buf, &p, err));
     const uint8_t *h = p;
-    if (memcmp(h, MU_RECORD_MAGIC, 8)) {
-        MU_FAIL(err, MU_EDATA, "`%s` is no record file", s->file);
-        mu_err_hint(err, "A record file is made by `muster data` and begins with " MU_RECORD_MAGIC ".");
-        return MU_EDATA;
-    }
+    if (memcmp(h, MU_RECORD_MAGIC, 8))
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` is no record file", s->file), err,
+                             "A record file is made by `muster data` and begins with " MU_RECORD_MAGIC ".");
     uint32_t size = mu_le32(h + 8), n = mu_le32(h + 12);
     if (n < 1 || n > MU_MAX_FIELDS || size != MU_RECORD_HEAD + n * MU_RECORD_FIELD + 8)
         return damaged(s, "bad header size", err);

@@ -179,14 +179,13 @@ static mu_tokens tokens_of(const scan *c) {
 
 static mu_status fail_line(const struct sentences *s, const char *path, const sentence *w, mu_err *err) {
     const char *why = mu_line_fault_text((mu_line_fault)w->fault);
-    if (w->fault == FAULT_COLUMNS) {
-        MU_FAIL(err, MU_EDATA,
-                "`%s` line %" PRId64 " has too few columns: there must be a label, the separator "
-                "and a text",
-                path, w->line);
-        mu_err_hint(err, "`separator`, `label_column`, `text_columns` and `labels` say how a line looks.");
-        return MU_EDATA;
-    }
+    if (w->fault == FAULT_COLUMNS)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA,
+                    "`%s` line %" PRId64 " has too few columns: there must be a label, the separator "
+                    "and a text",
+                    path, w->line),
+            err, "`separator`, `label_column`, `text_columns` and `labels` say how a line looks.");
     if (w->fault == FAULT_UNKNOWN)
         return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` does not occur in `%s`", path,
                        w->line, s->label_words.text[w->label], given(s->vocab_of) ? s->vocab_of : path);
@@ -256,13 +255,9 @@ static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {
 // ---- second pass: rows ----
 
 static mu_status put_word(struct sentences *s, int32_t number, mu_err *err) {
-    if (s->n_values == s->cap_values) {
-        size_t cap = s->cap_values ? 2 * s->cap_values : 4096;
-        int32_t *v = mu_realloc(s->values, cap * sizeof *v, "data/sentences");
-        if (!v) return MU_FAIL_NOMEM(err, s->file);
-        s->values = v;
-        s->cap_values = cap;
-    }
+    int32_t *v = mu_grow(s->values, s->n_values, &s->cap_values, sizeof *v, 4096, "data/sentences");
+    if (!v) return MU_FAIL_NOMEM(err, s->file);
+    s->values = v;
     s->values[s->n_values++] = number;
     return MU_OK;
 }
@@ -311,11 +306,10 @@ static mu_status check_options(mu_reader *r, struct sentences *s, mu_err *err) {
     if (strcmp(sep, "tab") && (strlen(sep) != 1 || strchr("\"\r\n", sep[0])))
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or the word tab, not `%s`",
                           sep);
-    if (given(s->vocab) && s->min_count > 1) {
-        MU_FAIL_AT(err, MU_EJOB, r->pos, "`min_count` counts words of sentences, `vocab` has none to count");
-        mu_err_hint(err, "Leave one of the two out; `max_words` cuts a vocabulary.");
-        return MU_EJOB;
-    }
+    if (given(s->vocab) && s->min_count > 1)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, r->pos,
+                                        "`min_count` counts words of sentences, `vocab` has none to count"),
+                             err, "Leave one of the two out; `max_words` cuts a vocabulary.");
     for (size_t i = 0; s->labels && i < s->text_columns.n; i++)
         if (s->text_columns.v[i] == s->label_column)
             return MU_FAIL_AT(err, MU_EJOB, r->pos, "column %" PRId64 " is both the label and text",

@@ -6,15 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define X(name) extern const mu_reader_class mu_reader_##name;
-#include "reader_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(name) &mu_reader_##name.plugin,
-#include "reader_list.inc"
-#undef X
-};
+#include "reader_class_list.inc" // the tables of all files, as `list`
 
 const mu_registry mu_readers = {"reader", MU_COUNT(list), list};
 

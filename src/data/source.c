@@ -117,10 +117,9 @@ static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_er
 // ---- filling a batch ----
 
 static mu_status no_answer(const mu_source *s, int64_t sample, mu_err *err) {
-    MU_FAIL_AT(err, MU_EDATA, s->spec.pos, "record %" PRId64 " is bad: there is nothing to predict from",
-               sample);
-    mu_err_hint(err, "The warning above says what is wrong with it; repair it or take it out.");
-    return MU_EDATA;
+    return mu_err_hinted(MU_FAIL_AT(err, MU_EDATA, s->spec.pos,
+                                    "record %" PRId64 " is bad: there is nothing to predict from", sample),
+                         err, "The warning above says what is wrong with it; repair it or take it out.");
 }
 
 // Which samples a batch holds. False: nothing follows.

@@ -59,13 +59,9 @@ void mu_digester_destroy(mu_digester *g) {
 
 // A slot is reserved when a chunk gets its first byte, so that finish cannot fail.
 static mu_status begin_chunk(mu_digester *g, mu_err *err) {
-    if (g->n_chunks == g->cap) {
-        size_t cap = g->cap ? 2 * g->cap : 16;
-        uint64_t *grown = mu_realloc(g->chunks, cap * sizeof *grown, TAG);
-        if (!grown) return MU_FAIL_NOMEM(err, "checksums");
-        g->chunks = grown;
-        g->cap = cap;
-    }
+    uint64_t *grown = mu_grow(g->chunks, g->n_chunks, &g->cap, sizeof *grown, 16, TAG);
+    if (!grown) return MU_FAIL_NOMEM(err, "checksums");
+    g->chunks = grown;
     XXH64_reset(&g->chunk, 0);
     g->n_chunks++;
     return MU_OK;

@@ -87,11 +87,10 @@ typedef struct inflater {
 
 static mu_status grow(inflater *s, const char *path, mu_err *err) {
     if (s->used < s->cap) return MU_OK;
-    if (s->cap >= s->limit) {
-        MU_FAIL(err, MU_EDATA, "`%s` inflates to more than %" PRIu64 " MiB", path, s->limit >> 20);
-        mu_err_hint(err, "No real data set packs this well; unpack it with gzip -d if it is meant.");
-        return MU_EDATA;
-    }
+    if (s->cap >= s->limit)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` inflates to more than %" PRIu64 " MiB", path, s->limit >> 20), err,
+            "No real data set packs this well; unpack it with gzip -d if it is meant.");
     size_t cap = s->cap ? s->cap * 2 : 4 * CHUNK;
     if (cap > s->limit) cap = (size_t)s->limit;
     uint8_t *out = mu_realloc(s->out, cap, "data/file");

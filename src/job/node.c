@@ -30,14 +30,9 @@ mu_node *mu_node_create(mu_arena *a, mu_node_kind kind, mu_srcpos pos) {
 }
 
 mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child, mu_err *err) {
-    if (parent->n == parent->cap) {
-        size_t cap = parent->cap ? 2 * parent->cap : 4;
-        mu_node **item = mu_arena_array(a, cap, sizeof *item);
-        if (!item) return MU_FAIL_NOMEM(err, "the job tree");
-        if (parent->n) memcpy(item, parent->item, parent->n * sizeof *item);
-        parent->item = item;
-        parent->cap = cap;
-    }
+    mu_node **item = mu_arena_grow(a, parent->item, parent->n, &parent->cap, sizeof *item, 4);
+    if (!item) return MU_FAIL_NOMEM(err, "the job tree");
+    parent->item = item;
     parent->item[parent->n++] = child;
     return MU_OK;
 }

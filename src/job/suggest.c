@@ -44,17 +44,12 @@ static const struct { const char *theirs, *ours; } synonyms[] = {
 };
 
 void mu_words_add(mu_diags *d, mu_words *w, const char *word) {
-    if (w->n == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 16;
-        const char **v = mu_arena_array(d->arena, cap, sizeof *v);
-        if (!v) {
-            mu_diags_no_memory(d);
-            return;
-        }
-        if (w->n) memcpy(v, w->v, w->n * sizeof *v);
-        w->v = v;
-        w->cap = cap;
+    const char **v = mu_arena_grow(d->arena, w->v, w->n, &w->cap, sizeof *v, 16);
+    if (!v) {
+        mu_diags_no_memory(d);
+        return;
     }
+    w->v = v;
     w->v[w->n++] = word;
 }
 

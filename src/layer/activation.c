@@ -13,20 +13,3 @@ mu_status mu_activation_setup(mu_layer *l, mu_act_kind kind, float slope, mu_err
     mu_act_desc d = {.count = mu_shape_count(mu_layer_src_shape(l, 0)), .kind = kind, .slope = slope};
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_ACTIVATION, .act = d}, err);
 }
-
-mu_status mu_activation_forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {
-        .src = l->src[0]->value.f, .dst = l->out[0].value.f, .keep = l->keep, .scratch = l->scratch};
-    return mu_op_forward(l->op, &a, err);
-}
-
-mu_status mu_activation_backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {.dst = l->out[0].value.f,
-                    .ddst = l->out[0].grad.f,
-                    .dsrc = l->src[0]->grad.f,
-                    .keep = l->keep,
-                    .scratch = l->scratch};
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
-}

@@ -5,13 +5,18 @@
 #ifndef MU_LAYER_ACTIVATION_H
 #define MU_LAYER_ACTIVATION_H
 
-#include "layer/layer.h"
+#include "layer/one_op.h"
 
-#define MU_ACTIVATION_FLAGS (MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST)
+#define MU_ACTIVATION_CLASS(setup_)                                                                          \
+    .n_src_min = 1,                                                                                          \
+    .n_src_max = 1,                                                                                          \
+    .flags = MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST,                                                          \
+    .infer = mu_activation_infer,                                                                            \
+    .setup = (setup_),                                                                                       \
+    .forward = mu_one_op_forward,                                                                            \
+    .backward = mu_one_op_backward
 
 mu_status mu_activation_infer(mu_layer *l, mu_err *err);
 mu_status mu_activation_setup(mu_layer *l, mu_act_kind kind, float slope, mu_err *err);
-mu_status mu_activation_forward(mu_layer *l, const mu_step *step, mu_err *err);
-mu_status mu_activation_backward(mu_layer *l, const mu_step *step, mu_err *err);
 
 #endif

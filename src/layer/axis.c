@@ -26,10 +26,9 @@ mu_status mu_axis_check(const mu_layer *l, int64_t axis, mu_err *err) {
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
     if (axis >= 1 && axis < in->n) return MU_OK;
-    mu_status st = mu_layer_fail(l, err, "there is no axis %" PRId64 " in `%s` %s", axis,
-                                 mu_infer_src_name(l, 0), mu_shape_text(in, text));
-    mu_err_hint(err, "Axes count from 0, the batch; axis 1 is the channels or values.");
-    return st;
+    return mu_err_hinted(mu_layer_fail(l, err, "there is no axis %" PRId64 " in `%s` %s", axis,
+                                       mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+                         err, "Axes count from 0, the batch; axis 1 is the channels or values.");
 }
 
 void mu_axis_put(void *whole, mu_axis_view w, int64_t at, const void *part, mu_axis_view p) {

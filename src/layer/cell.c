@@ -24,16 +24,14 @@ static mu_status infer_input(mu_layer *l, mu_recurrent *r, mu_err *err) {
                          "instead of shifting it.");
         return st;
     }
-    if (in->n != (r->d.one_hot ? 1 : 2)) {
-        mu_status st =
+    if (in->n != (r->d.one_hot ? 1 : 2))
+        return mu_err_hinted(
             mu_layer_fail(l, err,
                           "%s needs one time step (batch, values), or integers (batch), `%s` gives "
                           "%s%s",
                           l->class->name, mu_infer_src_name(l, 0), r->d.one_hot ? "integers " : "",
-                          mu_shape_text(in, text));
-        mu_err_hint(err, "`unroll: T` makes a copy of the cell for each of T time steps.");
-        return st;
-    }
+                          mu_shape_text(in, text)),
+            err, "`unroll: T` makes a copy of the cell for each of T time steps.");
     r->d.n = in->d[0];
     r->d.t = 1;
     r->d.i = in->d[1];
@@ -69,12 +67,10 @@ static mu_status infer_sources(mu_layer *l, mu_cell_layer *s, int *begin, mu_err
         s->state_src = k;
     }
     const bool forgets = l->copy > 0 && !s->state_src;
-    if (forgets && (last || *begin)) {
-        mu_status st = mu_layer_fail(l, err, "it takes no state of the time step before");
-        mu_err_hint(err, "Add `{layer: %s%s, shift: 1}` to its sources.", l->origin,
-                    s->r.d.cell == MU_CELL_LSTM ? ".1" : "");
-        return st;
-    }
+    if (forgets && (last || *begin))
+        return mu_err_hinted(mu_layer_fail(l, err, "it takes no state of the time step before"), err,
+                             "Add `{layer: %s%s, shift: 1}` to its sources.", l->origin,
+                             s->r.d.cell == MU_CELL_LSTM ? ".1" : "");
     s->reads = *begin && !s->state_src;
     s->writes = *begin && last;
     return MU_OK;

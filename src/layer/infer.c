@@ -16,10 +16,9 @@ const char *mu_infer_src_name(const mu_layer *l, int i) {
 mu_status mu_infer_float(const mu_layer *l, int i, mu_err *err) {
     const mu_blob *b = l->src[i];
     if (b->value.dtype == MU_F32) return MU_OK;
-    mu_status st =
-        mu_layer_fail(l, err, "%s needs numbers, `%s` gives integers", type_word(l), mu_infer_src_name(l, i));
-    mu_err_hint(err, "Integers such as labels and word numbers are for losses, accuracy and embedding.");
-    return st;
+    return mu_err_hinted(
+        mu_layer_fail(l, err, "%s needs numbers, `%s` gives integers", type_word(l), mu_infer_src_name(l, i)),
+        err, "Integers such as labels and word numbers are for losses, accuracy and embedding.");
 }
 
 mu_status mu_infer_4d(const mu_layer *l, int i, mu_err *err) {
@@ -37,12 +36,10 @@ mu_status mu_infer_matrix(const mu_layer *l, int i, int64_t *n, int64_t *c, mu_e
     char text[96];
     MU_TRY(mu_infer_float(l, i, err));
     const mu_shape *s = mu_layer_src_shape(l, i);
-    if (s->n < 2 || mu_shape_inner(s, 2) != 1) {
-        mu_status st = mu_layer_fail(l, err, "%s needs a source (batch, values), `%s` gives %s", type_word(l),
-                                     mu_infer_src_name(l, i), mu_shape_text(s, text));
-        mu_err_hint(err, "Put a flatten or inner_product layer before it.");
-        return st;
-    }
+    if (s->n < 2 || mu_shape_inner(s, 2) != 1)
+        return mu_err_hinted(mu_layer_fail(l, err, "%s needs a source (batch, values), `%s` gives %s",
+                                           type_word(l), mu_infer_src_name(l, i), mu_shape_text(s, text)),
+                             err, "Put a flatten or inner_product layer before it.");
     *n = s->d[0];
     *c = s->d[1];
     return MU_OK;
@@ -80,32 +77,27 @@ mu_status mu_infer_labels(const mu_layer *l, int i, int64_t n, int64_t t, int64_
     if (s->d[0] != n)
         return mu_layer_fail(l, err, "`%s` gives %" PRId64 " rows, `%s` gives %" PRId64 " labels",
                              mu_infer_src_name(l, 0), n, mu_infer_src_name(l, i), s->d[0]);
-    if (b->n_classes > n_classes) {
-        st = mu_layer_fail(l, err, "`%s` gives %" PRId64 " scores, `%s` has %" PRId64 " classes",
-                           mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes);
-        mu_err_hint(err, "The layer `%s` needs at least %" PRId64 " outputs.", mu_infer_src_name(l, 0),
-                    b->n_classes);
-        return st;
-    }
+    if (b->n_classes > n_classes)
+        return mu_err_hinted(
+            mu_layer_fail(l, err, "`%s` gives %" PRId64 " scores, `%s` has %" PRId64 " classes",
+                          mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes),
+            err, "The layer `%s` needs at least %" PRId64 " outputs.", mu_infer_src_name(l, 0), b->n_classes);
     return MU_OK;
 }
 
 mu_status mu_infer_vocab(const mu_layer *l, int i, int64_t given, int64_t *vocab, mu_err *err) {
     const mu_blob *b = l->src[i];
-    mu_status st;
     *vocab = given ? given : b->n_classes;
-    if (!*vocab) {
-        st = mu_layer_fail(l, err, "the data does not say how many different integers `%s` has",
-                           mu_infer_src_name(l, i));
-        mu_err_hint(err, "Say it: `vocab: 1000` if all are below 1000.");
-        return st;
-    }
-    if (b->n_classes > *vocab) {
-        st = mu_layer_fail(l, err, "`vocab` is %" PRId64 ", `%s` has %" PRId64 " different integers", given,
-                           mu_infer_src_name(l, i), b->n_classes);
-        mu_err_hint(err, "Leave `vocab` out to take it from the data.");
-        return st;
-    }
+    if (!*vocab)
+        return mu_err_hinted(mu_layer_fail(l, err,
+                                           "the data does not say how many different integers `%s` has",
+                                           mu_infer_src_name(l, i)),
+                             err, "Say it: `vocab: 1000` if all are below 1000.");
+    if (b->n_classes > *vocab)
+        return mu_err_hinted(mu_layer_fail(l, err,
+                                           "`vocab` is %" PRId64 ", `%s` has %" PRId64 " different integers",
+                                           given, mu_infer_src_name(l, i), b->n_classes),
+                             err, "Leave `vocab` out to take it from the data.");
     return MU_OK;
 }
 

@@ -3,14 +3,6 @@
 #include "base/attr.h"
 #include "layer/param.h"
 
-#define X(word) extern const mu_init_class mu_init_##word;
-#include "init_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(word) &mu_init_##word.plugin,
-#include "init_list.inc"
-#undef X
-};
+#include "init_class_list.inc" // the tables of all files, as `list`
 
 const mu_registry mu_inits = {"init", MU_COUNT(list), list};

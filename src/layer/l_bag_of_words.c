@@ -67,14 +67,12 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     struct bag_of_words *s = l->state;
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    if (l->src[0]->value.dtype != MU_I32 || in->n != 2) {
-        mu_status st =
+    if (l->src[0]->value.dtype != MU_I32 || in->n != 2)
+        return mu_err_hinted(
             mu_layer_fail(l, err, "bag_of_words needs integers (batch, words), `%s` gives %s%s",
                           mu_infer_src_name(l, 0), l->src[0]->value.dtype == MU_I32 ? "" : "numbers ",
-                          mu_shape_text(in, text));
-        mu_err_hint(err, "Its source is a field of word numbers in the data.");
-        return st;
-    }
+                          mu_shape_text(in, text)),
+            err, "Its source is a field of word numbers in the data.");
     s->t = in->d[1];
     MU_TRY(mu_infer_vocab(l, 0, s->vocab, &s->vocab, err));
     MU_TRY(load_weights(l, err));
@@ -89,13 +87,12 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
         float *bag = l->out[0].value.f + b * s->vocab;
         for (int64_t k = 0; k < s->t; k++) {
             if (!word[k]) continue;
-            if (MU_UNLIKELY(word[k] < 0 || word[k] >= s->vocab)) {
-                MU_FAIL_AT(err, MU_EDATA, l->pos,
-                           "layer `%s`: word %" PRId32 " of sample %" PRId64 " is not in 0..%" PRId64,
-                           l->name, word[k], step->first_sample + b, s->vocab - 1);
-                mu_err_hint(err, "`vocab` is %" PRId64 "; make it larger than every word number.", s->vocab);
-                return MU_EDATA;
-            }
+            if (MU_UNLIKELY(word[k] < 0 || word[k] >= s->vocab))
+                return mu_err_hinted(
+                    MU_FAIL_AT(err, MU_EDATA, l->pos,
+                               "layer `%s`: word %" PRId32 " of sample %" PRId64 " is not in 0..%" PRId64,
+                               l->name, word[k], step->first_sample + b, s->vocab - 1),
+                    err, "`vocab` is %" PRId64 "; make it larger than every word number.", s->vocab);
             bag[word[k]] = (s->value == COUNT ? bag[word[k]] : 0) + s->weight[word[k]];
         }
     }

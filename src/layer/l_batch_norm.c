@@ -39,11 +39,9 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         .rows = mu_shape_count(in) / in->d[1], .c = in->d[1], .eps = s->eps, .momentum = s->momentum};
     s->d.training = mu_layer_trains(l);
     s->d.affine = s->affine;
-    if (s->d.training && s->d.rows < 2) {
-        mu_status st = mu_layer_fail(l, err, "a batch of %" PRId64 " has no variance", s->d.rows);
-        mu_err_hint(err, "Train with a batch of at least 2.");
-        return st;
-    }
+    if (s->d.training && s->d.rows < 2)
+        return mu_err_hinted(mu_layer_fail(l, err, "a batch of %" PRId64 " has no variance", s->d.rows), err,
+                             "Train with a batch of at least 2.");
     mu_shape per_channel = MU_SHAPE(s->d.c);
     if (s->affine) {
         MU_TRY(mu_layer_add_param(l, "weight", per_channel, s->d.c, s->d.c, "constant value=1", err));

@@ -41,11 +41,9 @@ static mu_status infer(mu_layer *l, mu_err *err) {
         return mu_layer_fail(l, err, "`%s` gives %lld values a sample, `%s` %lld", mu_infer_src_name(l, 0),
                              (long long)s->d, mu_infer_src_name(l, 1), (long long)d);
     if (l->n_src == 3) MU_TRY(mu_infer_label(l, 2, s->n, INT32_MAX, err));
-    if (mu_layer_trains(l) && s->n < 2) {
-        mu_status st = mu_layer_fail(l, err, "a batch of %lld has no wrong answers", (long long)s->n);
-        mu_err_hint(err, "Train with at least 2 rows for each learner.");
-        return st;
-    }
+    if (mu_layer_trains(l) && s->n < 2)
+        return mu_err_hinted(mu_layer_fail(l, err, "a batch of %lld has no wrong answers", (long long)s->n),
+                             err, "Train with at least 2 rows for each learner.");
     size_t square = (size_t)(s->n * s->n) * sizeof(float);
     l->keep_bytes = square;
     l->scratch_bytes = square;

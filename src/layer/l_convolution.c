@@ -7,6 +7,7 @@
 // The output size rounds down: windows that would hang over the edge are not taken.
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -42,11 +43,10 @@ static mu_status check(const mu_layer *l, const struct convolution *s, mu_err *e
     const mu_shape *in = mu_layer_src_shape(l, 0);
     if (in->d[1] % s->groups || s->filters % s->groups) {
         bool channels = in->d[1] % s->groups != 0;
-        mu_status st = mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
-                                     channels ? in->d[1] : s->filters,
-                                     channels ? "input channels" : "filters", s->groups);
-        mu_err_hint(err, "`groups` must divide the input channels and `filters`.");
-        return st;
+        return mu_err_hinted(mu_layer_fail(l, err, "%" PRId64 " %s cannot be cut into %" PRId64 " groups",
+                                           channels ? in->d[1] : s->filters,
+                                           channels ? "input channels" : "filters", s->groups),
+                             err, "`groups` must divide the input channels and `filters`.");
     }
     for (int a = 0; a < 2; a++)
         if (out_size(in->d[2 + a], s, a) <= 0)
@@ -92,25 +92,8 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_CONV, .conv = s->d}, err);
 }
 
-static mu_op_args args(const mu_layer *l, const mu_step *step) {
-    return (mu_op_args){
-        .src = l->src[0]->value.f,
-        .dst = l->out[0].value.f,
-        .weight = l->param[0]->value,
-        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
-        .keep = l->keep,
-        .scratch = l->scratch,
-        .rows = step->rows,
-    };
-}
-
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
-    return mu_op_forward(l->op, &a, err);
-}
-
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
+    mu_op_args a = mu_one_op_args(l, step);
     a.ddst = l->out[0].grad.f;
     a.dsrc = l->src[0]->grad.f;
     mu_grad_begin(l->param[0], l->n_param > 1 ? l->param[1] : NULL, &a);
@@ -149,7 +132,7 @@ const mu_layer_class mu_layer_convolution = {
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
-    .forward = forward,
+    .forward = mu_one_op_forward,
     .backward = backward,
     .cost = cost,
 };

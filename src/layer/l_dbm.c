@@ -80,12 +80,10 @@ static mu_status infer_params(mu_layer *l, mu_err *err) {
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct dbm *s = l->state;
     MU_TRY(mu_visible_infer(&s->visible, l, err));
-    if (s->hidden.n < 2 || s->hidden.n > MAX_HIDDEN) {
-        mu_status st =
-            mu_layer_fail(l, err, "a dbm has 2 to %d hidden layers, not %zu", MAX_HIDDEN, s->hidden.n);
-        mu_err_hint(err, "A machine with one hidden layer is a `rbm`.");
-        return st;
-    }
+    if (s->hidden.n < 2 || s->hidden.n > MAX_HIDDEN)
+        return mu_err_hinted(
+            mu_layer_fail(l, err, "a dbm has 2 to %d hidden layers, not %zu", MAX_HIDDEN, s->hidden.n), err,
+            "A machine with one hidden layer is a `rbm`.");
     s->top = (int)s->hidden.n;
     s->n = s->visible.n;
     s->units[0] = s->visible.v;

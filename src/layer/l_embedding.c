@@ -41,18 +41,14 @@ static const char *const params[] = {"weight", NULL};
 static mu_status take_vocab(mu_layer *l, struct embedding *s, mu_err *err) {
     const mu_blob *words = l->src[0];
     if (!s->vocab) s->vocab = words->n_classes;
-    if (!s->vocab) {
-        mu_status st =
-            mu_layer_fail(l, err, "`%s` does not tell how many words there are", mu_infer_src_name(l, 0));
-        mu_err_hint(err, "Give the number: `vocab: 10000`.");
-        return st;
-    }
-    if (words->n_classes > s->vocab) {
-        mu_status st = mu_layer_fail(l, err, "`%s` has %" PRId64 " words, `vocab` is %" PRId64,
-                                     mu_infer_src_name(l, 0), words->n_classes, s->vocab);
-        mu_err_hint(err, "Leave `vocab` out to take the number from the data.");
-        return st;
-    }
+    if (!s->vocab)
+        return mu_err_hinted(
+            mu_layer_fail(l, err, "`%s` does not tell how many words there are", mu_infer_src_name(l, 0)),
+            err, "Give the number: `vocab: 10000`.");
+    if (words->n_classes > s->vocab)
+        return mu_err_hinted(mu_layer_fail(l, err, "`%s` has %" PRId64 " words, `vocab` is %" PRId64,
+                                           mu_infer_src_name(l, 0), words->n_classes, s->vocab),
+                             err, "Leave `vocab` out to take the number from the data.");
     s->names = words->names;
     s->n_names = s->names ? words->n_classes : 0;
     return MU_OK;
@@ -73,12 +69,11 @@ static mu_status start(const mu_param *p, void *ctx, mu_err *err) {
 
 static mu_status prepare_start(mu_layer *l, const struct embedding *s, mu_err *err) {
     mu_param *p = l->param[0];
-    if (s->vectors && !s->names) {
-        mu_status st = mu_layer_fail(l, err, "`vectors` needs the words of `%s`, which has just numbers",
-                                     mu_infer_src_name(l, 0));
-        mu_err_hint(err, "Readers of text know them: `reader: sentences`.");
-        return st;
-    }
+    if (s->vectors && !s->names)
+        return mu_err_hinted(mu_layer_fail(l, err,
+                                           "`vectors` needs the words of `%s`, which has just numbers",
+                                           mu_infer_src_name(l, 0)),
+                             err, "Readers of text know them: `reader: sentences`.");
     int64_t found;
     if (s->vectors && !l->restored)
         MU_TRY(mu_wordvec_load(s->vectors, 0, NULL, s->dim, NULL, &found, err)); // fits?
@@ -91,14 +86,12 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     struct embedding *s = l->state;
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    if (l->src[0]->value.dtype != MU_I32 || in->n < 1 || in->n > 2) {
-        mu_status st =
+    if (l->src[0]->value.dtype != MU_I32 || in->n < 1 || in->n > 2)
+        return mu_err_hinted(
             mu_layer_fail(l, err, "embedding needs integers (batch) or (batch, words), `%s` gives %s%s",
                           mu_infer_src_name(l, 0), l->src[0]->value.dtype == MU_I32 ? "" : "numbers ",
-                          mu_shape_text(in, text));
-        mu_err_hint(err, "Its source is a field of word numbers in the data.");
-        return st;
-    }
+                          mu_shape_text(in, text)),
+            err, "Its source is a field of word numbers in the data.");
     MU_TRY(take_vocab(l, s, err));
     s->per_sample = mu_shape_inner(in, 1);
     MU_TRY(mu_layer_add_param(l, "weight", MU_SHAPE(s->vocab, s->dim), s->vocab, s->dim, "gaussian std=0.1",
@@ -124,14 +117,12 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     size_t row_bytes = (size_t)s->dim * sizeof(float);
     int64_t n = step->rows * s->per_sample, all = mu_shape_count(mu_layer_src_shape(l, 0));
     for (int64_t k = 0; k < n; k++) {
-        if (MU_UNLIKELY(word[k] < 0 || word[k] >= s->vocab)) {
-            mu_status st =
+        if (MU_UNLIKELY(word[k] < 0 || word[k] >= s->vocab))
+            return mu_err_hinted(
                 MU_FAIL_AT(err, MU_EDATA, l->pos,
                            "layer `%s`: word %" PRId32 " of sample %" PRId64 " is not in 0..%" PRId64,
-                           l->name, word[k], step->first_sample + k / s->per_sample, s->vocab - 1);
-            mu_err_hint(err, "`vocab` is %" PRId64 "; make it larger than every word number.", s->vocab);
-            return st;
-        }
+                           l->name, word[k], step->first_sample + k / s->per_sample, s->vocab - 1),
+                err, "`vocab` is %" PRId64 "; make it larger than every word number.", s->vocab);
         memcpy(y + k * s->dim, l->param[0]->value + word[k] * s->dim, row_bytes);
     }
     memset(y + n * s->dim, 0, (size_t)(all - n) * row_bytes); // rows beyond may hold any number

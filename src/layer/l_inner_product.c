@@ -12,6 +12,7 @@
 // The ways of the weight gradient are those of mu_grad_inner.
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 struct inner_product {
     int64_t outputs, axis;
@@ -44,21 +45,17 @@ static mu_status find_axis(mu_layer *l, int *axis, mu_shape *out, mu_err *err) {
         return mu_layer_fail(l, err, "inner_product needs a source (batch, values), `%s` gives %s",
                              mu_infer_src_name(l, 0), mu_shape_text(in, text));
     *axis = (int)(s->axis < 0 ? s->axis + in->n : s->axis);
-    if (*axis < 1 || *axis >= in->n) {
-        mu_status st = mu_layer_fail(l, err, "there is no axis %d behind the batch in `%s` %s", (int)s->axis,
-                                     mu_infer_src_name(l, 0), mu_shape_text(in, text));
-        mu_err_hint(err, "Axes count from 0, the batch; -1 is the last.");
-        return st;
-    }
+    if (*axis < 1 || *axis >= in->n)
+        return mu_err_hinted(mu_layer_fail(l, err, "there is no axis %d behind the batch in `%s` %s",
+                                           (int)s->axis, mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+                             err, "Axes count from 0, the batch; -1 is the last.");
     *out = *in;
     out->n = *axis + 1;
     out->d[*axis] = s->outputs;
-    if (*axis > 1 && (mu_shape_is_reordered(in) || mu_shape_is_reordered(out))) {
-        mu_status st = mu_layer_fail(l, err, "axis %d is for sequences, `%s` gives images %s", (int)s->axis,
-                                     mu_infer_src_name(l, 0), mu_shape_text(in, text));
-        mu_err_hint(err, "Use axis 1, or a convolution with kernel 1 for each place by itself.");
-        return st;
-    }
+    if (*axis > 1 && (mu_shape_is_reordered(in) || mu_shape_is_reordered(out)))
+        return mu_err_hinted(mu_layer_fail(l, err, "axis %d is for sequences, `%s` gives images %s",
+                                           (int)s->axis, mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+                             err, "Use axis 1, or a convolution with kernel 1 for each place by itself.");
     return MU_OK;
 }
 
@@ -107,15 +104,10 @@ static float *flat_src(const mu_layer *l) {
 
 static mu_op_args args(const mu_layer *l, const mu_step *step) {
     const struct inner_product *s = l->state;
-    return (mu_op_args){
-        .src = flat_src(l),
-        .dst = l->out[0].value.f,
-        .weight = l->param[0]->value,
-        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
-        .keep = l->keep,
-        .scratch = l->scratch,
-        .rows = step->rows * s->per_sample,
-    };
+    mu_op_args a = mu_one_op_args(l, step);
+    a.src = flat_src(l);
+    a.rows = step->rows * s->per_sample;
+    return a;
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {

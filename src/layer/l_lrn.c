@@ -5,6 +5,7 @@
 // `region: across` takes `size` neighbouring channels at one place (m = size), `region: within` a window of
 // size x size places in one channel, zero padded (m = size^2). Caffe's WITHIN_CHANNEL has k = 1 fixed.
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -27,12 +28,10 @@ static const mu_field fields[] = {
 static mu_status infer(mu_layer *l, mu_err *err) {
     const struct lrn *s = l->state;
     MU_TRY(mu_infer_4d(l, 0, err));
-    if (s->size % 2 == 0) {
-        mu_status st = mu_layer_fail(l, err, "size %" PRId64 " is even", s->size);
-        mu_err_hint(err, "The neighbourhood has a middle: use %" PRId64 " or %" PRId64 ".", s->size - 1,
-                    s->size + 1);
-        return st;
-    }
+    if (s->size % 2 == 0)
+        return mu_err_hinted(mu_layer_fail(l, err, "size %" PRId64 " is even", s->size), err,
+                             "The neighbourhood has a middle: use %" PRId64 " or %" PRId64 ".", s->size - 1,
+                             s->size + 1);
     return mu_layer_add_out(l, NULL, *mu_layer_src_shape(l, 0), MU_F32, err);
 }
 
@@ -49,21 +48,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
                      .k = s->k,
                      .within = s->region == 1};
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_LRN, .lrn = d}, err);
-}
-
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = {.src = l->src[0]->value.f, .dst = l->out[0].value.f, .rows = step->rows};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return mu_op_forward(l->op, &a, err);
-}
-
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {.src = l->src[0]->value.f, .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
 }
 
 // With running sums: a square, an add and a subtract for each window axis, and the power.
@@ -85,7 +69,7 @@ const mu_layer_class mu_layer_lrn = {
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    .forward = mu_one_op_forward,
+    .backward = mu_one_op_backward,
     .cost = cost,
 };

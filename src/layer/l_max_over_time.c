@@ -32,13 +32,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     s->n = in->d[0], s->t = in->d[1], s->d = in->d[2];
     if (l->n_src > 1) {
         const mu_shape *w = mu_layer_src_shape(l, 1);
-        if (l->src[1]->value.dtype != MU_I32 || w->n != 2 || w->d[0] != s->n || w->d[1] != s->t) {
-            mu_status st =
+        if (l->src[1]->value.dtype != MU_I32 || w->n != 2 || w->d[0] != s->n || w->d[1] != s->t)
+            return mu_err_hinted(
                 mu_layer_fail(l, err, "`%s` gives %s, not the word numbers of %s", mu_infer_src_name(l, 1),
-                              mu_shape_text(w, words), mu_shape_text(in, text));
-            mu_err_hint(err, "The second source is the field of words that the vectors were made from.");
-            return st;
-        }
+                              mu_shape_text(w, words), mu_shape_text(in, text)),
+                err, "The second source is the field of words that the vectors were made from.");
     }
     if (s->method == MAX) l->keep_bytes = (size_t)(s->n * s->d) * sizeof(int32_t); // places, -1 = none
     return mu_layer_add_out(l, NULL, MU_SHAPE(s->n, s->d), MU_F32, err);

@@ -6,6 +6,7 @@
 // The stride is the kernel unless given (windows side by side). An average divides by the window
 // clipped to the padded image (Caffe's rule), or to the image alone with `count_pad: false`.
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -38,12 +39,10 @@ static int64_t out_size(int64_t in, const struct pooling *s, int axis) {
 static mu_status check(const mu_layer *l, const struct pooling *s, mu_err *err) {
     const mu_shape *in = mu_layer_src_shape(l, 0);
     for (int a = 0; a < 2; a++) {
-        if (s->pad[a] >= s->kernel[a]) {
-            mu_status st = mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64,
-                                         s->pad[a], s->kernel[a]);
-            mu_err_hint(err, "A window must always touch the image.");
-            return st;
-        }
+        if (s->pad[a] >= s->kernel[a])
+            return mu_err_hinted(mu_layer_fail(l, err, "pad %" PRId64 " is not smaller than kernel %" PRId64,
+                                               s->pad[a], s->kernel[a]),
+                                 err, "A window must always touch the image.");
         if (out_size(in->d[2 + a], s, a) <= 0)
             return mu_infer_fail_window(l, s->kernel, s->pad, "remove a pooling layer above", err);
     }
@@ -81,20 +80,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_POOL, .pool = s->d}, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = {.src = l->src[0]->value.f, .dst = l->out[0].value.f, .rows = step->rows};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return mu_op_forward(l->op, &a, err);
-}
-
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {
-        .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f, .keep = l->keep, .scratch = l->scratch};
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
-}
-
 static void cost(const mu_layer *l, mu_cost *out) {
     const mu_pool_desc *d = &((const struct pooling *)l->state)->d;
     double windows = (double)(d->n * d->c * d->oh * d->ow), taps = windows * (double)(d->kh * d->kw);
@@ -113,7 +98,7 @@ const mu_layer_class mu_layer_pooling = {
     .flags = 0, // ops keep the places of the maxima
     .infer = infer,
     .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    .forward = mu_one_op_forward,
+    .backward = mu_one_op_backward,
     .cost = cost,
 };

@@ -23,11 +23,5 @@ const mu_layer_class mu_layer_relu = {
     .help = "rectifier, or leaky rectifier with a slope",
     .fields = fields,
     .state_size = sizeof(struct relu),
-    .n_src_min = 1,
-    .n_src_max = 1,
-    .flags = MU_ACTIVATION_FLAGS,
-    .infer = mu_activation_infer,
-    .setup = setup,
-    .forward = mu_activation_forward,
-    .backward = mu_activation_backward,
+    MU_ACTIVATION_CLASS(setup),
 };

@@ -39,13 +39,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     mu_shape asked = {.n = s->shape.n < MU_MAX_DIMS ? (int)s->shape.n : MU_MAX_DIMS}, out;
     char t0[96], t1[96];
     for (int i = 0; i < asked.n; i++) asked.d[i] = s->shape.v[i];
-    if (!resolve(&s->shape, in, &out) || in->n == 0 || out.d[0] != in->d[0]) {
-        mu_status st = mu_layer_fail(l, err, "`%s` %s cannot take the shape %s", mu_infer_src_name(l, 0),
-                                     mu_shape_text(in, t0), mu_shape_text(&asked, t1));
-        mu_err_hint(err,
-                    "Write 0 for the batch, and -1 for at most one axis, which takes what is left over.");
-        return st;
-    }
+    if (!resolve(&s->shape, in, &out) || in->n == 0 || out.d[0] != in->d[0])
+        return mu_err_hinted(
+            mu_layer_fail(l, err, "`%s` %s cannot take the shape %s", mu_infer_src_name(l, 0),
+                          mu_shape_text(in, t0), mu_shape_text(&asked, t1)),
+            err, "Write 0 for the batch, and -1 for at most one axis, which takes what is left over.");
     return mu_reorder_infer(l, out, err);
 }
 

@@ -14,6 +14,7 @@
 // that is checked here, not silently repaired: a longer padding is a number in the reader's block.
 #include "layer/grad.h"
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 #include <inttypes.h>
 
@@ -36,25 +37,21 @@ static const char *const params[] = {"weight", "bias", NULL};
 static mu_status check(const mu_layer *l, const struct sentence *s, mu_err *err) {
     char text[96];
     const mu_shape *in = mu_layer_src_shape(l, 0);
-    mu_status st;
-    if (in->n != 3) {
-        st = mu_layer_fail(l, err,
-                           "sentence_convolution needs word vectors (batch, words, values), `%s` gives %s",
-                           mu_infer_src_name(l, 0), mu_shape_text(in, text));
-        mu_err_hint(err, "Its source is an `embedding` of a field of words.");
-        return st;
-    }
+    if (in->n != 3)
+        return mu_err_hinted(
+            mu_layer_fail(l, err,
+                          "sentence_convolution needs word vectors (batch, words, values), `%s` gives %s",
+                          mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+            err, "Its source is an `embedding` of a field of words.");
     if (s->widths.n < 1 || s->widths.n > MU_COUNT(s->d.width))
         return mu_layer_fail(l, err, "`widths` has %zu numbers, not 1 to %zu", s->widths.n,
                              MU_COUNT(s->d.width));
     for (size_t i = 0; i < s->widths.n; i++)
-        if (s->widths.v[i] > in->d[1]) {
-            st =
+        if (s->widths.v[i] > in->d[1])
+            return mu_err_hinted(
                 mu_layer_fail(l, err, "a window of %" PRId64 " words does not fit into sentences of %" PRId64,
-                              s->widths.v[i], in->d[1]);
-            mu_err_hint(err, "Pad the sentences to more words in the data, or leave that width out.");
-            return st;
-        }
+                              s->widths.v[i], in->d[1]),
+                err, "Pad the sentences to more words in the data, or leave that width out.");
     return MU_OK;
 }
 
@@ -84,23 +81,6 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_TEXT, .text = s->d}, err);
 }
 
-static mu_op_args args(const mu_layer *l, const mu_step *step) {
-    return (mu_op_args){
-        .src = l->src[0]->value.f,
-        .dst = l->out[0].value.f,
-        .weight = l->param[0]->value,
-        .bias = l->n_param > 1 ? l->param[1]->value : NULL,
-        .keep = l->keep,
-        .scratch = l->scratch,
-        .rows = step->rows,
-    };
-}
-
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    mu_op_args a = args(l, step);
-    return mu_op_forward(l->op, &a, err);
-}
-
 // A filter's gradient is the window it found best, times its output's: what is left is which words those are,
 // for each row of the weight. The numbers go to the gradient block, which the dense form does not need now.
 static void give_gathered(const mu_text_desc *d, mu_param *w, const mu_op_args *a) {
@@ -126,7 +106,7 @@ static void give_gathered(const mu_text_desc *d, mu_param *w, const mu_op_args *
 static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
     const mu_text_desc *d = &((const struct sentence *)l->state)->d;
     mu_param *weight = l->param[0], *bias = l->n_param > 1 ? l->param[1] : NULL;
-    mu_op_args a = args(l, step);
+    mu_op_args a = mu_one_op_args(l, step);
     mu_grad_receiver to;
     a.ddst = l->out[0].grad.f;
     a.dsrc = l->src[0]->grad.f;
@@ -160,7 +140,7 @@ const mu_layer_class mu_layer_sentence_convolution = {
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .setup = setup,
-    .forward = forward,
+    .forward = mu_one_op_forward,
     .backward = backward,
     .cost = cost,
 };

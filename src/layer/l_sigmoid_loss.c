@@ -33,12 +33,10 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     if (s->labels) {
         const mu_shape *in = mu_layer_src_shape(l, 0);
         MU_TRY(mu_infer_float(l, 0, err));
-        if (in->n < 1 || mu_shape_inner(in, 1) != 1) {
-            mu_status st = mu_layer_fail(l, err, "an integer label needs a single score, `%s` gives %s",
-                                         mu_infer_src_name(l, 0), mu_shape_text(in, text));
-            mu_err_hint(err, "Use softmax_loss for one of several classes.");
-            return st;
-        }
+        if (in->n < 1 || mu_shape_inner(in, 1) != 1)
+            return mu_err_hinted(mu_layer_fail(l, err, "an integer label needs a single score, `%s` gives %s",
+                                               mu_infer_src_name(l, 0), mu_shape_text(in, text)),
+                                 err, "Use softmax_loss for one of several classes.");
         MU_TRY(mu_infer_label(l, 1, in->d[0], 2, err));
     } else {
         MU_TRY(mu_infer_paired(l, err));

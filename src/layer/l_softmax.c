@@ -5,6 +5,7 @@
 // Channels are contiguous in memory, so all are rows of c values. For training with labels use
 // softmax_loss, which takes the scores themselves and is exact where probabilities underflow.
 #include "layer/infer.h"
+#include "layer/one_op.h"
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     char text[96];
@@ -24,18 +25,9 @@ static mu_status setup(mu_layer *l, mu_err *err) {
 }
 
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {
-        .src = l->src[0]->value.f, .dst = l->out[0].value.f, .keep = l->keep, .scratch = l->scratch};
+    mu_op_args a = mu_one_op_args(l, step);
+    a.rows = 0; // all: the op's rows are places, not samples
     return mu_op_forward(l->op, &a, err);
-}
-
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    mu_op_args a = {.dst = l->out[0].value.f, .ddst = l->out[0].grad.f, .dsrc = l->src[0]->grad.f};
-    a.keep = l->keep;
-    a.scratch = l->scratch;
-    return a.dsrc ? mu_op_backward(l->op, &a, err) : MU_OK;
 }
 
 const mu_layer_class mu_layer_softmax = {
@@ -47,5 +39,5 @@ const mu_layer_class mu_layer_softmax = {
     .infer = infer,
     .setup = setup,
     .forward = forward,
-    .backward = backward,
+    .backward = mu_one_op_backward,
 };

@@ -31,11 +31,9 @@ static const mu_field fields[] = {
 
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct sparsity *s = l->state;
-    if (l->contrast) {
-        mu_status st = mu_layer_fail(l, err, "`sparsity` is a penalty of backward, `cd` has none");
-        mu_err_hint(err, "A `rbm` has the keys `sparsity` and `sparsity_cost`.");
-        return st;
-    }
+    if (l->contrast)
+        return mu_err_hinted(mu_layer_fail(l, err, "`sparsity` is a penalty of backward, `cd` has none"), err,
+                             "A `rbm` has the keys `sparsity` and `sparsity_cost`.");
     MU_TRY(mu_infer_float(l, 0, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
     l->keep_bytes = (size_t)mu_shape_inner(in, 1) * sizeof(float); // the slopes KL_j'

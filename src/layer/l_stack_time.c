@@ -8,22 +8,18 @@
 static mu_status infer(mu_layer *l, mu_err *err) {
     char t0[96], t1[96];
     const mu_shape *first = mu_layer_src_shape(l, 0);
-    mu_status st;
     for (int k = 0; k < l->n_src; k++) {
         const mu_shape *other = mu_layer_src_shape(l, k);
         if (mu_shape_equal(first, other) && l->src[k]->value.dtype == l->src[0]->value.dtype) continue;
-        st = mu_layer_fail(l, err, "`%s` %s and `%s` %s cannot be steps of one sequence",
-                           mu_infer_src_name(l, 0), mu_shape_text(first, t0), mu_infer_src_name(l, k),
-                           mu_shape_text(other, t1));
-        mu_err_hint(err, "All steps have one shape, and are all numbers or all integers.");
-        return st;
+        return mu_err_hinted(mu_layer_fail(l, err, "`%s` %s and `%s` %s cannot be steps of one sequence",
+                                           mu_infer_src_name(l, 0), mu_shape_text(first, t0),
+                                           mu_infer_src_name(l, k), mu_shape_text(other, t1)),
+                             err, "All steps have one shape, and are all numbers or all integers.");
     }
-    if (first->n < 1 || first->n > 2) {
-        st = mu_layer_fail(l, err, "a step is (batch) or (batch, values), `%s` gives %s",
-                           mu_infer_src_name(l, 0), mu_shape_text(first, t0));
-        mu_err_hint(err, "Put a flatten layer before it.");
-        return st;
-    }
+    if (first->n < 1 || first->n > 2)
+        return mu_err_hinted(mu_layer_fail(l, err, "a step is (batch) or (batch, values), `%s` gives %s",
+                                           mu_infer_src_name(l, 0), mu_shape_text(first, t0)),
+                             err, "Put a flatten layer before it.");
     mu_shape out = {.n = first->n + 1, .d = {first->d[0], l->n_src}};
     if (first->n == 2) out.d[2] = first->d[1];
     MU_TRY(mu_layer_add_out(l, NULL, out, l->src[0]->value.dtype, err));

@@ -7,11 +7,5 @@ static mu_status setup(mu_layer *l, mu_err *err) { return mu_activation_setup(l,
 const mu_layer_class mu_layer_stanh = {
     .name = "stanh",
     .help = "scaled hyperbolic tangent, 1.7159047 * tanh(2/3 * x)",
-    .n_src_min = 1,
-    .n_src_max = 1,
-    .flags = MU_ACTIVATION_FLAGS,
-    .infer = mu_activation_infer,
-    .setup = setup,
-    .forward = mu_activation_forward,
-    .backward = mu_activation_backward,
+    MU_ACTIVATION_CLASS(setup),
 };

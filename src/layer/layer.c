@@ -6,15 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define X(word) extern const mu_layer_class mu_layer_##word;
-#include "layer_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(word) &mu_layer_##word.plugin,
-#include "layer_list.inc"
-#undef X
-};
+#include "layer_class_list.inc" // the tables of all files, as `list`
 
 const mu_registry mu_layers = {"layer", MU_COUNT(list), list};
 

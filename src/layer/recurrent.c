@@ -23,15 +23,14 @@ static mu_status infer_source(mu_layer *l, mu_recurrent *s, mu_err *err) {
     const mu_shape *in = &b->value.shape;
     s->d.one_hot = b->value.dtype == MU_I32;
     s->d.need_dsrc = b->needs_grad && !s->d.one_hot;
-    if (in->n != (s->d.one_hot ? 2 : 3)) {
-        mu_status st = mu_layer_fail(l, err,
-                                     "%s needs sequences (batch, time, values), or integers (batch, time), "
-                                     "`%s` gives %s%s",
-                                     l->class->name, mu_infer_src_name(l, 0), s->d.one_hot ? "integers " : "",
-                                     mu_shape_text(in, text));
-        mu_err_hint(err, "A reshape layer can make one: `shape: [0, time, -1]`.");
-        return st;
-    }
+    if (in->n != (s->d.one_hot ? 2 : 3))
+        return mu_err_hinted(
+            mu_layer_fail(l, err,
+                          "%s needs sequences (batch, time, values), or integers (batch, time), "
+                          "`%s` gives %s%s",
+                          l->class->name, mu_infer_src_name(l, 0), s->d.one_hot ? "integers " : "",
+                          mu_shape_text(in, text)),
+            err, "A reshape layer can make one: `shape: [0, time, -1]`.");
     s->d.n = in->d[0];
     s->d.t = in->d[1];
     s->d.i = in->d[2];
@@ -43,25 +42,21 @@ mu_status mu_recurrent_add_memory(mu_layer *l, int src, mu_err *err) {
     char text[96];
     const mu_blob *b = l->src[src];
     const mu_shape *in = &b->value.shape;
-    if (b->value.dtype != MU_I32 || mu_shape_count(in) != s->d.n) {
-        mu_status st =
+    if (b->value.dtype != MU_I32 || mu_shape_count(in) != s->d.n)
+        return mu_err_hinted(
             mu_layer_fail(l, err,
                           "a source of %s says of each sample whether a sequence begins, "
                           "`%s` gives %s%s",
                           l->class->name, mu_infer_src_name(l, src),
-                          b->value.dtype == MU_I32 ? "integers " : "numbers ", mu_shape_text(in, text));
-        mu_err_hint(err, "It is the integer field `begin` of data whose records continue each other.");
-        return st;
-    }
-    if (!b->streams) {
-        mu_status st =
+                          b->value.dtype == MU_I32 ? "integers " : "numbers ", mu_shape_text(in, text)),
+            err, "It is the integer field `begin` of data whose records continue each other.");
+    if (!b->streams)
+        return mu_err_hinted(
             mu_layer_fail(l, err,
                           "the records of `%s` do not continue each other, so that no state can be "
                           "carried",
-                          mu_infer_src_name(l, src));
-        mu_err_hint(err, "Leave that source out: every record is then a sequence of its own.");
-        return st;
-    }
+                          mu_infer_src_name(l, src)),
+            err, "Leave that source out: every record is then a sequence of its own.");
     s->begin = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->begin);
     s->end = mu_arena_array(l->arena, (size_t)s->d.n, sizeof *s->end);
     const int64_t width = mu_rnn_state(s->d.cell, s->hidden);

@@ -10,11 +10,9 @@ mu_status mu_top_infer(mu_top *t, mu_layer *l, const mu_ints *ks, int64_t c, mu_
     t->n = ks->n;
     for (size_t i = 0; i < ks->n; i++) {
         int64_t k = t->k[i] = ks->v[i];
-        if (k > c) {
-            mu_status st = mu_layer_fail(l, err, "top %" PRId64 " of only %" PRId64 " scores", k, c);
-            mu_err_hint(err, "Numbers in `top` are at most the number of classes.");
-            return st;
-        }
+        if (k > c)
+            return mu_err_hinted(mu_layer_fail(l, err, "top %" PRId64 " of only %" PRId64 " scores", k, c),
+                                 err, "Numbers in `top` are at most the number of classes.");
         const char *name = k == 1 ? "accuracy" : mu_arena_printf(l->arena, "top%" PRId64, k);
         if (!name) return MU_FAIL_NOMEM(err, "the name of a metric");
         t->metric[i] = mu_layer_add_metric(l, name, false);

@@ -43,13 +43,9 @@ static double number(const json_t *v) { return json_is_number(v) ? json_number_v
 static mu_status curve_of(mu_curves *c, const char *key, mu_curve **out, mu_err *err) {
     *out = (mu_curve *)mu_curves_find(c, key); // ours, so not const
     if (*out || c->n == MU_CURVES_MAX) return MU_OK;
-    if (c->n == c->cap) {
-        size_t cap = c->cap ? 2 * c->cap : 8;
-        mu_curve *v = mu_realloc(c->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the curves");
-        c->v = v;
-        c->cap = cap;
-    }
+    mu_curve *v = mu_grow(c->v, c->n, &c->cap, sizeof *v, 8, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the curves");
+    c->v = v;
     char *name = mu_strdup(key, TAG);
     if (!name) return MU_FAIL_NOMEM(err, "the curves");
     c->v[c->n] = (mu_curve){.key = name};
@@ -59,13 +55,9 @@ static mu_status curve_of(mu_curves *c, const char *key, mu_curve **out, mu_err 
 
 static mu_status add_point(mu_curve *c, const mu_curve_point *p, mu_err *err) {
     while (c->n && c->v[c->n - 1].step >= p->step) c->n--; // told again
-    if (c->n == c->cap) {
-        size_t cap = c->cap ? 2 * c->cap : 64;
-        mu_curve_point *v = mu_realloc(c->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the curves");
-        c->v = v;
-        c->cap = cap;
-    }
+    mu_curve_point *v = mu_grow(c->v, c->n, &c->cap, sizeof *v, 64, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the curves");
+    c->v = v;
     c->v[c->n++] = *p;
     return MU_OK;
 }

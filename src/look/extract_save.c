@@ -128,7 +128,6 @@ mu_status mu_extract_save(const mu_extract *x, const char *path, mu_err *err) {
     if (ends_in(path, ".npy")) return save_all_npy(x, path, err);
     if (ends_in(path, ".csv")) return save_csv(x, path, err);
     if (ends_in(path, ".safetensors")) return save_safetensors(x, path, err);
-    MU_FAIL(err, MU_EUSAGE, "`%s` is no kind of file for arrays", path);
-    mu_err_hint(err, "Let the name end in .npy, .csv or .safetensors.");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` is no kind of file for arrays", path), err,
+                         "Let the name end in .npy, .csv or .safetensors.");
 }

@@ -48,12 +48,10 @@ static mu_status choose_block(mu_inspect *in, const char *on, mu_err *err) {
     in->on = NULL;
     for (size_t i = 0; i < MU_COUNT(blocks) && !in->on; i++)
         if ((!on || !strcmp(on, blocks[i])) && mu_node_find(in->job->data, blocks[i])) in->on = blocks[i];
-    if (!in->on) {
-        MU_FAIL_AT(err, MU_EJOB, in->job->data ? in->job->data->pos : MU_NOPOS, "the job has no `data.%s`",
-                   on ? on : "test");
-        mu_err_hint(err, "Blocks that can be looked at are test, validation, train and predict.");
-        return MU_EJOB;
-    }
+    if (!in->on)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, in->job->data ? in->job->data->pos : MU_NOPOS,
+                                        "the job has no `data.%s`", on ? on : "test"),
+                             err, "Blocks that can be looked at are test, validation, train and predict.");
     in->phase = !strcmp(in->on, "validation") ? MU_VALIDATION
                 : !strcmp(in->on, "predict")  ? MU_PREDICT
                                               : MU_TEST;
@@ -96,11 +94,9 @@ static mu_status open_job(mu_inspect *in, const char *run, const mu_inspect_opts
 mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts *o, mu_err *err) {
     int n;
     *in = (mu_inspect){0};
-    if (!o->model && !mu_fs_is_folder(run)) {
-        MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", run);
-        mu_err_hint(err, "Runs are in `runs/`; a job file needs `--model FILE.safetensors` beside it.");
-        return MU_ENOTFOUND;
-    }
+    if (!o->model && !mu_fs_is_folder(run))
+        return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", run), err,
+                             "Runs are in `runs/`; a job file needs `--model FILE.safetensors` beside it.");
     MU_TRY(open_job(in, run, o, err));
     MU_TRY(choose_block(in, o->on, err));
     drop_writers(in->job);

@@ -154,8 +154,7 @@ static mu_status build(mu_session *s, mu_sampler *m, mu_err *err) {
 mu_status mu_sampler_create(mu_session *s, mu_sampler **out, mu_err *err) {
     mu_sampler *m = mu_alloc(sizeof *m, "sample");
     if (!m) return MU_FAIL_NOMEM(err, "the sampler");
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = build(s, m, &own);
     if (st == MU_OK) {
         *out = m;
@@ -225,12 +224,11 @@ static mu_status check_opts(const mu_sampler *m, const mu_sample_opts *o, const 
     if (!(o->temperature >= 0) || !isfinite(o->temperature))
         return MU_FAIL(err, MU_EUSAGE, "temperature %g is not possible: 0 or more", o->temperature);
     for (const char *c = prime; *c; c++)
-        if (m->number[(unsigned char)*c] < 0) {
-            MU_FAIL(err, MU_EUSAGE, "the model does not know byte 0x%02x at place %td of the prime",
-                    (unsigned char)*c, c - prime);
-            mu_err_hint(err, "It knows the %" PRId64 " characters of its training text.", m->n_classes);
-            return MU_EUSAGE;
-        }
+        if (m->number[(unsigned char)*c] < 0)
+            return mu_err_hinted(
+                MU_FAIL(err, MU_EUSAGE, "the model does not know byte 0x%02x at place %td of the prime",
+                        (unsigned char)*c, c - prime),
+                err, "It knows the %" PRId64 " characters of its training text.", m->n_classes);
     return MU_OK;
 }
 

@@ -449,8 +449,7 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
                 l->broken = true;
             }
         if (l->broken) continue;
-        mu_err own;
-        mu_err_clear(&own);
+        mu_err own = {0};
         mu_status s = l->class->infer(l, &own);
         if (s == MU_ENOMEM) { if (err && err->status == MU_OK) *err = own; return s; }
         if (s != MU_OK) {

@@ -342,12 +342,10 @@ mu_status mu_build_memory(mu_net *net, mu_err *err) {
     const mu_device_class *dev = net->device->class;
     net->activations = dev->alloc(net->device, net->activation_bytes + 64, "activations");
     net->scratch = dev->alloc(net->device, net->scratch_bytes + 64, "scratch");
-    if (!net->activations || !net->scratch) {
-        MU_FAIL(err, MU_ENOMEM, "out of memory for %.1f MB of activations",
-                (double)(net->activation_bytes + net->scratch_bytes) * 1e-6);
-        mu_err_hint(err, "A smaller `train.batch` needs proportionally less.");
-        return MU_ENOMEM;
-    }
+    if (!net->activations || !net->scratch)
+        return mu_err_hinted(MU_FAIL(err, MU_ENOMEM, "out of memory for %.1f MB of activations",
+                                     (double)(net->activation_bytes + net->scratch_bytes) * 1e-6),
+                             err, "A smaller `train.batch` needs proportionally less.");
     for (size_t i = 0; i < p->n; i++) *p->target[i] = (char *)net->activations + p->item[i].offset;
     set_pointers(net);
     return MU_OK;

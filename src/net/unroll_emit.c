@@ -13,14 +13,9 @@
 // ---- lists and nodes ----
 
 static mu_status add(unroller *u, mu_unrolled entry, mu_err *err) {
-    if (u->n_out == u->cap_out) {
-        size_t cap = u->cap_out ? 2 * u->cap_out : 64;
-        mu_unrolled *out = mu_arena_array(&u->nb->net->arena, cap, sizeof *out);
-        if (!out) return MU_FAIL_NOMEM(err, "the layer list");
-        if (u->n_out) memcpy(out, u->out, u->n_out * sizeof *out);
-        u->out = out;
-        u->cap_out = cap;
-    }
+    mu_unrolled *out = mu_arena_grow(&u->nb->net->arena, u->out, u->n_out, &u->cap_out, sizeof *out, 64);
+    if (!out) return MU_FAIL_NOMEM(err, "the layer list");
+    u->out = out;
     u->out[u->n_out++] = entry;
     return MU_OK;
 }
@@ -36,14 +31,9 @@ static mu_status was_done(unroller *u, const char *name, int64_t steps, const in
     for (size_t i = 0; i < u->n_done && !*found; i++)
         if (!strcmp(u->done[i].name, name)) *found = &u->done[i];
     if (*found) return MU_OK;
-    if (u->n_done == u->cap_done) {
-        size_t cap = u->cap_done ? 2 * u->cap_done : 16;
-        inserted *done = mu_arena_array(&u->nb->net->arena, cap, sizeof *done);
-        if (!done) return MU_FAIL_NOMEM(err, "the layer list");
-        if (u->n_done) memcpy(done, u->done, u->n_done * sizeof *done);
-        u->done = done;
-        u->cap_done = cap;
-    }
+    inserted *done = mu_arena_grow(&u->nb->net->arena, u->done, u->n_done, &u->cap_done, sizeof *done, 16);
+    if (!done) return MU_FAIL_NOMEM(err, "the layer list");
+    u->done = done;
     u->done[u->n_done++] = (inserted){name, steps};
     return MU_OK;
 }

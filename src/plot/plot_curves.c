@@ -125,9 +125,7 @@ static mu_status unknown_curve(const char *word, const quantity *have, size_t n,
                                                                    : have[i].key;
         snprintf(all + at, sizeof all - at, "%s%s", at ? ", " : "", name);
     }
-    MU_FAIL(err, MU_EUSAGE, "no run has a curve `%s`", word);
-    mu_err_hint(err, "There are %s.", all);
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "no run has a curve `%s`", word), err, "There are %s.", all);
 }
 
 // The words of --curves, in their order.

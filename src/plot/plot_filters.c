@@ -234,13 +234,11 @@ mu_status mu_plot_filters(mu_page *p, const mu_inspect *in, const char *what, co
     } else {
         const mu_param *param = find_param(in, what, err);
         if (!param) return MU_EUSAGE;
-        if (!lay_out(in, param, true, &s)) {
-            MU_FAIL(err, MU_EUSAGE, "`%s` of shape %s cannot be shown as images", param->name,
-                    mu_shape_text(&param->shape, text));
-            mu_err_hint(err,
-                        "Rows of a matrix must have as many values as an input image, or a square number.");
-            return MU_EUSAGE;
-        }
+        if (!lay_out(in, param, true, &s))
+            return mu_err_hinted(
+                MU_FAIL(err, MU_EUSAGE, "`%s` of shape %s cannot be shown as images", param->name,
+                        mu_shape_text(&param->shape, text)),
+                err, "Rows of a matrix must have as many values as an input image, or a square number.");
     }
     *found = true;
     return draw_some(p, &s, o, err);

@@ -47,12 +47,10 @@ static mu_status add_row(const mu_inspect *in, rows *r, const mu_blob *b, const 
     if (r->n == ROWS) return MU_FAIL(err, MU_EUSAGE, "more than %d rows of images", ROWS - 1);
     image_row *w = &r->v[r->n];
     *w = (image_row){.blob = b, .label = label, .size = mu_shape_inner(&b->value.shape, 1)};
-    if (!mu_plot_image_shape(in, &b->value.shape, w->size, guess, w->chw)) {
-        MU_FAIL(err, MU_EUSAGE, "the output of `%s`, %s, cannot be shown as images", label,
-                mu_shape_text(&b->value.shape, text));
-        mu_err_hint(err, "It must have as many values as an input image, or a square number.");
-        return MU_EUSAGE;
-    }
+    if (!mu_plot_image_shape(in, &b->value.shape, w->size, guess, w->chw))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the output of `%s`, %s, cannot be shown as images",
+                                     label, mu_shape_text(&b->value.shape, text)),
+                             err, "It must have as many values as an input image, or a square number.");
     r->n++;
     return MU_OK;
 }

@@ -37,13 +37,9 @@ void mu_page_fini(mu_page *p) {
 }
 
 mu_status mu_page_add(mu_page *p, const char *title, mu_figure **out, mu_err *err) {
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 8;
-        mu_figure *v = mu_realloc(p->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the page");
-        p->v = v;
-        p->cap = cap;
-    }
+    mu_figure *v = mu_grow(p->v, p->n, &p->cap, sizeof *v, 8, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the page");
+    p->v = v;
     const char *copy = p->heading ? mu_arena_printf(&p->arena, "%s: %s", p->heading, title)
                                   : mu_arena_strdup(&p->arena, title);
     if (!copy) return MU_FAIL_NOMEM(err, "the page");
@@ -171,11 +167,10 @@ mu_status mu_page_svg(const mu_page *p, mu_text *out, mu_err *err) {
     double width = 0, height = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
-        if (!has_text(&p->v[i].svg)) {
-            MU_FAIL(err, MU_EUSAGE, "`%s` is text, which an .svg cannot hold", p->v[i].title);
-            mu_err_hint(err, "Write an .html file instead.");
-            return MU_EUSAGE;
-        }
+        if (!has_text(&p->v[i].svg))
+            return mu_err_hinted(
+                MU_FAIL(err, MU_EUSAGE, "`%s` is text, which an .svg cannot hold", p->v[i].title), err,
+                "Write an .html file instead.");
         width = fmax(width, p->v[i].width);
         height += p->v[i].height;
         n++;
@@ -219,9 +214,8 @@ bool mu_page_is_html(const char *path) { return ends(path, ".html") || ends(path
 
 mu_status mu_page_check_name(const char *path, mu_err *err) {
     if (mu_page_is_html(path) || ends(path, ".svg") || ends(path, ".png")) return MU_OK;
-    MU_FAIL(err, MU_EUSAGE, "`%s` names no form of picture", path);
-    mu_err_hint(err, "End the name with .html, .svg or .png.");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` names no form of picture", path), err,
+                         "End the name with .html, .svg or .png.");
 }
 
 static mu_status write_file(const char *path, const mu_text *t, mu_err *err) {

@@ -235,13 +235,9 @@ typedef struct class_labels {
 } class_labels;
 
 static mu_status add_name(class_labels *l, mu_arena *a, const char *name, mu_err *err) {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 16;
-        char **v = mu_realloc(l->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the report");
-        l->v = v;
-        l->cap = cap;
-    }
+    char **v = mu_grow(l->v, l->n, &l->cap, sizeof *v, 16, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the report");
+    l->v = v;
     if (!(l->v[l->n] = mu_arena_strdup(a, name))) return MU_FAIL_NOMEM(err, "the report");
     l->n++;
     return MU_OK;

@@ -38,8 +38,7 @@ muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out) {
 }
 
 muster_status mu_api_misuse(muster_error *out, const char *message) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     return mu_api_fail(MU_FAIL(&err, MU_EUSAGE, "%s", message), &err, out);
 }
 
@@ -89,8 +88,7 @@ static mu_status check(mu_job *job, mu_err *err) {
 static muster_status finish_load(mu_job *job, mu_status st, const char *const *edits, size_t n,
                                  muster_job **out, mu_err *e, muster_error *err) {
     if (job && job->root && (st == MU_OK || st == MU_EJOB)) { // goes on to count all problems
-        mu_err own;
-        mu_err_clear(&own);
+        mu_err own = {0};
         mu_status more = check(job, &own);
         if (st == MU_OK && more != MU_OK) *e = own, st = more;
     }
@@ -105,8 +103,7 @@ muster_status muster_job_load(const char *path, const char *const *edits, size_t
                               muster_error *err) {
     if (!path || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_load needs a path and a place for the job");
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_load(path, edits, n_edits, &job, &e);
     return finish_load(job, st, edits, n_edits, out, &e, err);
@@ -116,8 +113,7 @@ muster_status muster_job_parse(const char *name, const char *text, size_t size, 
                                size_t n_edits, muster_job **out, muster_error *err) {
     if (!name || !text || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_parse needs a name, a text and a place for the job");
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_parse(name, text, size, edits, n_edits, &job, &e);
     return finish_load(job, st, edits, n_edits, out, &e, err);
@@ -144,8 +140,7 @@ mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, 
 
 static muster_status create(const muster_job *job, const char *folder, unsigned phases, const char *model,
                             muster_run **out, muster_error *err) {
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     muster_run *r = mu_alloc(sizeof *r, "api/run");
     int n;
     mu_status st = r ? mu_api_open(r, job, folder, phases, &e) : MU_FAIL_NOMEM(&e, "the run");
@@ -243,8 +238,7 @@ muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_f
                      .watch = {.ctx = &w, .progress = on_progress, .evaluated = on_evaluated}};
     if (run->folder && run->continues && holds_run(run->folder)) o.resume = run->folder;
     mu_run_result r;
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = mu_run_train(run->session, &o, &r, &e);
     if (r.run_dir[0]) run->continues = true;
     if (out && (st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED)) fill_result(&r, out);
@@ -270,11 +264,9 @@ void muster_run_stop(muster_run *run) {
 
 static mu_status evaluate(muster_run *run, const char *split, mu_scores *scores, mu_err *err) {
     mu_phase phase = !strcmp(split, "validation") ? MU_VALIDATION : MU_TEST;
-    if (phase == MU_TEST && strcmp(split, "test")) {
-        MU_FAIL(err, MU_EUSAGE, "cannot evaluate `%s`", split);
-        mu_err_hint(err, "Evaluate `test` or `validation`.");
-        return MU_EUSAGE;
-    }
+    if (phase == MU_TEST && strcmp(split, "test"))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "cannot evaluate `%s`", split), err,
+                             "Evaluate `test` or `validation`.");
     mu_session_phase *p = phase == MU_TEST ? &run->session->test : &run->session->validation;
     const mu_node *data = run->job->data;
     if (!p->net) return MU_FAIL_AT(err, MU_EJOB, data ? data->pos : MU_NOPOS, "`data` has no `%s`", split);
@@ -287,8 +279,7 @@ muster_status muster_run_evaluate(muster_run *run, const char *split, muster_met
         return mu_api_misuse(err, "muster_run_evaluate needs a run and a split");
     if (!run->session->train.net) return mu_api_misuse(err, "this run was made for prediction only");
     mu_scores scores;
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = evaluate(run, split, &scores, &e);
     if (st != MU_OK) return mu_api_fail(st, &e, err);
     for (size_t i = 0; i < (size_t)scores.n && i < size; i++) {

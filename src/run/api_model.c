@@ -65,8 +65,7 @@ static muster_status change(muster_run *run, mu_status (*how)(muster_run *, cons
                             const char *path, muster_error *err) {
     mu_params *ps = run->session->params;
     copies before;
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = take_copies(ps, &before, &e);
     if (st != MU_OK) return mu_api_fail(st, &e, err);
     st = how(run, path, &e);
@@ -93,8 +92,7 @@ muster_status muster_run_save(muster_run *run, const char *path, muster_error *e
     int n = !slash ? snprintf(dir, sizeof dir, ".")
                    : snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     if (!*leaf || n >= MU_FS_PATH) return mu_api_misuse(err, "muster_run_save needs the name of a file");
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = mu_state_export(dir, leaf, run->session->params, &e);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }

@@ -105,16 +105,14 @@ muster_status muster_run_predict(muster_run *run, const float *input, size_t n_s
                                  float *output, muster_error *err) {
     if (!run || (n_samples && (!input || !output)))
         return mu_api_misuse(err, "muster_run_predict needs a run and two arrays");
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = predict(run, input, n_samples, layer, output, &e);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }
 
 muster_status muster_run_input_size(muster_run *run, size_t *out, muster_error *err) {
     if (!run || !out) return mu_api_misuse(err, "muster_run_input_size needs a run and a place for the size");
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = make_ready(run, &e);
     if (st != MU_OK) return mu_api_fail(st, &e, err);
     *out = (size_t)mu_shape_count(&raw_field(run)->shape);
@@ -125,8 +123,7 @@ muster_status muster_run_output_size(muster_run *run, const char *layer, size_t 
     if (!run || !out)
         return mu_api_misuse(err, "muster_run_output_size needs a run and a place for the size");
     const mu_layer *l = NULL;
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = make_ready(run, &e);
     if (st == MU_OK) st = find_layer(run->session->predict.net, layer, &l, &e);
     if (st != MU_OK) return mu_api_fail(st, &e, err);

@@ -69,8 +69,7 @@ static mu_device_props device_props(void) {
 
 static void check_cpu(mu_finding *f) {
     const mu_device_props p = device_props();
-    mu_err problem;
-    mu_err_clear(&problem);
+    mu_err problem = {0};
     const bool bad = mu_device_check_build(&problem) != MU_OK;
     mu_check_cpu(f, p.model, mu_level_of_cpu(), mu_level(), mu_level_is_asked(), MU_ARCH,
                  bad ? &problem : NULL);

@@ -171,8 +171,7 @@ static mu_status end(mu_training *r, mu_err *err) {
 
 // Bad data or a failed disk must not cost the steps since the last checkpoint.
 static void save_what_is_done(mu_training *r) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (r->o->no_files || r->saved_step == r->at.step) return;
     if (mu_loop_save(r, false, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
 }

@@ -68,8 +68,7 @@ static mu_status open_run(mu_helper_box *b, muster_job *job, muster_run *run, mu
 static void train(mu_helper_box *b) {
     muster_job job = {0};
     muster_run run = {0};
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     mu_status st = open_run(b, &job, &run, &err);
     if (st == MU_OK) {
         b->status = mu_api_train(&run, &b->stop, ask_program, b, &b->result, &b->error);
@@ -96,8 +95,7 @@ static mu_status make_own(mu_err *err) {
 
 int mu_helper_main(const char *parent) {
     mu_region r;
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (pid_t)atol(parent)) { // it died, or a person typed this
         fputs("muster: `" MU_HELPER_OPTION "` is for programs that use the library\n", stderr);

@@ -148,8 +148,7 @@ muster_status mu_helper_train(muster_run *run, muster_progress_fn progress, void
                               muster_error *err) {
     mu_region r = {0};
     pid_t pid = 0;
-    mu_err e;
-    mu_err_clear(&e);
+    mu_err e = {0};
     mu_status st = make_box(run, &r, &e);
     if (st == MU_OK) st = start(r.fd, &pid, &e);
     mu_helper_box *b = (mu_helper_box *)(void *)r.base;

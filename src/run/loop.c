@@ -37,8 +37,7 @@ static void ask(loop *l, bool save, bool best, bool same) {
 // During training a failed save is a warning: the last good checkpoint is intact and the next one may work.
 static void take_saved(loop *l) {
     mu_training *t = l->t;
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     l->want_save = false;
     if (l->answer.status != MU_OK) {
         mu_training_say(t, "checkpoint not saved: %s; training goes on", l->answer.error.msg);
@@ -191,8 +190,7 @@ static mu_status train(loop *l, mu_err *err) {
 
 static mu_status stop_source(loop *l, mu_status how, mu_err *err) {
     l->running = l->busy = false;
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     const mu_status st = l->source->stop(l->state, how, &l->t->out->learners, &own);
     if (how != MU_OK || st == MU_OK) return how;
     if (err && err->status == MU_OK) *err = own;

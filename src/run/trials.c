@@ -60,13 +60,9 @@ mu_status mu_trials_put(mu_trials *t, const mu_trial *row, mu_err *err) {
         t->v[old - t->v] = *row;
         return MU_OK;
     }
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? 2 * t->cap : 64;
-        mu_trial *v = mu_realloc(t->v, cap * sizeof *v, TAG);
-        if (!v) return MU_FAIL_NOMEM(err, "the table");
-        t->v = v;
-        t->cap = cap;
-    }
+    mu_trial *v = mu_grow(t->v, t->n, &t->cap, sizeof *v, 64, TAG);
+    if (!v) return MU_FAIL_NOMEM(err, "the table");
+    t->v = v;
     t->v[t->n++] = *row;
     return MU_OK;
 }
@@ -163,9 +159,8 @@ static bool parse_row(char *line, mu_trial *out) {
 }
 
 static mu_status bad_line(const char *path, int line, mu_err *err) {
-    MU_FAIL(err, MU_EDATA, "%s:%d: not a row of a trade-off table", path, line);
-    mu_err_hint(err, "Repair or remove the file, or give another --out.");
-    return MU_EDATA;
+    return mu_err_hinted(MU_FAIL(err, MU_EDATA, "%s:%d: not a row of a trade-off table", path, line), err,
+                         "Repair or remove the file, or give another --out.");
 }
 
 mu_status mu_trials_load(mu_trials *t, const char *folder, mu_err *err) {

@@ -54,10 +54,9 @@ static mu_status check_finite(const mu_st_tensor *tensors, size_t n, const char 
             for (size_t i = from; i < to; i++) n_bad += !isfinite(x[i]);
             if (!n_bad) continue;
             while (isfinite(x[from])) from++;
-            MU_FAIL(err, MU_EDIVERGED, "%s `%s` is %f at element %zu: not saved", kind, t->name,
-                    (double)x[from], from);
-            mu_err_hint(err, "Lower the learning rate or clip the gradient, then resume.");
-            return MU_EDIVERGED;
+            return mu_err_hinted(MU_FAIL(err, MU_EDIVERGED, "%s `%s` is %f at element %zu: not saved", kind,
+                                         t->name, (double)x[from], from),
+                                 err, "Lower the learning rate or clip the gradient, then resume.");
         }
     }
     return MU_OK;

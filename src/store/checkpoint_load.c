@@ -71,12 +71,9 @@ static mu_status scan(DIR *d, const char *dir, mu_ckpt_entry **list, size_t *n, 
     for (struct dirent *e; (e = readdir(d));) {
         int64_t step;
         if (!parse_name(e->d_name, &step)) continue;
-        if (*n == cap) {
-            cap = cap ? 2 * cap : 8;
-            mu_ckpt_entry *grown = mu_realloc(*list, cap * sizeof *grown, TAG);
-            if (!grown) return MU_FAIL_NOMEM(err, "the list of checkpoints");
-            *list = grown;
-        }
+        mu_ckpt_entry *grown = mu_grow(*list, *n, &cap, sizeof *grown, 8, TAG);
+        if (!grown) return MU_FAIL_NOMEM(err, "the list of checkpoints");
+        *list = grown;
         mu_ckpt_entry *entry = &(*list)[(*n)++];
         *entry = (mu_ckpt_entry){ .step = step, .serial = -1, .best = step == best };
         memcpy(entry->name, e->d_name, strlen(e->d_name) + 1); // fits: parse_name compared it

@@ -145,11 +145,9 @@ static mu_status find_named(const char *path, mu_live *out, mu_err *err) {
     int n = snprintf(l.dir, sizeof l.dir, "%s", path);
     if (n <= 0 || n >= MU_FS_PATH) return MU_FAIL(err, MU_EUSAGE, "bad folder name of %d bytes", n);
     while (n > 1 && l.dir[n - 1] == '/') l.dir[--n] = '\0';
-    if (!mu_fs_is_folder(path)) {
-        MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path);
-        mu_err_hint(err, "Without a name the newest run under `" MU_RUNS "/` is taken.");
-        return MU_ENOTFOUND;
-    }
+    if (!mu_fs_is_folder(path))
+        return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", path), err,
+                             "Without a name the newest run under `" MU_RUNS "/` is taken.");
     if (!is_run(path)) return MU_FAIL(err, MU_ENOTFOUND, "`%s` does not hold a run", path);
     look_at(&l);
     *out = l;
@@ -187,11 +185,10 @@ mu_status mu_live_find(const char *path, mu_live *out, mu_err *err) {
         if (better(&l, t, &best, best_begun)) best = l, best_begun = t;
     }
     if (dir) closedir(dir);
-    if (!best.dir[0]) {
-        MU_FAIL(err, MU_ENOTFOUND, "no run in `" MU_RUNS "/` here");
-        mu_err_hint(err, "Name the run folder, or change to the folder where `muster train` was started.");
-        return MU_ENOTFOUND;
-    }
+    if (!best.dir[0])
+        return mu_err_hinted(
+            MU_FAIL(err, MU_ENOTFOUND, "no run in `" MU_RUNS "/` here"), err,
+            "Name the run folder, or change to the folder where `muster train` was started.");
     *out = best;
     return MU_OK;
 }

@@ -154,9 +154,8 @@ mu_status mu_rundir_create_at(const char *path, mu_rundir *out, mu_err *err) {
     MU_TRY(enter(&d, err)); // the lock first: two starts into one folder cannot both find it empty
     if (holds_run(&d)) {
         mu_rundir_close(&d);
-        MU_FAIL(err, MU_EUSAGE, "`%s` already holds a run", path);
-        mu_err_hint(err, "Continue it with --resume %s, or choose another folder.", path);
-        return MU_EUSAGE;
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` already holds a run", path), err,
+                             "Continue it with --resume %s, or choose another folder.", path);
     }
     *out = d;
     return MU_OK;

@@ -71,9 +71,8 @@ static mu_status choose(parser *p, const char *what, const char *choices, int *o
 static mu_status seconds(parser *p, const char *after, const char *word, double most, double *out) {
     bool zero_is_fine = !strcmp(after, "at");
     if (*word && mu_parse_duration(word, out) && *out <= most && (*out > 0 || zero_is_fine)) return MU_OK;
-    mu_status s = complain(p, "`%s` needs a time up to %.0fs, found %s", after, most, shown(p));
-    mu_err_hint(p->err, "Write for example `%s 500ms`, `%s 2s` or `%s 1m`.", after, after, after);
-    return s;
+    return mu_err_hinted(complain(p, "`%s` needs a time up to %.0fs, found %s", after, most, shown(p)),
+                         p->err, "Write for example `%s 500ms`, `%s 2s` or `%s 1m`.", after, after, after);
 }
 
 static mu_status number(parser *p, const char *after, int64_t least, int64_t most, int64_t *out) {
@@ -97,11 +96,9 @@ static mu_status target(parser *p, mu_chaos_rule *r) {
     r->target = MU_CHAOS_RANDOM;
     if (!strcmp(p->word, "random")) return MU_OK;
     int64_t index;
-    if (!p->word[0] || !mu_parse_int(p->word, &index) || index < 0 || index > INT_MAX) {
-        mu_status s = complain(p, "`learner` needs a number or `random`, found %s", shown(p));
-        mu_err_hint(p->err, "`muster status` lists the learners; all at once are `all-learners`.");
-        return s;
-    }
+    if (!p->word[0] || !mu_parse_int(p->word, &index) || index < 0 || index > INT_MAX)
+        return mu_err_hinted(complain(p, "`learner` needs a number or `random`, found %s", shown(p)), p->err,
+                             "`muster status` lists the learners; all at once are `all-learners`.");
     r->target = MU_CHAOS_LEARNER;
     r->learner = (int)index;
     return MU_OK;
@@ -141,11 +138,9 @@ static mu_status rule(parser *p, mu_chaos_rule *r) {
         seen |= 1u << which;
         MU_TRY(clause(p, (enum clause)which, r));
     }
-    if (r->act == MU_CHAOS_SLOW && !(seen & 1u << BY)) {
-        mu_status s = complain(p, "`slow` needs `by` and a time");
-        mu_err_hint(p->err, "Write for example `slow learner 1 by 20ms for 10s`.");
-        return s;
-    }
+    if (r->act == MU_CHAOS_SLOW && !(seen & 1u << BY))
+        return mu_err_hinted(complain(p, "`slow` needs `by` and a time"), p->err,
+                             "Write for example `slow learner 1 by 20ms for 10s`.");
     if (!(seen & 1u << EVERY) && r->times > 1) return complain(p, "`times` needs `every`");
     if (!(seen & 1u << EVERY)) r->times = 1;
     return MU_OK;
