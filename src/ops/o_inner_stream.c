@@ -45,7 +45,7 @@ static mu_status create(mu_op *op, mu_err *err) {
     s->tile = min64(max64(TILE_BYTES / row_bytes, 1), s->block);
     int64_t at = 0, padded = d->n > SMALL ? mu_inner_padded(d->i) : 0;
     s->at_dx = at, at += d->n * padded;
-    s->at_w = at, at += s->block * padded;
+    s->at_w = at, at += padded ? s->block * MU_INNER_STRIP : 0;
     s->at_dw = at, at += s->tile * d->i;
     op->scratch_bytes = (size_t)at * sizeof(float);
     return MU_OK;
@@ -72,6 +72,17 @@ MU_INLINE float lane_sum(mu_vec v) {
     return q[0] + q[1];
 }
 
+// The sums' share of a vector of inputs from i on, of which `left` are left.
+MU_INLINE void dots_at(mu_vec acc[][MAX_BATCH], const float *const *w, const float *x, int64_t len, int64_t i,
+                       int64_t left, const int rows, const int n) {
+    mu_vec xv[MAX_BATCH];
+    MU_UNROLL for (int b = 0; b < n; b++) xv[b] = mu_vec_load(x + b * len + i, left);
+    MU_UNROLL for (int r = 0; r < rows; r++) {
+        mu_vec row = mu_vec_load(w[r] + i, left);
+        MU_UNROLL for (int b = 0; b < n; b++) acc[r][b] += row * xv[b];
+    }
+}
+
 // `rows` rows of the weights from o on, times the n samples; a row past the end is the last one again.
 MU_INLINE void dots(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows, const int n) {
     mu_vec acc[MAX_ROWS][MAX_BATCH];
@@ -81,14 +92,10 @@ MU_INLINE void dots(const mu_inner_desc *d, const mu_op_args *a, int64_t o, cons
         w[r] = a->weight + min64(o + r, d->o - 1) * len;
         MU_UNROLL for (int b = 0; b < n; b++) acc[r][b] = mu_vec_set(0);
     }
-    for (int64_t i = 0; i < len; i += MU_LANES) {
-        mu_vec xv[MAX_BATCH];
-        MU_UNROLL for (int b = 0; b < n; b++) xv[b] = mu_vec_load(x + b * len + i, len - i);
-        MU_UNROLL for (int r = 0; r < rows; r++) {
-            mu_vec row = mu_vec_load(w[r] + i, len - i);
-            MU_UNROLL for (int b = 0; b < n; b++) acc[r][b] += row * xv[b];
-        }
-    }
+    const int64_t whole = mu_vec_whole(len);
+    int64_t i = 0;
+    for (; i < whole; i += MU_LANES) dots_at(acc, w, x, len, i, MU_LANES, rows, n);
+    for (; i < len; i += MU_LANES) dots_at(acc, w, x, len, i, len - i, rows, n);
     MU_UNROLL for (int r = 0; r < rows; r++) {
         if (o + r >= d->o) break;
         float bias = d->bias ? a->bias[o + r] : 0.0f;
@@ -119,6 +126,17 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
 
 // ---- backward ----
 
+MU_INLINE void dsrc_at(float *dx, mu_vec dy[][SMALL], const float *w, int64_t len, int64_t left, bool add,
+                       const int rows, const int n) {
+    mu_vec wv[MAX_ROWS];
+    MU_UNROLL for (int r = 0; r < rows; r++) wv[r] = mu_vec_load(w + r * len, left);
+    MU_UNROLL for (int b = 0; b < n; b++) {
+        mu_vec sum = add ? mu_vec_load(dx + b * len, left) : mu_vec_set(0);
+        MU_UNROLL for (int r = 0; r < rows; r++) sum += dy[r][b] * wv[r];
+        mu_vec_store(dx + b * len, sum, left);
+    }
+}
+
 // dx += dy[:, o..o+rows) * w[o..o+rows) along whole rows, = for o 0; at most SMALL samples, a few streams of
 // w.
 MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, const int rows,
@@ -128,15 +146,10 @@ MU_INLINE void dsrc_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o,
     const int64_t len = d->i;
     MU_UNROLL for (int r = 0; r < rows; r++)
         MU_UNROLL for (int b = 0; b < n; b++) dy[r][b] = mu_vec_set(a->ddst[b * d->o + o + r]);
-    for (int64_t i = 0; i < len; i += MU_LANES) {
-        mu_vec wv[MAX_ROWS];
-        MU_UNROLL for (int r = 0; r < rows; r++) wv[r] = mu_vec_load(w + r * len + i, len - i);
-        MU_UNROLL for (int b = 0; b < n; b++) {
-            mu_vec sum = o ? mu_vec_load(a->dsrc + b * len + i, len - i) : mu_vec_set(0);
-            MU_UNROLL for (int r = 0; r < rows; r++) sum += dy[r][b] * wv[r];
-            mu_vec_store(a->dsrc + b * len + i, sum, len - i);
-        }
-    }
+    const int64_t whole = mu_vec_whole(len);
+    int64_t i = 0;
+    for (; i < whole; i += MU_LANES) dsrc_at(a->dsrc + i, dy, w + i, len, MU_LANES, o > 0, rows, n);
+    for (; i < len; i += MU_LANES) dsrc_at(a->dsrc + i, dy, w + i, len, len - i, o > 0, rows, n);
 }
 
 #define BATCH(n)                                                                                   \
@@ -153,6 +166,17 @@ static void dsrc_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o, i
 }
 #undef BATCH
 
+MU_INLINE void dweight_at(float *out, mu_vec dy[][MAX_BATCH], const float *x, int64_t len, int64_t left, bool add,
+                          const int rows, const int n) {
+    mu_vec acc[2];
+    MU_UNROLL for (int r = 0; r < rows; r++) acc[r] = add ? mu_vec_load(out + r * len, left) : mu_vec_set(0);
+    MU_UNROLL for (int b = 0; b < n; b++) {
+        mu_vec xv = mu_vec_load(x + b * len, left);
+        MU_UNROLL for (int r = 0; r < rows; r++) acc[r] += dy[r][b] * xv;
+    }
+    MU_UNROLL for (int r = 0; r < rows; r++) mu_vec_store(out + r * len, acc[r], left);
+}
+
 // One or two rows of dw from o on, along their whole length; the coefficients dy stay in registers.
 MU_INLINE void dweight_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t o, float *out, bool add,
                             const int rows, const int n) {
@@ -161,16 +185,10 @@ MU_INLINE void dweight_rows(const mu_inner_desc *d, const mu_op_args *a, int64_t
     const int64_t len = d->i;
     MU_UNROLL for (int r = 0; r < rows; r++)
         MU_UNROLL for (int b = 0; b < n; b++) dy[r][b] = mu_vec_set(a->ddst[b * d->o + o + r]);
-    for (int64_t i = 0; i < len; i += MU_LANES) {
-        mu_vec acc[2];
-        MU_UNROLL for (int r = 0; r < rows; r++)
-            acc[r] = add ? mu_vec_load(out + r * len + i, len - i) : mu_vec_set(0);
-        MU_UNROLL for (int b = 0; b < n; b++) {
-            mu_vec xv = mu_vec_load(x + b * len + i, len - i);
-            MU_UNROLL for (int r = 0; r < rows; r++) acc[r] += dy[r][b] * xv;
-        }
-        MU_UNROLL for (int r = 0; r < rows; r++) mu_vec_store(out + r * len + i, acc[r], len - i);
-    }
+    const int64_t whole = mu_vec_whole(len);
+    int64_t i = 0;
+    for (; i < whole; i += MU_LANES) dweight_at(out + i, dy, x + i, len, MU_LANES, add, rows, n);
+    for (; i < len; i += MU_LANES) dweight_at(out + i, dy, x + i, len, len - i, add, rows, n);
 }
 
 #define BATCH(n)                                                                                   \

@@ -33,6 +33,12 @@ typedef struct pool {
     int     n_taps;
 } pool;
 
+// Where the last vector of n channels begins, when those before c are done. Without masks a whole vector is
+// faster: some channels are then computed twice.
+static inline int64_t last_vector(int64_t c, int64_t n) {
+    return MU_LANES == 16 || n < MU_LANES ? c : n - MU_LANES;
+}
+
 // ---- set-up ----
 
 static mu_status make_spans(span **out, int64_t n_out, int64_t n_in, int64_t k, int64_t stride, int64_t pad,
@@ -162,7 +168,10 @@ MU_INLINE void pixels(const run *r, int n, bool is_max) {
         int64_t c = 0;
         for (; c + MU_LANES <= all; c += MU_LANES)
             lanes(r, n, is_max, src + c, MU_LANES, dst + c, is_max ? at + c : NULL);
-        if (c < all) lanes(r, n, is_max, src + c, all - c, dst + c, is_max ? at + c : NULL);
+        if (c < all) {
+            c = last_vector(c, all);
+            lanes(r, n, is_max, src + c, all - c, dst + c, is_max ? at + c : NULL);
+        }
     }
 }
 
@@ -267,7 +276,10 @@ MU_INLINE void row_lanes(const row *r, int n_over, int64_t kw, int64_t stride, b
 MU_INLINE void row_all(const row *r, int n_over, int64_t kw, int64_t stride, bool is_max) {
     int64_t c = 0;
     for (; c + MU_LANES <= r->d->c; c += MU_LANES) row_lanes(r, n_over, kw, stride, is_max, c, MU_LANES);
-    if (c < r->d->c) row_lanes(r, n_over, kw, stride, is_max, c, r->d->c - c);
+    if (c < r->d->c) {
+        c = last_vector(c, r->d->c);
+        row_lanes(r, n_over, kw, stride, is_max, c, r->d->c - c);
+    }
 }
 
 // The frequent sizes as constants, so that the columns stay in registers.

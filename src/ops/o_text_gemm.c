@@ -2,9 +2,9 @@
 // o_text_gemm.c - convolution over time of all widths as one matrix product, largest value at once.
 //
 // The product is P = weight (rows, d) * words^T (d, columns): a column is a word of a sentence, a row one
-// place of one filter. A panel of up to 64 transposed words stays in the second cache; a few rows of the
-// weights, read where they lie, are multiplied with it in register tiles (tile.h). The tile of a filter holds
-// all its places, so its windows are sums of shifted rows,
+// place of one filter. A panel of up to 64 transposed words stays in the second cache, in strips as wide as a
+// register tile (tile.h). A few filters, whose places fill whole tiles, are multiplied with all strips; their
+// weights are read where they lie. The windows of a filter are sums of its shifted rows,
 //     v[s] = P[0][s] + P[1][s + 1] + ... + P[w-1][s + w-1],
 // and their maximum is taken while they are in the first cache: P itself never exists.
 //
@@ -17,11 +17,14 @@
 // Rows are handed over in blocks while they are in the first cache (args.rows_ready).
 #include "ops/op.h"
 #include "ops/tile.h"
+#include "ops/transpose.h"
 #include "ops/vec.h"
 
 enum {
-    PANEL = MU_TILE_VECS * MU_TILE_WIDTH,  // the most columns of a panel
+    PANEL = 64,                            // the most columns of a panel
+    STRIP = MU_LANES == 16 ? 4 : 2,        // the most vectors of a strip: a tile of the most rows to a load
     MAX_WIDTH = 2 * MU_TILE_ROWS,          // of a window
+    MAX_ROWS = 3 * MAX_WIDTH,              // of the filters taken together
     OUT_LD = PANEL + MU_LANES + MAX_WIDTH, // a shifted vector may begin at the last column
     BLOCK_BYTES = 8 << 10,                 // of dweight handed over at once
 };
@@ -32,7 +35,7 @@ typedef struct part { // of a sentence: words [begin, begin + cols), in the pane
 } part;
 
 typedef struct panel {
-    int n_parts, vecs, width; // vectors of a row and their length
+    int n_parts, vecs, strip, width; // vectors of a row, of a strip, and their length
     int64_t cols;
     part part[PANEL];
 } panel;
@@ -43,8 +46,6 @@ typedef struct entry { // a gradient that passes: its value, and the first word 
 } entry;
 
 typedef struct text {
-    int most; // vectors of a panel
-    int wide; // the longest vectors of this build
     int64_t w_max;
     int64_t block;             // rows of dweight handed over together
     size_t at_count, at_block; // bytes into scratch, backward: after the entries
@@ -60,20 +61,9 @@ static int64_t widest(const mu_text_desc *d) {
     return w;
 }
 
-static int most_vecs(void) {
-    int vecs = MU_TILE_VECS;
-    while (!mu_tile_max_rows(vecs)) vecs--;
-    return vecs;
-}
-
-static int widest_vector(void) {
-    int width[2] = {0};
-    return width[mu_tile_widths(width) - 1];
-}
-
 static bool accepts(const mu_op_desc *d) {
     const mu_text_desc *x = &d->text;
-    return widest(x) <= min64(MAX_WIDTH, most_vecs() * widest_vector()) && x->n * x->t <= INT32_MAX;
+    return widest(x) <= MAX_WIDTH && x->n * x->t <= INT32_MAX;
 }
 
 static mu_status create(mu_op *op, mu_err *err) {
@@ -81,14 +71,12 @@ static mu_status create(mu_op *op, mu_err *err) {
     text *v = op->state;
     const mu_text_desc *d = &op->desc.text;
     const int64_t q = d->n_widths * d->o;
-    v->most = most_vecs();
-    v->wide = widest_vector();
     v->w_max = widest(d);
     v->block = min64(max64(BLOCK_BYTES / (d->d * (int64_t)sizeof(float)), 1), d->o);
     v->at_count = lines((size_t)(q * d->n) * sizeof(entry));
     v->at_block = v->at_count + lines((size_t)q * sizeof(int32_t));
     const size_t backward = v->at_block + (size_t)(v->block * d->d) * sizeof(float);
-    const size_t forward = (size_t)(d->d * v->most * v->wide) * sizeof(float);
+    const size_t forward = (size_t)(d->d * PANEL) * sizeof(float);
     op->keep_bytes = (size_t)(q * d->n) * sizeof(int32_t);
     op->scratch_bytes = forward > backward ? forward : backward;
     return MU_OK;
@@ -112,37 +100,44 @@ static int64_t words_of(const mu_text_desc *d, const text *v, const float *src) 
 // The next panel, from word *begin of sentence *n on.
 static void next_panel(const mu_text_desc *d, const text *v, const float *src, int64_t *n, int64_t *begin,
                        panel *p) {
-    const int64_t room = v->most * v->wide;
     p->n_parts = 0;
     p->cols = 0;
     for (; *n < d->n; (*n)++, *begin = 0) {
         const int64_t words = words_of(d, v, src + *n * d->t * d->d), left = words - *begin;
-        if (left > room - p->cols && p->cols) break;
-        const int64_t cols = min64(left, room);
+        if (left > PANEL - p->cols && p->cols) break;
+        const int64_t cols = min64(left, PANEL);
         p->part[p->n_parts++] = (part){*n, *begin, cols, p->cols, cols == left && words < d->t};
         p->cols += cols;
         if (cols == left) continue;
         *begin += cols - (v->w_max - 1);
         break;
     }
-    const int narrow = mu_tile_best_width(p->cols);
-    p->width = narrow * v->most >= p->cols ? narrow : v->wide;
+    p->width = mu_tile_best_width(p->cols);
+    if (p->width < MU_LANES && p->cols > STRIP * p->width) p->width = MU_LANES;
     p->vecs = (int)((p->cols + p->width - 1) / p->width);
+    p->strip = p->vecs < STRIP ? p->vecs : STRIP;
 }
 
-// words^T, zeros behind the last column. In squares, so that both sides stay in the first cache.
+static int strip_vecs(const panel *p, int v) { return p->vecs - v < p->strip ? p->vecs - v : p->strip; }
+
+// words^T strip by strip, zeros behind the last column.
 static void pack(const mu_text_desc *d, const panel *p, const float *src, float *out) {
-    enum { SIDE = 16 };
-    const int64_t ld = (int64_t)p->vecs * p->width;
-    const float *word[PANEL] = {0};
-    for (int i = 0; i < p->n_parts; i++)
-        for (int64_t c = 0; c < p->part[i].cols; c++)
-            word[p->part[i].at + c] = src + (p->part[i].n * d->t + p->part[i].begin + c) * d->d;
-    for (int64_t k0 = 0; k0 < d->d; k0 += SIDE)
-        for (int64_t c0 = 0; c0 < ld; c0 += SIDE)
-            for (int64_t k = k0; k < min64(k0 + SIDE, d->d); k++)
-                for (int64_t c = c0; c < min64(c0 + SIDE, ld); c++)
-                    out[k * ld + c] = word[c] ? word[c][k] : 0.0f;
+    const part *q = p->part;
+    for (int v = 0; v < p->vecs; v += p->strip) {
+        const int64_t ld = (int64_t)strip_vecs(p, v) * p->width, first = (int64_t)v * p->width;
+        for (int64_t c = 0, n; c < ld; c += n) { // columns of one part, or behind the last
+            while (q < p->part + p->n_parts && first + c == q->at + q->cols) q++;
+            if (q == p->part + p->n_parts) {
+                n = ld - c;
+                for (int64_t k = 0; k < d->d; k++) memset(out + k * ld + c, 0, (size_t)n * sizeof *out);
+                continue;
+            }
+            const int64_t word = first + c - q->at; // of the part
+            n = min64(ld - c, q->cols - word);
+            mu_transpose(out + c, ld, src + (q->n * d->t + q->begin + word) * d->d, d->d, n, d->d, NULL);
+        }
+        out += d->d * ld;
+    }
 }
 
 // ---- windows ----
@@ -167,10 +162,11 @@ static float largest(const float *v, int64_t n, int32_t *at) {
         first = mu_veci_select(more, mu_veci_set((int32_t)from), first);
     }
     best = top[0];
-    where = first[0];
+    for (int i = 1; i < MU_LANES; i++) best = top[i] > best ? top[i] : best;
+    where = top[0] < best ? INT32_MAX : first[0];
     for (int32_t i = 1; i < MU_LANES; i++) {
-        const int32_t place = first[i] + i;
-        if (top[i] > best || (top[i] == best && place < where)) best = top[i], where = place;
+        const int32_t place = top[i] == best ? first[i] + i : INT32_MAX;
+        where = place < where ? place : where;
     }
     *at = where;
     return best;
@@ -197,23 +193,37 @@ static void take_filter(const mu_text_desc *d, const mu_op_args *a, const panel 
     }
 }
 
-// Filters of width i, as many at a time as the tile has room for.
-static void run_width(const mu_text_desc *d, const mu_op_args *a, const panel *p, int i, const float *weight,
-                      float *out) {
-    const int64_t w = d->width[i];
-    const int most = mu_tile_max_rows(p->vecs);
-    const int64_t at_once = max64(most / w, 1);
-    mu_tile_dot t = {.n_seg = 1, .seg = d->d, .b = a->scratch, .ldb = (int64_t)p->vecs * p->width};
-    for (int64_t f = 0; f < d->o; f += at_once) {
-        const int64_t n = min64(at_once, d->o - f), rows = n * w;
+// The weights of `rows` places, from filter f on, times all strips of the panel.
+static void multiply(const mu_text_desc *d, const panel *p, const float *words, const float *weight, int64_t w,
+                     int64_t f, int64_t rows, float *out) {
+    mu_tile_dot t = {.n_seg = 1, .seg = d->d, .b = words};
+    for (int v = 0; v < p->vecs; v += p->strip, t.b += d->d * t.ldb) {
+        const int vecs = strip_vecs(p, v), most = mu_tile_max_rows(vecs);
+        t.ldb = vecs * p->width;
         for (int64_t r = 0; r < rows; r += most) {
             const int m = (int)min64(most, rows - r);
             for (int k = 0; k < m; k++) {
                 t.a[k] = weight + ((r + k) % w * d->o + f + (r + k) / w) * d->d;
-                t.c[k] = out + (r + k) * OUT_LD;
+                t.c[k] = out + (r + k) * OUT_LD + v * p->width;
             }
-            mu_tile_run_dot(&t, p->width, m, p->vecs);
+            mu_tile_run_dot(&t, p->width, m, vecs);
         }
+    }
+}
+
+// The fewest filters of w places that fill whole tiles of `most` rows.
+static int64_t filters_at_once(int64_t w, int64_t most) {
+    int64_t n = 1;
+    while (n * w % most && (n + 1) * w <= MAX_ROWS) n++;
+    return n;
+}
+
+static void run_width(const mu_text_desc *d, const mu_op_args *a, const panel *p, int i, const float *weight,
+                      float *out) {
+    const int64_t w = d->width[i], at_once = filters_at_once(w, mu_tile_max_rows(p->strip));
+    for (int64_t f = 0; f < d->o; f += at_once) {
+        const int64_t n = min64(at_once, d->o - f);
+        multiply(d, p, a->scratch, weight, w, f, n * w, out);
         for (int64_t k = 0; k < n; k++) take_filter(d, a, p, out + k * w * OUT_LD, w, i * d->o + f + k);
     }
 }
@@ -235,7 +245,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     (void)err;
     const text *v = op->state;
     const mu_text_desc *d = &op->desc.text;
-    MU_ALIGNED(64) float out[(MAX_WIDTH > MU_TILE_ROWS ? MAX_WIDTH : MU_TILE_ROWS) * OUT_LD] = {0};
+    MU_ALIGNED(64) float out[MAX_ROWS * OUT_LD] = {0};
     panel p;
     for (int64_t n = 0, begin = 0; n < d->n;) {
         next_panel(d, v, a->src, &n, &begin, &p);

@@ -7,7 +7,7 @@
 //
 //     for (int64_t c = 0; c < n; c += MU_LANES) mu_vec_store(dst + c, f(mu_vec_load(src + c, n - c)), n - c);
 //
-// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch. Lanes beyond
+// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch, and a slow store. Lanes beyond
 // the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and pass the
 // constant MU_LANES. Arithmetic uses the compiler's own vector operators.
 #ifndef MU_OPS_VEC_H
@@ -35,6 +35,10 @@
 #include <arm_neon.h>
 #endif
 #endif
+
+// How many of n values a loop of whole vectors takes before that of the rest: all but the rest, or none where
+// masks cost nothing and the shorter code is faster.
+MU_INLINE int64_t mu_vec_whole(int64_t n) { return MU_LANES == 16 ? 0 : n - n % MU_LANES; }
 
 typedef float    mu_vec  MU_VECTOR(4 * MU_LANES);
 typedef int32_t  mu_veci MU_VECTOR(4 * MU_LANES);
@@ -75,17 +79,31 @@ MU_INLINE void mu_veci_store_u8(uint8_t *p, mu_veci v, int64_t n) {
 
 #else
 
+#ifdef __AVX2__
+MU_INLINE __m256i mu_vec_left(int64_t n) { // all bits of the first n < 8 lanes
+    static const int32_t bits[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(bits + 8 - n));
+}
+#endif
 MU_INLINE mu_vec mu_vec_load(const float *p, int64_t n) {
     mu_vec v = {0};
     if (MU_LIKELY(n >= MU_LANES)) memcpy(&v, p, sizeof v);
+#ifdef __AVX2__
+    else v = (mu_vec)_mm256_maskload_ps(p, mu_vec_left(n));
+#else
     else
         for (int64_t i = 0; i < n; i++) v[i] = p[i];
+#endif
     return v;
 }
 MU_INLINE void mu_vec_store(float *p, mu_vec v, int64_t n) {
     if (MU_LIKELY(n >= MU_LANES)) memcpy(p, &v, sizeof v);
+#ifdef __AVX2__
+    else _mm256_maskstore_ps(p, mu_vec_left(n), (__m256)v);
+#else
     else
         for (int64_t i = 0; i < n; i++) p[i] = v[i];
+#endif
 }
 MU_INLINE mu_veci mu_veci_load_u8(const uint8_t *p, int64_t n) {
     mu_vecb b = {0};
@@ -157,13 +175,21 @@ MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) { return (
 MU_INLINE mu_vec mu_vec_select(mu_vmask m, mu_vec yes, mu_vec no) {
     return (mu_vec)mu_veci_select(m, (mu_veci)yes, (mu_veci)no);
 }
+#ifdef __AVX2__
+MU_INLINE mu_vec mu_vec_max(mu_vec a, mu_vec b) { return (mu_vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#else
 MU_INLINE mu_vec mu_vec_max(mu_vec a, mu_vec b) { return mu_vec_select(a > b, a, b); }
+#endif
 MU_INLINE mu_vec mu_vec_add_if(mu_vmask m, mu_vec a, mu_vec b) { return a + (mu_vec)(m & (mu_veci)b); }
 MU_INLINE bool mu_vmask_any(mu_vmask m) {
+#ifdef __AVX2__
+    return _mm256_movemask_ps((__m256)m) != 0;
+#else
     uint64_t word[sizeof m / 8], all = 0;
     memcpy(word, &m, sizeof m);
     for (size_t i = 0; i < MU_COUNT(word); i++) all |= word[i];
     return all != 0;
+#endif
 }
 
 #endif
