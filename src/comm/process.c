@@ -119,6 +119,10 @@ static int await_ends(const pid_t *pids, int n, double seconds) {
     return living;
 }
 
+void mu_process_let_end(const pid_t *pids, int n, double own_s, double grace_s) {
+    if (await_ends(pids, n, own_s)) mu_process_end_all(pids, n, grace_s);
+}
+
 void mu_process_end_all(const pid_t *pids, int n, double grace_s) {
     if (!signal_living(pids, n, SIGTERM)) return;
     signal_living(pids, n, SIGCONT);    // a stopped process gets its SIGTERM only when it goes on

@@ -34,6 +34,8 @@ void mu_process_kill(pid_t pid);
 // Ends the given children (SIGTERM, after grace_s SIGKILL) and reaps them. Entries of 0 are skipped. Bounded:
 // a process that MU_PROCESS_GONE_S after SIGKILL is still there is left, with a warning.
 void mu_process_end_all(const pid_t *pids, int n, double grace_s);
+// The same for processes that were told to end in another way: SIGTERM comes only after `own_s`.
+void mu_process_let_end(const pid_t *pids, int n, double own_s, double grace_s);
 
 enum { MU_PROCESS_GONE_S = 30 };        // after SIGKILL only a hanging device or a crowd keeps a process
 

@@ -92,7 +92,7 @@ static void push_rest(learner *l) {
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_stale(const learner *l, mu_err *err) {
     const mu_setup *p = &l->role->session->setup;
-    if (mu_shared_is_in_step(l->role->shared, l->client->grant.version)) return;
+    if (mu_shared_is_in_step(l->role->shared, l->client->grant.version + 1)) return; // its update
     err->hint[0] = '\0';
     mu_err_hint(err,
                 "Gradients of %s are about %g updates old: set a longer `cluster.warm_start`, choose a "

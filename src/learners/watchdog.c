@@ -381,7 +381,7 @@ void mu_watchdog_stop(mu_watchdog *d) {
         mu_process_end_all(&d->learner[i].child.pid, 1, 0);
         atomic_store(&d->shared->learner[i].pid, 0);
     }
-    mu_process_end_all(pids, 2, 1.0);
+    mu_process_let_end(pids, 2, 1.0, 1.0); // a server in the middle of an update ends it first
     if (d->n_times) qsort(d->times, (size_t)d->n_times, sizeof *d->times, by_size);
 }
 

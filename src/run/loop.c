@@ -111,7 +111,7 @@ mu_status mu_loop_save(mu_training *t, bool best, mu_err *err) {
 static void do_due_work(loop *l) {
     mu_training *t = l->t;
     mu_phase phase;
-    if (mu_training_due(t, &t->log)) mu_training_log(t);
+    if (mu_training_due(t, &t->log) && t->loss_n) mu_training_log(t);
     if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) l->want_test = true;
     if (mu_training_due(t, &t->save) && !t->o->no_files && t->saved_step != t->at.step) l->want_save = true;
     const double now = mu_clock_s();
