@@ -11,13 +11,9 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
-    (void)key;
-    (void)fan_in;
-    (void)fan_out;
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct constant *s = state;
-    int64_t n = mu_shape_count(shape);
+    int64_t n = mu_shape_count(a->shape);
     for (int64_t i = 0; i < n; i++) out[i] = s->value;
 }
 

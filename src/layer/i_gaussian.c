@@ -16,17 +16,15 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
-    (void)fan_out;
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct gaussian *s = state;
-    mu_draw_gaussian(key, shape, (double)s->mean, (double)s->std, out);
-    if (s->sparse == 0 || s->sparse >= fan_in) return;
-    float keep = (float)s->sparse / (float)fan_in, u[256];
-    size_t n = (size_t)mu_shape_count(shape);
+    mu_draw_gaussian(a, (double)s->mean, (double)s->std, out);
+    if (s->sparse == 0 || s->sparse >= a->fan_in) return;
+    float keep = (float)s->sparse / (float)a->fan_in, u[256];
+    size_t n = (size_t)mu_shape_count(a->shape);
     for (size_t i = 0; i < n; i += MU_COUNT(u)) {
         size_t m = n - i < MU_COUNT(u) ? n - i : MU_COUNT(u);
-        mu_rng_fill_uniform(key, 1, i, u, m); // counter 1: apart from the values themselves
+        mu_rng_fill_uniform(a->key, 1, i, u, m); // counter 1: apart from the values themselves
         for (size_t j = 0; j < m; j++)
             if (u[j] >= keep) out[i + j] = 0;
     }

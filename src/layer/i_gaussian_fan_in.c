@@ -12,12 +12,10 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct gaussian_fan_in *s = state;
-    (void)fan_out;
-    double scale = 1 / sqrt(mu_fan(0, fan_in, 0));
-    mu_draw_gaussian(key, shape, (double)s->mean * scale, (double)s->std * scale, out);
+    double scale = 1 / sqrt(mu_fan(0, a));
+    mu_draw_gaussian(a, (double)s->mean * scale, (double)s->std * scale, out);
 }
 
 const mu_init_class mu_init_gaussian_fan_in = {

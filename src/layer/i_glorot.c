@@ -11,11 +11,10 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct glorot *s = state;
-    double limit = (double)s->gain * sqrt(3 / mu_fan(2, fan_in, fan_out));
-    mu_draw_uniform(key, shape, -limit, limit, out);
+    double limit = (double)s->gain * sqrt(3 / mu_fan(2, a));
+    mu_draw_uniform(a, -limit, limit, out);
 }
 
 const mu_init_class mu_init_glorot = {

@@ -11,10 +11,9 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct msra *s = state;
-    mu_draw_gaussian(key, shape, 0, sqrt(2 / mu_fan(s->fan, fan_in, fan_out)), out);
+    mu_draw_gaussian(a, 0, sqrt(2 / mu_fan(s->fan, a)), out);
 }
 
 const mu_init_class mu_init_msra = {

@@ -2,13 +2,10 @@
 // i_positive_unitball.c - positive values; those of one output (first axis) sum to 1.
 #include "layer/draw.h"
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     (void)state;
-    (void)fan_in;
-    (void)fan_out;
-    mu_draw_uniform(key, shape, 0, 1, out);
-    int64_t rows = shape->n > 1 ? shape->d[0] : 1, cols = mu_shape_count(shape) / rows;
+    mu_draw_uniform(a, 0, 1, out);
+    int64_t rows = a->shape->n > 1 ? a->shape->d[0] : 1, cols = mu_shape_count(a->shape) / rows;
     for (int64_t r = 0; r < rows; r++) {
         float *row = out + r * cols;
         double sum = 0;

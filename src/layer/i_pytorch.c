@@ -3,12 +3,10 @@
 // (Its weights are drawn by kaiming_uniform with a = sqrt(5), which is that bound.)
 #include "layer/draw.h"
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     (void)state;
-    (void)fan_out;
-    double limit = 1 / sqrt(mu_fan(0, fan_in, 0));
-    mu_draw_uniform(key, shape, -limit, limit, out);
+    double limit = 1 / sqrt(mu_fan(0, a));
+    mu_draw_uniform(a, -limit, limit, out);
 }
 
 const mu_init_class mu_init_pytorch = {

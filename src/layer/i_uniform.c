@@ -12,12 +12,9 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
     const struct uniform *s = state;
-    (void)fan_in;
-    (void)fan_out;
-    mu_draw_uniform(key, shape, (double)s->low, (double)s->high, out);
+    mu_draw_uniform(a, (double)s->low, (double)s->high, out);
 }
 
 const mu_init_class mu_init_uniform = {

@@ -81,11 +81,16 @@ static inline bool mu_param_rows_pay(const mu_param *p) {
 }
 
 // Initialisers: i_<name>.c
+typedef struct mu_init_args { // of the parameter to fill
+    mu_rng_key key;
+    const mu_shape *shape;
+    int64_t fan_in, fan_out;
+} mu_init_args;
+
 typedef struct mu_init_class {
     MU_PLUGIN_HEAD;
-    // Element i is a function of (key, i) only. (NULL with `load`)
-    void (*fill)(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out);
+    // Element i is a function of (a->key, i) only. (NULL with `load`)
+    void (*fill)(const void *state, const mu_init_args *a, float *out);
     // (optional, instead of fill) Values from outside the job for parameter `name`. out NULL: only checks
     // that they are there and fit. That is part of checking a job; only training nets load.
     mu_status (*load)(const void *state, const char *name, const mu_shape *shape, float *out, mu_err *err);

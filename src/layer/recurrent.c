@@ -93,11 +93,10 @@ struct opened { // an initialiser of bias_ih (4*h) around another one
     float        forget_bias;
 };
 
-static void fill_opened(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in,
-                        int64_t fan_out, float *out) {
+static void fill_opened(const void *state, const mu_init_args *a, float *out) {
     const struct opened *s = state;
-    ((const mu_init_class *)s->inner.plugin)->fill(s->inner.state, key, shape, fan_in, fan_out, out);
-    for (int64_t k = shape->d[0] / 4; k < shape->d[0] / 2; k++) out[k] += s->forget_bias;
+    ((const mu_init_class *)s->inner.plugin)->fill(s->inner.state, a, out);
+    for (int64_t k = a->shape->d[0] / 4; k < a->shape->d[0] / 2; k++) out[k] += s->forget_bias;
 }
 
 static const mu_init_class opened_init = {

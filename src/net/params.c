@@ -153,9 +153,8 @@ mu_status mu_params_alloc(mu_params *ps, mu_device *d, bool training, uint64_t s
         const char *purpose = mu_arena_printf(&ps->arena, "init/%s", p->name);
         if (!purpose) return MU_FAIL_NOMEM(err, "a name");
         const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-        if (init && init->fill)
-            init->fill(p->init.state, mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out,
-                       p->value);
+        const mu_init_args a = {mu_rng_key_make(seed, purpose), &p->shape, p->fan_in, p->fan_out};
+        if (init && init->fill) init->fill(p->init.state, &a, p->value);
     }
     // Where nothing is trained the values are about to be read from a model, or given by the caller.
     return training && !ps->late ? mu_params_load(ps, err) : MU_OK;

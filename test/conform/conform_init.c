@@ -36,7 +36,7 @@ static void fill(const char *name, const setting *set, mu_shape shape, int64_t f
             else if (f->type == MU_INT) *(int64_t *)(void *)(state + f->offset) = (int64_t)set->value;
             else *(int *)(void *)(state + f->offset) = set->choice;
         }
-    c->fill(state, mu_rng_key_make(seed, "init/test"), &shape, fan_in, fan_out, out);
+    c->fill(state, &(mu_init_args){mu_rng_key_make(seed, "init/test"), &shape, fan_in, fan_out}, out);
     mu_arena_fini(&arena);
 }
 

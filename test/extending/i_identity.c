@@ -12,11 +12,10 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void fill(const void *state, mu_rng_key key, const mu_shape *shape, int64_t fan_in, int64_t fan_out,
-                 float *out) {
+static void fill(const void *state, const mu_init_args *a, float *out) {
+    const mu_shape *shape = a->shape;
     const struct identity *s = state;
     const int64_t n = mu_shape_count(shape), cols = shape->n > 1 ? mu_shape_inner(shape, 1) : 1;
-    (void)key, (void)fan_in, (void)fan_out;
     for (int64_t i = 0; i < n; i++) out[i] = i / cols == i % cols ? s->gain : 0;
 }
 
