@@ -7,9 +7,13 @@
 //     NT, fewer than 128 columns       50-95  / 21-48      but not here,
 //     NT, 32 x 1024 x 1024             52-84  / 50         nor where the rows of B alias in the cache
 //     64 x 64 x 64 and smaller         95-115 / 32-99      OpenBLAS: less work around the product
+// With AVX2 the same, but oneDNN reads the rows of B where they lie:
+//     NN, TN, rows of B 2 KB apart     84-105 / 37-70      OpenBLAS where they alias in the cache,
+//     NN, TN, 64 x 64 x 64 and smaller 57-96  / 76-109     oneDNN otherwise
 // Fully connected layers do not come here with NT: o_inner_gemm.c has its own form.
 #include "ops/gemm.h"
 
+#include "base/level.h"
 #include "ops/dnnl.h"
 
 #include <string.h>
@@ -25,30 +29,34 @@ typedef enum choice { PLAIN, OPENBLAS, ONEDNN } choice;
 #define TINY 512                        // products below cost less than a library call
 #define SMALL (64 * 64 * 64)
 
-static choice choose(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
+static choice choose(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, int64_t ldb) {
     if (m * n * k < TINY) return PLAIN;
 #if defined(MU_HAVE_DNNL) && defined(MU_HAVE_BLAS)
+    if (mu_level() == 3 && !trans_b) return ldb % 512 == 0 && m > 1 ? OPENBLAS : ONEDNN;
     if (m * n * k <= SMALL && m >= 8 && n >= 8) return OPENBLAS;
     if (!trans_a && trans_b && (n < 128 || (k % 1024 == 0 && m >= 16))) return m == 1 ? ONEDNN : OPENBLAS;
     return ONEDNN;
 #elif defined(MU_HAVE_DNNL)
     (void)trans_a;
     (void)trans_b;
+    (void)ldb;
     return ONEDNN;
 #elif defined(MU_HAVE_BLAS)
     (void)trans_a;
     (void)trans_b;
+    (void)ldb;
     return OPENBLAS;
 #else
     (void)trans_a;
     (void)trans_b;
+    (void)ldb;
     return PLAIN;
 #endif
 }
 
 const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
     static const char *const names[] = {[PLAIN] = "plain", [OPENBLAS] = "openblas", [ONEDNN] = "onednn"};
-    return names[choose(trans_a, trans_b, m, n, k)];
+    return names[choose(trans_a, trans_b, m, n, k, trans_b ? k : n)];
 }
 
 #ifdef MU_HAVE_BLAS
@@ -80,7 +88,7 @@ void mu_gemm_set_threads(int n) {
 
 void mu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
              const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    switch (choose(trans_a, trans_b, m, n, k)) {
+    switch (choose(trans_a, trans_b, m, n, k, ldb)) {
 #ifdef MU_HAVE_DNNL
     case ONEDNN:
         mu_dnnl_enter();

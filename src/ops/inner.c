@@ -3,6 +3,7 @@
 #include "ops/inner.h"
 
 #include "ops/tile.h"
+#include "ops/vec.h"
 
 #include <string.h>
 
@@ -10,48 +11,49 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t mu_inner_padded(int64_t i) {
-    int64_t wide = MU_TILE_VECS * MU_TILE_WIDTH;
-    return ceil_div(i, wide) * wide;
+    return ceil_div(i, MU_TILE_WIDTH) * MU_TILE_WIDTH;
 }
 
-static void pad_rows(float *to, int64_t ld, const float *from, int64_t rows, int64_t cols) {
-    for (int64_t r = 0; r < rows; r++) {
-        memcpy(to + r * ld, from + r * cols, (size_t)cols * sizeof(float));
-        memset(to + r * ld + cols, 0, (size_t)(ld - cols) * sizeof(float));
+// Columns [0, n) of a block of the weights, zeros behind them. In their matrix they lie rows apart, where the
+// processor does not look ahead by itself, and in few sets of the first cache when a row is a power of two.
+static void pack_strip(float *to, int64_t ld, const float *from, int64_t ldw, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++, to += ld, from += ldw) {
+        for (int64_t c = 0; c < ld; c += MU_CACHE_LINE / 4) __builtin_prefetch(from + 2 * ld + c);
+        if (n >= ld)
+            for (int64_t c = 0; c < ld; c += MU_LANES)
+                mu_vec_store(to + c, mu_vec_load(from + c, MU_LANES), MU_LANES);
+        else
+            for (int64_t c = 0; c < ld; c++) to[c] = c < n ? from[c] : 0.0f;
     }
 }
 
 // Vectors of a tile: as many as go with the whole batch as its rows, if the batch is that small.
 static int vecs_for(int64_t n) {
-    int vecs = MU_TILE_VECS;
-    while (!mu_tile_max_rows(vecs)) vecs--;
+    int vecs = MU_LANES == 16 ? MU_TILE_VECS : 2;
     if (n <= MU_TILE_ROWS)
         for (; mu_tile_max_rows(vecs) < n && vecs > 2; vecs--) { }
     return vecs;
 }
 
 void mu_inner_add_dsrc(const mu_inner_desc *d, const mu_op_args *a, int64_t row0, int64_t rows, float *dx,
-                       float *copy) {
-    int width = mu_tile_best_width(MU_TILE_WIDTH), vecs = vecs_for(d->n);
+                       float *strip) {
+    const int vecs = vecs_for(d->n);
     const float *w = a->weight + row0 * d->i;
-    int64_t ld = mu_inner_padded(d->i), ldw = d->i, wide = width * vecs,
-            tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
-    if ((d->o - row0 - rows) * d->i < MU_TILE_WIDTH) { // a vector could reach past the last row
-        pad_rows(copy, ld, w, rows, d->i);
-        w = copy;
-        ldw = ld;
-    }
-    mu_tile_dot t = {.n_seg = 1, .seg = rows, .ldb = ldw, .add = true};
-    for (int64_t i = 0; i < d->i; i += wide) {
-        int need = (int)min64(vecs, ceil_div(d->i - i, width));
-        t.b = w + i;
+    const int64_t ld = mu_inner_padded(d->i), tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
+    const bool in_place = MU_LANES == 16 && (d->o - row0 - rows) * d->i >= MU_LANES; // a vector may reach too far
+    mu_tile_dot t = {.n_seg = 1, .seg = rows, .add = true};
+    for (int64_t i = 0; i < d->i; i += vecs * MU_LANES) {
+        const int need = (int)min64(vecs, ceil_div(d->i - i, MU_LANES));
+        t.b = in_place ? w + i : strip;
+        t.ldb = in_place ? d->i : need * MU_LANES;
+        if (!in_place) pack_strip(strip, t.ldb, w + i, d->i, rows, d->i - i);
         for (int64_t k = 0, s = 0; k < tiles; k++) {
-            int m = (int)ceil_div(d->n - s, tiles - k);
+            const int m = (int)ceil_div(d->n - s, tiles - k);
             for (int r = 0; r < m; r++, s++) {
                 t.a[r] = a->ddst + s * d->o + row0;
                 t.c[r] = dx + s * ld + i;
             }
-            mu_tile_run_dot(&t, width, m, need);
+            mu_tile_run_dot(&t, MU_LANES, m, need);
         }
     }
 }

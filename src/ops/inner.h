@@ -11,14 +11,14 @@
 #define mu_inner_copy_dsrc MU_LEVELLED(mu_inner_copy_dsrc)
 #define mu_inner_dbias MU_LEVELLED(mu_inner_dbias)
 
-// Width of a row of i floats in the buffers of mu_inner_add_dsrc: whole tiles.
+#define MU_INNER_STRIP 64
+// Width of a row of i floats in the buffer dx of mu_inner_add_dsrc: whole vectors.
 MU_AT_LEVELS(int64_t, mu_inner_padded, (int64_t i));
 
 // dx += dy[:, row0..row0+rows) * w[row0..row0+rows), from the weights as they are now. dx is a buffer of n
-// rows of mu_inner_padded(i) floats. copy holds rows * mu_inner_padded(i) floats; the last rows of the
-// weights go through it, because tiles read past the end of a row.
+// rows of mu_inner_padded(i) floats; strip, rows * MU_INNER_STRIP floats, is for some columns of the weights.
 MU_AT_LEVELS(void, mu_inner_add_dsrc, (const mu_inner_desc *d, const mu_op_args *a, int64_t row0,
-                                       int64_t rows, float *dx, float *copy));
+                                       int64_t rows, float *dx, float *strip));
 // Out of that buffer.
 MU_AT_LEVELS(void, mu_inner_copy_dsrc, (const mu_inner_desc *d, const float *dx, float *dsrc));
 
