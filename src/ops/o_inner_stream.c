@@ -45,7 +45,7 @@ static mu_status create(mu_op *op, mu_err *err) {
     s->tile = min64(max64(TILE_BYTES / row_bytes, 1), s->block);
     int64_t at = 0, padded = d->n > SMALL ? mu_inner_padded(d->i) : 0;
     s->at_dx = at, at += d->n * padded;
-    s->at_w = at, at += s->block * padded;
+    s->at_w = at, at += padded ? s->block * MU_INNER_STRIP : 0;
     s->at_dw = at, at += s->tile * d->i;
     op->scratch_bytes = (size_t)at * sizeof(float);
     return MU_OK;
