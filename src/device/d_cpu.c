@@ -130,10 +130,9 @@ mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err
     const char *const *f = needed;
     while (*f && has(*f)) f++;
     if (!*f) return MU_OK;
-    MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f);
-    mu_err_hint(err,
-                "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
-    return MU_EUNSUPPORTED;
+    return mu_err_hinted(
+        MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f),
+        err, "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
 }
 
 mu_status mu_device_check_build(mu_err *err) {

@@ -332,9 +332,8 @@ static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
     if (o->record)
         return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
     if (!o->resume) return MU_OK;
-    MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does");
-    mu_err_hint(err, "Leave `--resume` out.");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does"), err,
+                         "Leave `--resume` out.");
 }
 
 // The recorded run decides when it ends; only a stop request is quicker.

@@ -152,12 +152,11 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
-    if (l->losses_in_row > d->shared->setup->max_losses) {
-        MU_FAIL(err, MU_EBACKEND, "learner %d was lost %lld times in a row without finishing a gradient", i,
-                (long long)l->losses_in_row);
-        mu_err_hint(err, "Its last end: %s.", how);
-        return MU_EBACKEND;
-    }
+    if (l->losses_in_row > d->shared->setup->max_losses)
+        return mu_err_hinted(MU_FAIL(err, MU_EBACKEND,
+                                     "learner %d was lost %lld times in a row without finishing a gradient",
+                                     i, (long long)l->losses_in_row),
+                             err, "Its last end: %s.", how);
     l->lost_ns = now;
     MU_TRY(start_learner(d, i, err));
     d->replaced++;
@@ -228,10 +227,9 @@ static mu_status look_for_end(mu_child *c, int64_t now, pid_t *pid, char how[HOW
         return MU_OK;
     }
     if (!c->killed_ns || now - c->killed_ns < MU_PROCESS_GONE_S * SECOND_NS) return MU_OK;
-    MU_FAIL(err, MU_EBACKEND, "process %d is still there %d s after it was killed", (int)c->pid,
-            MU_PROCESS_GONE_S);
-    mu_err_hint(err, BUSY_HINT);
-    return MU_EBACKEND;
+    return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "process %d is still there %d s after it was killed",
+                                 (int)c->pid, MU_PROCESS_GONE_S),
+                         err, BUSY_HINT);
 }
 
 static mu_status reap(mu_watchdog *d, mu_err *err) {

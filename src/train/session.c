@@ -506,12 +506,10 @@ static mu_status add_array_net(mu_session *s, mu_err *err) {
     if (!s->predict.source) MU_TRY(open_source(s, MU_PREDICT, &so, err));
     const mu_source *source = mu_session_array_source(s);
     if (s->job->diags.n_errors) return MU_EJOB;
-    if (!source) {
-        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
-                   "`data` has neither `predict` nor `test`");
-        mu_err_hint(err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
-        return MU_EJOB;
-    }
+    if (!source)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
+                                        "`data` has neither `predict` nor `test`"),
+                             err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
     mu_net_opts o = {
         .net = s->job->net,
         .fields = mu_source_field(source, 0),
