@@ -80,7 +80,6 @@ const mu_layer_class mu_layer_add = {
     .help = "element-wise sum of sources",
     .fields = fields,
     .state_size = sizeof(struct add),
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_IN_PLACE | MU_LAYER_GAPS,
     .infer = infer,

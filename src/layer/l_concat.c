@@ -67,7 +67,6 @@ const mu_layer_class mu_layer_concat = {
     .help = "joins sources along one axis",
     .fields = fields,
     .state_size = sizeof(struct concat),
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .infer = infer,
     .forward = forward,

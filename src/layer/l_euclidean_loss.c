@@ -67,7 +67,6 @@ const mu_layer_class mu_layer_euclidean_loss = {
     .fields = fields,
     .state_size = sizeof(struct euclidean_loss),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,

@@ -117,7 +117,6 @@ const mu_layer_class mu_layer_max_over_time = {
     .help = "the largest or mean vector over the words of a sentence",
     .fields = fields,
     .state_size = sizeof(struct over_time),
-    .n_src_min = 1,
     .n_src_max = 2,
     .flags = MU_BACK_NEEDS_SRC, // the words; of the vectors just their places are kept
     .infer = infer,

@@ -115,7 +115,6 @@ const mu_layer_class mu_layer_softmax_loss = {
     .fields = fields,
     .state_size = sizeof(struct softmax_loss),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_LOSS,
     .infer = infer,
     .setup = setup,

@@ -53,7 +53,6 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_stack_time = {
     .name = "stack_time",
     .help = "sources (n, ...) as the steps of a sequence (n, t, ...)",
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .infer = infer,
     .forward = forward,

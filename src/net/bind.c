@@ -233,18 +233,18 @@ static void resolve_src(mu_net_builder *nb, mu_layer *l, int index) {
         else l->src[l->n_src++] = output_of(above, 0);
     }
     if (l->broken) return;
-    if (l->n_src < l->class->n_src_min || l->n_src > l->class->n_src_max) {
+    const int least = mu_layer_min_src(l->class), most = mu_layer_max_src(l->class);
+    if (l->n_src < least || l->n_src > most) {
         mu_srcpos pos = src ? src->pos : l->pos;
         mu_diag *g =
-            l->class->n_src_min == l->class->n_src_max
+            least == most
                 ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
                                "layer `%s` of type `%s` takes %d source%s, not %d", job_name(l),
-                               l->class->name, l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s",
-                               l->n_src)
+                               l->class->name, least, least == 1 ? "" : "s", l->n_src)
                 : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
                                "layer `%s` of type `%s` takes %d to %d sources, not %d", job_name(l),
-                               l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
-        if (l->class->n_src_min == 2 && l->n_src == 1)
+                               l->class->name, least, most, l->n_src);
+        if (least == 2 && l->n_src == 1)
             mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
                          l->src[0]->name ? l->src[0]->name : l->src[0]->producer->name);
         l->broken = true;

@@ -25,8 +25,6 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_wrong = {
     .name = "wrong",
     .help = "square with half its gradient",
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,
