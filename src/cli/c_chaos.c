@@ -189,8 +189,8 @@ const mu_verb_class mu_verb_chaos = {
     .about =
         "A RULE is: kill|stop TARGET, or slow TARGET by TIME; then in any order at TIME, every TIME, "
         "times N, until TIME, for TIME. TARGET is learner N, learner random, all-learners, server or "
-        "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. Rules may "
-        "also be joined by `;`.\n\n"
+        "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. "
+        "Rules may also be joined by `;`.\n\n"
         "Only processes of that run are ever hit. Every shot and every recovery is printed, and a summary at "
         "the end. Processes still stopped or slowed then go on.",
     .args = {.options = options, .common = MU_COMMON_JSON, .max_words = 1, .words_are = "a run folder"},

@@ -67,7 +67,8 @@ static void progress(void *ctx, const mu_run_moment *m) {
         .learners = m->learners, .of_learners = m->of_learners});
 }
 
-static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
+static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
+                      bool is_best) {
     screen *sc = ctx;
     (void)phase;
     (void)is_best;
@@ -105,8 +106,8 @@ static void print_json(const mu_run_result *r) {
         {"val_accuracy", r->validated ? r->validation.accuracy : NAN},
         {"val_loss", r->validated ? r->validation.loss : NAN},
         {"lr_effective", g->rate_effective}, {"compute_s", g->compute_s}, {"wait_s", g->wait_s},
-        {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s}, {"replace_p50_s", g->replace_p50_s},
-        {"replace_p99_s", g->replace_p99_s},
+        {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s},
+        {"replace_p50_s", g->replace_p50_s}, {"replace_p99_s", g->replace_p99_s},
     };
     const struct { const char *key; int64_t value; } counts[] = {
         {"steps", r->steps}, {"learners", g->count}, {"mu", g->rows}, {"lambda", g->count},

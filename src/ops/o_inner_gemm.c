@@ -163,8 +163,8 @@ static factor take_factor(const float *p, int64_t n, int64_t len, int64_t ld, fl
     return ld ? (factor){copy, ld} : (factor){p, len};
 }
 
-static void take_dweight(const inner *v, int64_t n, const mu_op_args *a, factor left, factor right, int64_t row,
-                         int64_t rows, float *tile) {
+static void take_dweight(const inner *v, int64_t n, const mu_op_args *a, factor left, factor right,
+                         int64_t row, int64_t rows, float *tile) {
     float *out = a->rows_ready ? tile : a->dweight + row * v->cols,
           beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
     mu_gemm(true, false, rows, v->cols, n, left.p + row, left.ld, right.p, right.ld, beta, out, v->cols);

@@ -166,8 +166,8 @@ static void dsrc_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o, i
 }
 #undef BATCH
 
-MU_INLINE void dweight_at(float *out, mu_vec dy[][MAX_BATCH], const float *x, int64_t len, int64_t left, bool add,
-                          const int rows, const int n) {
+MU_INLINE void dweight_at(float *out, mu_vec dy[][MAX_BATCH], const float *x, int64_t len, int64_t left,
+                          bool add, const int rows, const int n) {
     mu_vec acc[2];
     MU_UNROLL for (int r = 0; r < rows; r++) acc[r] = add ? mu_vec_load(out + r * len, left) : mu_vec_set(0);
     MU_UNROLL for (int b = 0; b < n; b++) {

@@ -194,8 +194,8 @@ static void take_filter(const mu_text_desc *d, const mu_op_args *a, const panel 
 }
 
 // The weights of `rows` places, from filter f on, times all strips of the panel.
-static void multiply(const mu_text_desc *d, const panel *p, const float *words, const float *weight, int64_t w,
-                     int64_t f, int64_t rows, float *out) {
+static void multiply(const mu_text_desc *d, const panel *p, const float *words, const float *weight,
+                     int64_t w, int64_t f, int64_t rows, float *out) {
     mu_tile_dot t = {.n_seg = 1, .seg = d->d, .b = words};
     for (int v = 0; v < p->vecs; v += p->strip, t.b += d->d * t.ldb) {
         const int vecs = strip_vecs(p, v), most = mu_tile_max_rows(vecs);

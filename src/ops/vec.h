@@ -7,9 +7,9 @@
 //
 //     for (int64_t c = 0; c < n; c += MU_LANES) mu_vec_store(dst + c, f(mu_vec_load(src + c, n - c)), n - c);
 //
-// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch, and a slow store. Lanes beyond
-// the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and pass the
-// constant MU_LANES. Arithmetic uses the compiler's own vector operators.
+// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch, and a slow store.
+// Lanes beyond the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and
+// pass the constant MU_LANES. Arithmetic uses the compiler's own vector operators.
 #ifndef MU_OPS_VEC_H
 #define MU_OPS_VEC_H
 

@@ -52,7 +52,7 @@ static mu_status take_scores(loop *l, mu_err *err) {
     mu_training *t = l->t;
     const mu_snapshot_answer *a = &l->answer;
     l->want_test = false;
-    if (a->status == MU_EINTERRUPTED) return MU_OK; // the loop ends; a resumed run begins with this evaluation
+    if (a->status == MU_EINTERRUPTED) return MU_OK; // ended; a resumed run begins with this evaluation
     if (a->status != MU_OK) {
         if (err && err->status == MU_OK) *err = a->error;
         return a->status;

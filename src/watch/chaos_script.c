@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_script.c - see chaos_script.h. Words are cut at blanks; every complaint points at the word it is about.
+// chaos_script.c - see chaos_script.h. Words are cut at blanks; every complaint points at its word.
 #include "watch/chaos_script.h"
 
 #include "base/plugin.h"
