@@ -42,10 +42,8 @@ static const example *find_text(const char *name) {
 static mu_status unknown_kind(const char *word, mu_err *err) {
     const char *words[MU_COUNT(kinds)];
     for (size_t i = 0; i < MU_COUNT(kinds); i++) words[i] = kinds[i].word;
-    const char *near = mu_nearest(word, words, MU_COUNT(kinds));
     MU_FAIL(err, MU_EUSAGE, "no example `%s`; there are lenet, mlp, cifar10, csv and images", word);
-    if (near) mu_err_hint(err, "Did you mean `muster init %s`?", near);
-    return MU_EUSAGE;
+    return mu_err_suggest(MU_EUSAGE, err, "muster init ", mu_nearest(word, words, MU_COUNT(kinds)));
 }
 
 // The files of examples/ speak of themselves and of the data folder beside them; the copy speaks of its

@@ -159,15 +159,13 @@ static void log_failed(const shared_run *c, const mu_err *err) {
 }
 
 static void drain_journal(shared_run *c) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (c->recorder && mu_recorder_drain(c->recorder, c->shared.journal, &err) != MU_OK) log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
 static void close_log(shared_run *c, bool whole) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (!c->recorder) return;
     drain_journal(c);
     mu_runlog_end end = {

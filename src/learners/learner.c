@@ -214,8 +214,7 @@ int mu_learner_main(void *ctx) {
     atomic_store(&row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
     if (g.setup->pin) (void)mu_cores_pin(role->index);
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     mu_status st = set_up(&l, &c, &g, &err);
     atomic_store(&row->first_pulse_ns, mu_clock_ns());
     if (st == MU_OK) st = live(&l, &err);
@@ -273,8 +272,7 @@ int mu_server_main(void *ctx) {
     mu_shared_head *h = role->shared->head;
     int n = role->shared->setup->server_threads;
     server_thread *t = mu_alloc_array((size_t)n, sizeof *t, "server");
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     mu_failpoints_arm("server");
     mu_status st = start_threads(t, n, role, &err);
     if (st != MU_OK) {

@@ -451,7 +451,7 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
         if (l->broken) continue;
         mu_err own = {0};
         mu_status s = l->class->infer(l, &own);
-        if (s == MU_ENOMEM) { if (err && err->status == MU_OK) *err = own; return s; }
+        if (s == MU_ENOMEM) return mu_err_pass(s, &own, err);
         if (s != MU_OK) {
             if (!own.pos.line) own.pos = l->pos;
             mu_diags_add_err(nb->b->diags, &own);
