@@ -77,10 +77,7 @@ static void print_report(const mu_args *a, const mu_live *l, uint64_t seed, cons
         print_times("server", &r->server);
     }
     if (!a->json) return;
-    const struct {
-        const char *key;
-        int64_t value;
-    } counts[] = {
+    const mu_json_int counts[] = {
         {"seed", (int64_t)seed},
         {"shots", r->shots},
         {"hits", r->hits},
@@ -91,8 +88,7 @@ static void print_report(const mu_args *a, const mu_live *l, uint64_t seed, cons
         {"pending", r->pending},
     };
     json_t *o = json_object();
-    for (size_t i = 0; i < MU_COUNT(counts); i++)
-        json_object_set_new(o, counts[i].key, json_integer(counts[i].value));
+    mu_json_put_ints(o, counts, MU_COUNT(counts));
     json_object_set_new(o, "run", json_string(l->dir));
     json_object_set_new(o, "run_alive", json_boolean(mu_live_works(l)));
     json_object_set_new(o, "recovery", times_json(&r->learner));

@@ -99,7 +99,7 @@ static json_t *staleness_json(const mu_learners_result *g) {
 
 static void print_json(const mu_run_result *r) {
     const mu_learners_result *g = &r->learners;
-    const struct { const char *key; double value; } numbers[] = {
+    const mu_json_real numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
         {"test_accuracy", r->tested ? r->test.accuracy : NAN}, {"test_loss", r->tested ? r->test.loss : NAN},
@@ -109,7 +109,7 @@ static void print_json(const mu_run_result *r) {
         {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s},
         {"replace_p50_s", g->replace_p50_s}, {"replace_p99_s", g->replace_p99_s},
     };
-    const struct { const char *key; int64_t value; } counts[] = {
+    const mu_json_int counts[] = {
         {"steps", r->steps}, {"learners", g->count}, {"mu", g->rows}, {"lambda", g->count},
         {"versions", g->versions}, {"learners_lost", g->learners_lost},
         {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
@@ -121,10 +121,8 @@ static void print_json(const mu_run_result *r) {
         {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
     };
     json_t *o = json_object();
-    for (size_t i = 0; i < MU_COUNT(counts); i++)
-        json_object_set_new(o, counts[i].key, json_integer(counts[i].value));
-    for (size_t i = 0; i < MU_COUNT(numbers); i++)
-        json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
+    mu_json_put_ints(o, counts, MU_COUNT(counts));
+    mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
     json_object_set_new(o, "staleness", staleness_json(g));
