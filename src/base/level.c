@@ -74,8 +74,7 @@ mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
 
 #else
 
-mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
-    (void)cpu;
+mu_status mu_level_parse(const char *word, MU_UNUSED int cpu, int *level, mu_err *err) {
     if (word && *word)
         return mu_err_hinted(
             MU_FAIL(err, MU_EUNSUPPORTED,

@@ -40,8 +40,7 @@ static mu_status read_plan(const mu_args *a, mu_chaos_script *script, mu_err *er
 
 // ---- telling ------------------------------------------------------------------------------------
 
-static void on_shot(void *ctx, const mu_chaos_shot *s) {
-    (void)ctx;
+static void on_shot(MU_UNUSED void *ctx, const mu_chaos_shot *s) {
     static const char *const done[] = {"killed", "stopped", "slowed"};
     char who[48] = "";
     if (s->learner >= 0) snprintf(who, sizeof who, " %d (life %u)", s->learner, s->incarnation);
@@ -49,8 +48,7 @@ static void on_shot(void *ctx, const mu_chaos_shot *s) {
             s->what, who, (long)s->pid);
 }
 
-static void on_recovered(void *ctx, const char *what, int learner, double seconds) {
-    (void)ctx;
+static void on_recovered(MU_UNUSED void *ctx, const char *what, int learner, double seconds) {
     char who[16] = "";
     if (learner >= 0) snprintf(who, sizeof who, " %d", learner);
     fprintf(stderr, "%*s%s%s is back after %.3f s\n", 19, "", what, who, seconds);

@@ -195,10 +195,7 @@ static int64_t allowed_bad(const data_block *o) {
     return thousandth > 10 ? thousandth : 10;
 }
 
-static mu_status stop_asked(void *ctx) {
-    (void)ctx;
-    return mu_stop_status();
-}
+static mu_status stop_asked(MU_UNUSED void *ctx) { return mu_stop_status(); }
 
 static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);

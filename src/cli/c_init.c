@@ -78,8 +78,7 @@ static mu_status write_new(const struct kind *k, const example *t, const char *p
     return st;
 }
 
-static mu_status run(mu_args *a, void *values, mu_err *err) {
-    (void)values;
+static mu_status run(mu_args *a, MU_UNUSED void *values, mu_err *err) {
     if (a->n_words == 0) {
         for (size_t i = 0; i < MU_COUNT(kinds); i++) printf("%-10s %s\n", kinds[i].word, kinds[i].help);
         return MU_OK;

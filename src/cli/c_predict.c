@@ -80,9 +80,8 @@ static void write_row(const answer_writer *w, int64_t sample, const mu_tensor *t
     }
 }
 
-static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status write_batch(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, mu_err *err) {
     const answer_writer *w = ctx;
-    (void)net;
     for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
 }

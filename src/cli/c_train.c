@@ -43,8 +43,7 @@ typedef struct screen {
     double      accuracy;
 } screen;
 
-static void started(void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
-    (void)ctx;
+static void started(MU_UNUSED void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
     const mu_setup *p = &s->setup;
     mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
             " x lambda %d), %s rate %g",
@@ -67,11 +66,9 @@ static void progress(void *ctx, const mu_run_moment *m) {
         .learners = m->learners, .of_learners = m->of_learners});
 }
 
-static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
-                      bool is_best) {
+static void evaluated(void *ctx, const mu_run_moment *m, MU_UNUSED mu_phase phase, const mu_scores *scores,
+                      MU_UNUSED bool is_best) {
     screen *sc = ctx;
-    (void)phase;
-    (void)is_best;
     sc->accuracy = scores->accuracy;
     mu_progress_add_row(&sc->p, &(mu_progress_row){.epoch = m->epoch,
                                                    .train_loss = m->loss,
@@ -81,10 +78,7 @@ static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const m
     sc->last_s = m->trained_s;
 }
 
-static void message(void *ctx, const char *text) {
-    (void)ctx;
-    mu_warn("%s", text);
-}
+static void message(MU_UNUSED void *ctx, const char *text) { mu_warn("%s", text); }
 
 // Keys are a contract: added, never renamed.
 static json_t *staleness_json(const mu_learners_result *g) {

@@ -148,8 +148,7 @@ static void give_rows(const struct embedding *s, mu_param *w, const int32_t *wor
     w->grad.row_value = w->grad.dense;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct embedding *s = l->state;
     mu_param *w = l->param[0];
     const int32_t *word = l->src[0]->value.i;

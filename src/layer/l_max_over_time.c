@@ -73,9 +73,7 @@ static void mean(const struct over_time *s, const float *x, const int32_t *word,
         for (int64_t c = 0; c < s->d && (!word || word[i]); c++) y[c] += share * x[c];
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct over_time *s = l->state;
     for (int64_t n = 0; n < s->n; n++) {
         const float *x = l->src[0]->value.f + n * s->t * s->d;
@@ -86,9 +84,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct over_time *s = l->state;
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;

@@ -96,8 +96,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct softmax_loss *s = l->state;
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;

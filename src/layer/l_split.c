@@ -27,16 +27,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)l;
-    (void)step;
-    (void)err;
+static mu_status forward(MU_UNUSED mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     float *restrict dsrc = l->src[0]->grad.f;
     if (!dsrc) return MU_OK;
     int64_t n = mu_shape_count(&l->src[0]->value.shape);

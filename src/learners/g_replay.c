@@ -322,13 +322,9 @@ static mu_status set_up(replay *r, mu_err *err) {
     return mu_source_start(s->train.source, err);
 }
 
-static bool wants(const mu_session *s, const mu_run_opts *o) {
-    (void)s;
-    return o->replay != NULL;
-}
+static bool wants(MU_UNUSED const mu_session *s, const mu_run_opts *o) { return o->replay != NULL; }
 
-static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
-    (void)s;
+static mu_status prepare(MU_UNUSED mu_session *s, const mu_run_opts *o, mu_err *err) {
     if (o->record)
         return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
     if (!o->resume) return MU_OK;
@@ -363,9 +359,8 @@ static void sum_up(const replay *r, mu_learners_result *out) {
     if (n) out->staleness_mean /= (double)n;
 }
 
-static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UNUSED mu_err *err) {
     replay *r = state;
-    (void)err;
     mu_source_stop(r->t->s->train.source);
     mu_source_set_lease(r->t->s->train.source, NULL, NULL);
     if (how == MU_OK) sum_up(r, out);

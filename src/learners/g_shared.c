@@ -239,10 +239,9 @@ static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapsh
 }
 
 static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
-                          mu_err *err) {
+                          MU_UNUSED mu_err *err) {
     shared_run *c = state;
     mu_evaluator_box *box = c->shared.extra;
-    (void)err;
     *done = false;
     const int32_t box_state = atomic_load(&box->state);
     if (box_state == MU_EVALUATOR_ASKED) return MU_OK;

@@ -27,9 +27,8 @@ typedef struct learner {
     mu_err     collect_err;
 } learner;
 
-mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
+mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    (void)version;
     const mu_position at = mu_position_at(r->session, r->begin, samples);
     return mu_step_rate_at(r->session, &at, r->end);
 }
@@ -63,9 +62,8 @@ static void before_forward(void *ctx, mu_layer *layer) {
             l->client, layer->param[i]->index, &l->collect_err);
 }
 
-static void pulse_after_backward(void *ctx, mu_layer *layer) {
+static void pulse_after_backward(void *ctx, MU_UNUSED mu_layer *layer) {
     learner *l = ctx;
-    (void)layer;
     l->client->class->pulse(l->client);
     mu_failpoint("learner/backward");
 }

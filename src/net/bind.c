@@ -54,10 +54,7 @@ const mu_field mu_param_fields[] = {
 // ---- the input node ----
 
 static mu_status input_infer(mu_layer *l, mu_err *err) { (void)l; (void)err; return MU_OK; }
-static mu_status input_forward(mu_layer *l, const mu_step *s, mu_err *err) {
-    (void)l;
-    (void)s;
-    (void)err;
+static mu_status input_forward(MU_UNUSED mu_layer *l, MU_UNUSED const mu_step *s, MU_UNUSED mu_err *err) {
     return MU_OK;
 }
 

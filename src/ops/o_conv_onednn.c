@@ -144,9 +144,7 @@ const mu_op_class mu_op_conv_onednn = {
 #else // without the library the class stays in the registry and accepts nothing
 
 static bool accepts(const mu_op_desc *d) { (void)d; return false; }
-static mu_status run(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)op;
-    (void)a;
+static mu_status run(MU_UNUSED mu_op *op, MU_UNUSED const mu_op_args *a, mu_err *err) {
     return MU_FAIL(err, MU_EUNSUPPORTED, "this build has no oneDNN");
 }
 
