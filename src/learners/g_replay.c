@@ -58,8 +58,7 @@ static mu_status check_head(const replay *r, mu_err *err) {
     const mu_runlog_head *h = &r->log->head;
     const mu_session *s = r->t->s;
     const mu_setup *p = &s->setup;
-    if (p->learners != h->learners || strcmp(p->protocol->name, h->protocol) || p->rows != h->rows ||
-        p->global_batch != h->global_batch) {
+    if (!mu_setup_is(p, h->protocol, h->learners, h->rows, h->global_batch)) {
         MU_FAIL(err, MU_EUSAGE, "the log is of %d learners, %s, batch %lld; the job has %d, %s, batch %lld",
                 h->learners, h->protocol, (long long)h->global_batch, p->learners, p->protocol->name,
                 (long long)p->global_batch);
