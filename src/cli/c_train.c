@@ -8,8 +8,9 @@
 #include "cli/progress.h"
 
 #include "base/log.h"
-#include "run/driver.h"
 #include "learners/record.h"
+#include "look/sample.h"
+#include "run/driver.h"
 #include "train/stopflag.h"
 
 #include <inttypes.h>
@@ -141,7 +142,7 @@ static void print_learners(const mu_learners_result *g) {
 // What the run is good for now.
 static const char *next_verb(const mu_session *s) {
     if (s->test.net) return "test";
-    if (s->train.source && !strcmp(mu_source_reader(s->train.source)->class->name, "chars")) return "sample";
+    if (mu_sampler_fits(s)) return "sample";
     return mu_node_find(s->job->data, "predict") ? "predict" : "plot";
 }
 
