@@ -169,7 +169,7 @@ MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) {
 
 MU_INLINE mu_vmask mu_vec_gt(mu_vec a, mu_vec b) { return a > b; }
 MU_INLINE mu_vmask mu_vec_eq(mu_vec a, mu_vec b) { return a == b; }
-MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) { return a != a; }
+MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) { return a != a; } // NOLINT(misc-redundant-expression)
 MU_INLINE mu_vmask mu_veci_eq(mu_veci a, mu_veci b) { return a == b; }
 MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) { return (m & yes) | (~m & no); }
 MU_INLINE mu_vec mu_vec_select(mu_vmask m, mu_vec yes, mu_vec no) {
