@@ -2,8 +2,7 @@
 // a_bp.c - back-propagation: all layers forward, then all backward. For feed-forward nets.
 #include "algo/algo.h"
 
-static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
-    (void)state;
+static mu_status step(MU_UNUSED void *state, mu_net *net, const mu_step *s, mu_err *err) {
     MU_TRY(mu_net_forward(net, s, err));
     return mu_net_backward(net, s, err);
 }

@@ -29,8 +29,7 @@ static mu_status check(const mu_net *net, mu_err *err) {
     return MU_EJOB;
 }
 
-static mu_status step(void *state, mu_net *net, const mu_step *s, mu_err *err) {
-    (void)state;
+static mu_status step(MU_UNUSED void *state, mu_net *net, const mu_step *s, mu_err *err) {
     MU_TRY(mu_net_forward(net, s, err));
     return mu_net_backward(net, s, err);
 }

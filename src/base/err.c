@@ -54,6 +54,15 @@ mu_status mu_err_hinted(mu_status reported, mu_err *err, const char *fmt, ...) {
     return reported;
 }
 
+mu_status mu_err_suggest(mu_status reported, mu_err *err, const char *before, const char *near) {
+    return near ? mu_err_hinted(reported, err, "Did you mean `%s%s`?", before, near) : reported;
+}
+
+mu_status mu_err_pass(mu_status reported, const mu_err *own, mu_err *err) {
+    if (err && err->status == MU_OK) *err = *own;
+    return reported;
+}
+
 void mu_err_note(mu_err *err, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);

@@ -67,6 +67,10 @@ void mu_err_hint(mu_err *err, const char *fmt, ...) MU_PRINTF(2, 3); // a senten
 // A hint for the report just made; returns its status: return mu_err_hinted(MU_FAIL(err, ...), err, "Do it.")
 mu_status mu_err_hinted(mu_status reported, mu_err *err, const char *fmt, ...) MU_PRINTF(3, 4);
 void mu_err_note(mu_err *err, const char *fmt, ...) MU_PRINTF(2, 3); // context; the first stays
+// A hint at the word that may be meant, with `before` in front of it; no hint when near is NULL.
+mu_status mu_err_suggest(mu_status reported, mu_err *err, const char *before, const char *near);
+// Hands on what was reported into a context of one's own; returns its status.
+mu_status mu_err_pass(mu_status reported, const mu_err *own, mu_err *err);
 
 #define MU_NOPOS ((mu_srcpos){0})
 #define MU_FAIL(err, status, ...) mu_err_report((err), (status), __FILE__, __LINE__, MU_NOPOS, __VA_ARGS__)

@@ -74,15 +74,12 @@ mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
 
 #else
 
-mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err) {
-    (void)cpu;
-    if (word && *word) {
-        MU_FAIL(err, MU_EUNSUPPORTED, "MUSTER_CPU=%s, but this program was built for one kind of processor",
-                word);
-        mu_err_hint(err,
-                    "Unset it; or build for x86-64 without MUSTER_ARCH, which has the levels v2, v3 and v4.");
-        return MU_EUNSUPPORTED;
-    }
+mu_status mu_level_parse(const char *word, MU_UNUSED int cpu, int *level, mu_err *err) {
+    if (word && *word)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUNSUPPORTED,
+                    "MUSTER_CPU=%s, but this program was built for one kind of processor", word),
+            err, "Unset it; or build for x86-64 without MUSTER_ARCH, which has the levels v2, v3 and v4.");
     *level = MU_LEVEL_ONLY;
     return MU_OK;
 }

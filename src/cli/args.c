@@ -52,11 +52,9 @@ static mu_status unknown(const mu_args_spec *spec, const char *word, mu_err *err
         if (mu_args_has_common(spec, o)) names[n++] = o->name;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    const char *bare = name + strspn(name, "-"), *near = mu_nearest(bare, names, n);
     MU_FAIL(err, MU_EUSAGE, "unknown option `%s`", name);
-    if (near) mu_err_hint(err, "Did you mean `--%s`?", near);
-    else mu_err_hint(err, "`--help` lists the options.");
-    return MU_EUSAGE;
+    mu_err_suggest(MU_EUSAGE, err, "--", mu_nearest(name + strspn(name, "-"), names, n));
+    return mu_err_hinted(MU_EUSAGE, err, "`--help` lists the options.");
 }
 
 // ---- edits of the job ---------------------------------------------------------------------------

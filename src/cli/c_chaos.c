@@ -40,8 +40,7 @@ static mu_status read_plan(const mu_args *a, mu_chaos_script *script, mu_err *er
 
 // ---- telling ------------------------------------------------------------------------------------
 
-static void on_shot(void *ctx, const mu_chaos_shot *s) {
-    (void)ctx;
+static void on_shot(MU_UNUSED void *ctx, const mu_chaos_shot *s) {
     static const char *const done[] = {"killed", "stopped", "slowed"};
     char who[48] = "";
     if (s->learner >= 0) snprintf(who, sizeof who, " %d (life %u)", s->learner, s->incarnation);
@@ -49,8 +48,7 @@ static void on_shot(void *ctx, const mu_chaos_shot *s) {
             s->what, who, (long)s->pid);
 }
 
-static void on_recovered(void *ctx, const char *what, int learner, double seconds) {
-    (void)ctx;
+static void on_recovered(MU_UNUSED void *ctx, const char *what, int learner, double seconds) {
     char who[16] = "";
     if (learner >= 0) snprintf(who, sizeof who, " %d", learner);
     fprintf(stderr, "%*s%s%s is back after %.3f s\n", 19, "", what, who, seconds);
@@ -77,10 +75,7 @@ static void print_report(const mu_args *a, const mu_live *l, uint64_t seed, cons
         print_times("server", &r->server);
     }
     if (!a->json) return;
-    const struct {
-        const char *key;
-        int64_t value;
-    } counts[] = {
+    const mu_json_int counts[] = {
         {"seed", (int64_t)seed},
         {"shots", r->shots},
         {"hits", r->hits},
@@ -91,8 +86,7 @@ static void print_report(const mu_args *a, const mu_live *l, uint64_t seed, cons
         {"pending", r->pending},
     };
     json_t *o = json_object();
-    for (size_t i = 0; i < MU_COUNT(counts); i++)
-        json_object_set_new(o, counts[i].key, json_integer(counts[i].value));
+    mu_json_put_ints(o, counts, MU_COUNT(counts));
     json_object_set_new(o, "run", json_string(l->dir));
     json_object_set_new(o, "run_alive", json_boolean(mu_live_works(l)));
     json_object_set_new(o, "recovery", times_json(&r->learner));
@@ -189,8 +183,8 @@ const mu_verb_class mu_verb_chaos = {
     .about =
         "A RULE is: kill|stop TARGET, or slow TARGET by TIME; then in any order at TIME, every TIME, "
         "times N, until TIME, for TIME. TARGET is learner N, learner random, all-learners, server or "
-        "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. Rules may "
-        "also be joined by `;`.\n\n"
+        "evaluator (the statistics process). every ~TIME draws the gaps from an exponential distribution. "
+        "Rules may also be joined by `;`.\n\n"
         "Only processes of that run are ever hit. Every shot and every recovery is printed, and a summary at "
         "the end. Processes still stopped or slowed then go on.",
     .args = {.options = options, .common = MU_COMMON_JSON, .max_words = 1, .words_are = "a run folder"},

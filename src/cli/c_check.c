@@ -32,8 +32,7 @@ static void print_setup(const mu_session *s) {
     fprintf(stderr, "%s\n", text);
 }
 
-static mu_status run(mu_args *a, void *values, mu_err *err) {
-    (void)values;
+static mu_status run(mu_args *a, MU_UNUSED void *values, mu_err *err) {
     mu_job *job = NULL;
     mu_session *s = NULL;
     mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST | MU_PREDICT, .check_only = true};

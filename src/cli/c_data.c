@@ -195,10 +195,7 @@ static int64_t allowed_bad(const data_block *o) {
     return thousandth > 10 ? thousandth : 10;
 }
 
-static mu_status stop_asked(void *ctx) {
-    (void)ctx;
-    return mu_stop_status();
-}
+static mu_status stop_asked(MU_UNUSED void *ctx) { return mu_stop_status(); }
 
 static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);
@@ -245,12 +242,10 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     static const char *const known[] = {"pack", "info", "verify"};
     bool found = false;
     for (size_t i = 0; i < MU_COUNT(known); i++) found |= !strcmp(known[i], a->word[0]);
-    if (!found) {
-        const char *near = mu_nearest(a->word[0], known, MU_COUNT(known));
-        MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, info and verify, not `%s`", a->word[0]);
-        if (near) mu_err_hint(err, "Did you mean `muster data %s`?", near);
-        return MU_EUSAGE;
-    }
+    if (!found)
+        return mu_err_suggest(
+            MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, info and verify, not `%s`", a->word[0]), err,
+            "muster data ", mu_nearest(a->word[0], known, MU_COUNT(known)));
     data_block o = {0};
     mu_arena_init(&o.arena, "data-verb");
     mu_diags_init(&o.diags, &o.arena);

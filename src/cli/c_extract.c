@@ -23,10 +23,8 @@ struct extract {
 };
 
 static const mu_opt options[] = {
-    MU_OPT(struct extract, model, "model", MU_OPT_FILE, "FILE",
-           "parameters: .safetensors file, checkpoint or run folder"),
-    MU_OPT(struct extract, best, "best", MU_OPT_FLAG, NULL,
-           "the run's best checkpoint instead of its newest"),
+    MU_OPT_MODEL(struct extract),
+    MU_OPT_BEST(struct extract),
     MU_OPT(struct extract, layer, "layer", MU_OPT_TEXTS, "NAME",
            "whose output, or a field such as data.label; repeatable"),
     MU_OPT_ONE_OF(struct extract, data, "data", "train|validation|test|predict",

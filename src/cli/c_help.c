@@ -15,11 +15,9 @@ static mu_status unknown_topic(const char *word, mu_err *err) {
     const char *words[64];
     for (size_t i = 0; i < n && k < MU_COUNT(words); i++) words[k++] = t[i].word;
     for (size_t i = 0; i < mu_verbs.n && k < MU_COUNT(words); i++) words[k++] = mu_verbs.list[i]->name;
-    const char *near = mu_nearest(word, words, k);
     MU_FAIL(err, MU_EUSAGE, "no help on `%s`", word);
-    if (near) mu_err_hint(err, "Did you mean `muster help %s`?", near);
-    else mu_err_hint(err, "`muster help` lists the topics.");
-    return MU_EUSAGE;
+    mu_err_suggest(MU_EUSAGE, err, "muster help ", mu_nearest(word, words, k));
+    return mu_err_hinted(MU_EUSAGE, err, "`muster help` lists the topics.");
 }
 
 // `muster help convolution`: a plug-in without its kind is found if the word is unique enough.

@@ -42,10 +42,8 @@ static const example *find_text(const char *name) {
 static mu_status unknown_kind(const char *word, mu_err *err) {
     const char *words[MU_COUNT(kinds)];
     for (size_t i = 0; i < MU_COUNT(kinds); i++) words[i] = kinds[i].word;
-    const char *near = mu_nearest(word, words, MU_COUNT(kinds));
     MU_FAIL(err, MU_EUSAGE, "no example `%s`; there are lenet, mlp, cifar10, csv and images", word);
-    if (near) mu_err_hint(err, "Did you mean `muster init %s`?", near);
-    return MU_EUSAGE;
+    return mu_err_suggest(MU_EUSAGE, err, "muster init ", mu_nearest(word, words, MU_COUNT(kinds)));
 }
 
 // The files of examples/ speak of themselves and of the data folder beside them; the copy speaks of its
@@ -80,8 +78,7 @@ static mu_status write_new(const struct kind *k, const example *t, const char *p
     return st;
 }
 
-static mu_status run(mu_args *a, void *values, mu_err *err) {
-    (void)values;
+static mu_status run(mu_args *a, MU_UNUSED void *values, mu_err *err) {
     if (a->n_words == 0) {
         for (size_t i = 0; i < MU_COUNT(kinds); i++) printf("%-10s %s\n", kinds[i].word, kinds[i].help);
         return MU_OK;

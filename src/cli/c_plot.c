@@ -46,9 +46,8 @@ static const mu_opt options[] = {
     MU_OPT_ONE_OF(struct plot, order, "order", "index|norm", "filters as they are, or largest first"),
     MU_OPT_ONE_OF(struct plot, on, "on", "test|validation|train|predict",
                   "which data of the job; test when it has any"),
-    MU_OPT(struct plot, model, "model", MU_OPT_FILE, "FILE",
-           "parameters: .safetensors file, checkpoint or run folder"),
-    MU_OPT(struct plot, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
+    MU_OPT_MODEL(struct plot),
+    MU_OPT_BEST(struct plot),
     {0},
 };
 

@@ -19,14 +19,12 @@
 struct predict { const char *model, *layer, *out; bool raw, best; };
 
 static const mu_opt options[] = {
-    MU_OPT(struct predict, model, "model", MU_OPT_FILE, "FILE",
-           "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT_MODEL(struct predict),
     MU_OPT(struct predict, layer, "layer", MU_OPT_TEXT, "NAME", "whose output; the last one when not given"),
     MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
     MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL,
            "all values of the layer instead of class and probability"),
-    MU_OPT(struct predict, best, "best", MU_OPT_FLAG, NULL,
-           "the run's best checkpoint instead of its newest"),
+    MU_OPT_BEST(struct predict),
     {0},
 };
 
@@ -82,9 +80,8 @@ static void write_row(const answer_writer *w, int64_t sample, const mu_tensor *t
     }
 }
 
-static mu_status write_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status write_batch(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, mu_err *err) {
     const answer_writer *w = ctx;
-    (void)net;
     for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
 }
@@ -108,9 +105,7 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     MU_FAIL(err, MU_EUSAGE,
             name ? "no layer `%s` in phase predict" : "no layer with an output in phase predict%s",
             name ? name : "");
-    const char *near = name ? mu_nearest(name, names, n) : NULL;
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
-    return MU_EUSAGE;
+    return mu_err_suggest(MU_EUSAGE, err, "", name ? mu_nearest(name, names, n) : NULL);
 }
 
 static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {

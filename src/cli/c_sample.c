@@ -23,9 +23,8 @@ static const mu_opt options[] = {
     MU_OPT(struct sample, temperature, "temperature", MU_OPT_NUMBER, "T",
            "below 1 more certain, above more daring, 0 = the best only; 1"),
     MU_OPT(struct sample, seed, "seed", MU_OPT_INT, "N", "another number, another text; 1 when not given"),
-    MU_OPT(struct sample, model, "model", MU_OPT_FILE, "FILE",
-           "parameters: .safetensors file, checkpoint or run folder"),
-    MU_OPT(struct sample, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
+    MU_OPT_MODEL(struct sample),
+    MU_OPT_BEST(struct sample),
     {0},
 };
 

@@ -67,8 +67,7 @@ static mu_status show_other(const mu_args *a, const mu_live *l, mu_err *err) {
     return s;
 }
 
-static mu_status run(mu_args *a, void *values, mu_err *err) {
-    (void)values;
+static mu_status run(mu_args *a, MU_UNUSED void *values, mu_err *err) {
     mu_live live;
     mu_shared g = {0};
     bool attached;

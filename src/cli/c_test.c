@@ -11,11 +11,10 @@
 struct test { const char *model, *on; bool best; };
 
 static const mu_opt options[] = {
-    MU_OPT(struct test, model, "model", MU_OPT_FILE, "FILE",
-           "parameters: .safetensors file, checkpoint or run folder"),
+    MU_OPT_MODEL(struct test),
     MU_OPT_ONE_OF(struct test, on, "on", "test|validation", "which data of the job; test when not given"),
     MU_OPT_KEY("batch-size", "N", "test.batch", "samples per forward pass"),
-    MU_OPT(struct test, best, "best", MU_OPT_FLAG, NULL, "the run's best checkpoint instead of its newest"),
+    MU_OPT_BEST(struct test),
     {0},
 };
 

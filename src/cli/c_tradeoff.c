@@ -103,13 +103,11 @@ static const char *number_key(const mu_plugin *p) {
 
 static mu_status unknown_protocol(const char *word, const char *name, mu_err *err) {
     char all[200] = "";
-    const char *near = mu_registry_nearest(&mu_protocols, name);
     MU_FAIL(err, MU_EUSAGE, "`--protocols` has `%.60s`, which is no protocol", word);
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
+    mu_err_suggest(MU_EUSAGE, err, "", mu_registry_nearest(&mu_protocols, name));
     for (size_t i = 0, n = 0; i < mu_protocols.n && n < sizeof all; i++)
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", mu_protocols.list[i]->name);
-    if (!near) mu_err_hint(err, "The protocols are %s.", all);
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_EUSAGE, err, "The protocols are %s.", all);
 }
 
 static mu_status read_protocol(mu_arena *arena, const char *word, mu_tradeoff_protocol *out, mu_err *err) {
@@ -233,10 +231,7 @@ static void print_row(FILE *f, const mu_trial *t) {
 static json_t *row_json(const mu_trial *t) {
     json_t *o = json_pack("{s:s s:I s:I s:I s:s}", "protocol", t->protocol, "mu", (json_int_t)t->mu, "lambda",
                           (json_int_t)t->lambda, "seed", (json_int_t)t->seed, "status", t->status);
-    const struct {
-        const char *key;
-        double value;
-    } numbers[] = {
+    const mu_json_real numbers[] = {
         {"epochs", t->epochs},
         {"wall_s", t->wall_s},
         {"samples_per_s", t->samples_per_s},
@@ -246,8 +241,7 @@ static json_t *row_json(const mu_trial *t) {
         {"staleness_max", t->staleness_max},
         {"overlap", t->overlap},
     };
-    for (size_t i = 0; i < MU_COUNT(numbers); i++)
-        json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
+    mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     return o;
 }
 

@@ -8,8 +8,9 @@
 #include "cli/progress.h"
 
 #include "base/log.h"
-#include "run/driver.h"
 #include "learners/record.h"
+#include "look/sample.h"
+#include "run/driver.h"
 #include "train/stopflag.h"
 
 #include <inttypes.h>
@@ -43,8 +44,7 @@ typedef struct screen {
     double      accuracy;
 } screen;
 
-static void started(void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
-    (void)ctx;
+static void started(MU_UNUSED void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
     const mu_setup *p = &s->setup;
     mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
             " x lambda %d), %s rate %g",
@@ -67,10 +67,9 @@ static void progress(void *ctx, const mu_run_moment *m) {
         .learners = m->learners, .of_learners = m->of_learners});
 }
 
-static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores, bool is_best) {
+static void evaluated(void *ctx, const mu_run_moment *m, MU_UNUSED mu_phase phase, const mu_scores *scores,
+                      MU_UNUSED bool is_best) {
     screen *sc = ctx;
-    (void)phase;
-    (void)is_best;
     sc->accuracy = scores->accuracy;
     mu_progress_add_row(&sc->p, &(mu_progress_row){.epoch = m->epoch,
                                                    .train_loss = m->loss,
@@ -80,10 +79,7 @@ static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const m
     sc->last_s = m->trained_s;
 }
 
-static void message(void *ctx, const char *text) {
-    (void)ctx;
-    mu_warn("%s", text);
-}
+static void message(MU_UNUSED void *ctx, const char *text) { mu_warn("%s", text); }
 
 // Keys are a contract: added, never renamed.
 static json_t *staleness_json(const mu_learners_result *g) {
@@ -98,17 +94,17 @@ static json_t *staleness_json(const mu_learners_result *g) {
 
 static void print_json(const mu_run_result *r) {
     const mu_learners_result *g = &r->learners;
-    const struct { const char *key; double value; } numbers[] = {
+    const mu_json_real numbers[] = {
         {"epochs", r->epochs}, {"wall_s", r->wall_s}, {"samples_per_s", r->samples_per_s},
         {"train_loss", r->train_loss},
         {"test_accuracy", r->tested ? r->test.accuracy : NAN}, {"test_loss", r->tested ? r->test.loss : NAN},
         {"val_accuracy", r->validated ? r->validation.accuracy : NAN},
         {"val_loss", r->validated ? r->validation.loss : NAN},
         {"lr_effective", g->rate_effective}, {"compute_s", g->compute_s}, {"wait_s", g->wait_s},
-        {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s}, {"replace_p50_s", g->replace_p50_s},
-        {"replace_p99_s", g->replace_p99_s},
+        {"overlap", g->overlap}, {"best", r->best}, {"apply_s", g->apply_s},
+        {"replace_p50_s", g->replace_p50_s}, {"replace_p99_s", g->replace_p99_s},
     };
-    const struct { const char *key; int64_t value; } counts[] = {
+    const mu_json_int counts[] = {
         {"steps", r->steps}, {"learners", g->count}, {"mu", g->rows}, {"lambda", g->count},
         {"versions", g->versions}, {"learners_lost", g->learners_lost},
         {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
@@ -120,10 +116,8 @@ static void print_json(const mu_run_result *r) {
         {"run", r->run_dir}, {"stopped_by", r->why ? r->why : ""},
     };
     json_t *o = json_object();
-    for (size_t i = 0; i < MU_COUNT(counts); i++)
-        json_object_set_new(o, counts[i].key, json_integer(counts[i].value));
-    for (size_t i = 0; i < MU_COUNT(numbers); i++)
-        json_object_set_new(o, numbers[i].key, mu_json_number(numbers[i].value));
+    mu_json_put_ints(o, counts, MU_COUNT(counts));
+    mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
     json_object_set_new(o, "staleness", staleness_json(g));
@@ -148,7 +142,7 @@ static void print_learners(const mu_learners_result *g) {
 // What the run is good for now.
 static const char *next_verb(const mu_session *s) {
     if (s->test.net) return "test";
-    if (s->train.source && !strcmp(mu_source_reader(s->train.source)->class->name, "chars")) return "sample";
+    if (mu_sampler_fits(s)) return "sample";
     return mu_node_find(s->job->data, "predict") ? "predict" : "plot";
 }
 

@@ -95,11 +95,9 @@ static mu_status run_verb(const mu_verb_class *v, int argc, char *const *argv, m
 }
 
 static mu_status unknown_verb(const char *word, mu_err *err) {
-    const char *near = mu_registry_nearest(&mu_verbs, word);
     MU_FAIL(err, MU_EUSAGE, word[0] == '-' ? "unknown option `%s`" : "unknown verb `%s`", word);
-    if (near) mu_err_hint(err, "Did you mean `muster %s`?", near);
-    else mu_err_hint(err, "`muster -h` lists the verbs.");
-    return MU_EUSAGE;
+    mu_err_suggest(MU_EUSAGE, err, "muster ", mu_registry_nearest(&mu_verbs, word));
+    return mu_err_hinted(MU_EUSAGE, err, "`muster -h` lists the verbs.");
 }
 
 int mu_cli_main(int argc, char *const *argv) {

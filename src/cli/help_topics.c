@@ -74,10 +74,9 @@ static void example(const mu_topic *t, const mu_plugin *plugin, char *out, size_
 
 static void print_layer_facts(mu_help_page *p, const mu_layer_class *c) {
     char text[400];
-    int n = snprintf(text, sizeof text, "Sources: ");
-    if (c->n_src_min == c->n_src_max) n += snprintf(text + n, sizeof text - (size_t)n, "%d", c->n_src_min);
-    else n += snprintf(text + n, sizeof text - (size_t)n, "%d to %d", c->n_src_min, c->n_src_max);
-    n += snprintf(text + n, sizeof text - (size_t)n, ".");
+    const int least = mu_layer_min_src(c), most = mu_layer_max_src(c);
+    int n = least == most ? snprintf(text, sizeof text, "Sources: %d.", least)
+                          : snprintf(text, sizeof text, "Sources: %d to %d.", least, most);
     for (size_t i = 0; c->params && c->params[i] && (size_t)n < sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s `%s`", i ? "," : " Parameters:", c->params[i]);
     if (c->params && c->params[0] && (size_t)n < sizeof text)

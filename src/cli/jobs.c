@@ -6,7 +6,6 @@
 #include "store/rundir.h"
 #include "train/state.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,8 +78,6 @@ mu_status mu_cli_load_model(mu_session *s, const char *word, const char *model, 
         mu_err_hint(err, "A best checkpoint is marked by evaluations while training; leave out `--best`.");
     return st;
 }
-
-json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 void mu_cli_print_json(json_t *object) {
     if (object && json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0) putchar('\n');

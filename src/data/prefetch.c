@@ -124,9 +124,7 @@ mu_status mu_prefetch_next(mu_prefetch *p, int *slot, mu_err *err) {
     if (atomic_load(&p->head) == tail && !atomic_load(&p->done)) MU_TRY(wait_for_slot(p, err));
     if (atomic_load(&p->head) == tail) {        // done: head is final
         *slot = -1;
-        if (p->err.status == MU_OK) return MU_OK;
-        if (err && err->status == MU_OK) *err = p->err;
-        return p->err.status;
+        return p->err.status == MU_OK ? MU_OK : mu_err_pass(p->err.status, &p->err, err);
     }
     p->held = 1;
     *slot = (int)(tail % p->n_slots);

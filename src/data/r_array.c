@@ -32,9 +32,7 @@ static mu_status open_array(mu_reader *r, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status read_array(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
-    (void)index;
-    (void)out;
+static mu_status read_array(mu_reader *r, MU_UNUSED int64_t index, MU_UNUSED mu_record *out, mu_err *err) {
     return MU_FAIL_AT(err, MU_EUSAGE, r->pos, "reader `array` has no records: a program hands them over");
 }
 

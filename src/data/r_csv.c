@@ -179,9 +179,8 @@ static void use_row(parse *p) {
     s->rows[s->n_rows++] = r;
 }
 
-static void on_row(int ch, void *ctx) {
+static void on_row(MU_UNUSED int ch, void *ctx) {
     parse *p = ctx;
-    (void)ch;
     if (p->status == MU_OK && p->n_columns) use_row(p);
     p->n_columns = p->used = 0;
 }

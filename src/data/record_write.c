@@ -83,10 +83,7 @@ static mu_status write_records(record_writer *w, mu_record_progress *p, mu_err *
         st = mu_reader_read(w->r, i, &rec, &why);
         if (st == MU_OK) write_record(w, &rec, p->n_written++);
         else if (st == MU_EDATA) MU_TRY(skip_bad(w->r, p, &why, err));
-        else {
-            if (err && err->status == MU_OK) *err = why;
-            return st;
-        }
+        else return mu_err_pass(st, &why, err);
         if (p->report && (i + 1) % REPORT_EVERY == 0) p->report(p->ctx, i + 1, w->r->n_records);
     }
     if (p->report) p->report(p->ctx, w->r->n_records, w->r->n_records);

@@ -94,8 +94,8 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
     mu_status st = mu_reader_read(s->reader, index, rec, &why);
     if (st == MU_OK) *ok = true;
     else if (st == MU_EDATA) return note_bad(s, index, &why, err);
-    else if (err && err->status == MU_OK) *err = why;
-    return st;
+    else return mu_err_pass(st, &why, err);
+    return MU_OK;
 }
 
 static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {

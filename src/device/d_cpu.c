@@ -45,8 +45,7 @@ static int count_cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
-static void props(const mu_device *d, mu_device_props *out) {
-    (void)d;
+static void props(MU_UNUSED const mu_device *d, mu_device_props *out) {
     memset(out, 0, sizeof *out);
     read_model(out->model, sizeof out->model);
     snprintf(out->isa, sizeof out->isa, "%s", mu_burst_isa());
@@ -57,15 +56,9 @@ static void props(const mu_device *d, mu_device_props *out) {
 
 // ---- memory ----
 
-static void *alloc(mu_device *d, size_t size, const char *tag) {
-    (void)d;
-    return mu_alloc_block(size, tag);
-}
+static void *alloc(MU_UNUSED mu_device *d, size_t size, const char *tag) { return mu_alloc_block(size, tag); }
 
-static void release(mu_device *d, void *p) {
-    (void)d;
-    mu_free(p);
-}
+static void release(MU_UNUSED mu_device *d, void *p) { mu_free(p); }
 
 static const mu_device_class cpu_class = {
     .name = "cpu", .props = props, .alloc = alloc, .free = release,
@@ -107,7 +100,7 @@ static const char *const needed[] = {   // by this build, from the oldest on
 };
 
 // The built-in takes literals only.
-static bool this_cpu_has(const char *feature) {
+static bool this_cpu_has(MU_UNUSED const char *feature) {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
 #define ANSWER(name)                                                                               \
@@ -122,7 +115,6 @@ static bool this_cpu_has(const char *feature) {
     ANSWER("avx512dq")
 #undef ANSWER
 #endif
-    (void)feature;
     return true;
 }
 
@@ -130,10 +122,9 @@ mu_status mu_device_check_build_on(bool (*has)(const char *feature), mu_err *err
     const char *const *f = needed;
     while (*f && has(*f)) f++;
     if (!*f) return MU_OK;
-    MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f);
-    mu_err_hint(err,
-                "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
-    return MU_EUNSUPPORTED;
+    return mu_err_hinted(
+        MU_FAIL(err, MU_EUNSUPPORTED, "this program was built for processors with %s, this one lacks it", *f),
+        err, "Build without MUSTER_ARCH, for any processor since 2009, or with MUSTER_ARCH=native here.");
 }
 
 mu_status mu_device_check_build(mu_err *err) {

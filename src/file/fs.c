@@ -161,8 +161,7 @@ void mu_fs_remove_file(const char *path) {
     if (ops->unlink(path) && errno != ENOENT) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
-    (void)st, (void)at;
+static int remove_one(const char *path, MU_UNUSED const struct stat *st, int kind, MU_UNUSED struct FTW *at) {
     int rc = kind == FTW_D || kind == FTW_DP || kind == FTW_DNR ? ops->rmdir(path) : ops->unlink(path);
     if (rc && errno != ENOENT) mu_warn("cannot remove `%s`: %s", path, strerror(errno));
     return 0;

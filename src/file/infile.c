@@ -68,15 +68,11 @@ mu_status mu_infile_load(mu_infile *f, mu_err *err) {
 
 // ---- gzip ----
 
-static void *z_alloc(void *ctx, unsigned n, unsigned size) {
-    (void)ctx;
+static void *z_alloc(MU_UNUSED void *ctx, unsigned n, unsigned size) {
     return mu_alloc_array(n, size, "data/zlib");
 }
 
-static void z_free(void *ctx, void *p) {
-    (void)ctx;
-    mu_free(p);
-}
+static void z_free(MU_UNUSED void *ctx, void *p) { mu_free(p); }
 
 typedef struct inflater {
     z_stream  z;

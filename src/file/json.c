@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #define TAG "json"
@@ -70,3 +71,19 @@ mu_status mu_json_parse(const char *text, size_t size, const mu_json_limits *lim
 }
 
 bool mu_json_utf8_valid(const char *s, size_t n) { return mu_utf8_valid(s, n); }
+
+json_t *mu_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+int mu_json_put_reals(json_t *object, const mu_json_real *rows, size_t n) {
+    int wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        wrong |= json_object_set_new(object, rows[i].key, mu_json_number(rows[i].value));
+    return wrong;
+}
+
+int mu_json_put_ints(json_t *object, const mu_json_int *rows, size_t n) {
+    int wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        wrong |= json_object_set_new(object, rows[i].key, json_integer(rows[i].value));
+    return wrong;
+}

@@ -26,6 +26,13 @@ MU_MUST_CHECK mu_status mu_json_parse(const char *text, size_t size, const mu_js
 
 bool mu_json_utf8_valid(const char *s, size_t n);
 
+// Rows of an object with one kind of value; 0 = all are in it.
+typedef struct mu_json_real { const char *key; double value; } mu_json_real;
+typedef struct mu_json_int { const char *key; int64_t value; } mu_json_int;
+json_t *mu_json_number(double x); // null when not finite
+int     mu_json_put_reals(json_t *object, const mu_json_real *rows, size_t n);
+int     mu_json_put_ints(json_t *object, const mu_json_int *rows, size_t n);
+
 // ---- out ----
 
 // A growing text that never reports until the end, because a list of thirty appends with thirty checks

@@ -8,8 +8,6 @@
 #include "layer/one_op.h"
 
 #define MU_ACTIVATION_CLASS(setup_)                                                                          \
-    .n_src_min = 1,                                                                                          \
-    .n_src_max = 1,                                                                                          \
     .flags = MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST,                                                          \
     .infer = mu_activation_infer,                                                                            \
     .setup = (setup_),                                                                                       \

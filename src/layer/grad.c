@@ -79,7 +79,8 @@ mu_status mu_grad_inner(const mu_layer *l, const mu_step *step, mu_op *op, mu_pa
         weight->grad.x = d->transposed ? a.ddst : a.src; // along the weight's rows
         weight->grad.dy = d->transposed ? a.src : a.ddst;
         if (bias) // in the factor form the op computes no parameter gradient at all
-            mu_inner_dbias(d, &(mu_op_args){.ddst = a.ddst, .dbias = mu_grad_add_to(bias), .accumulate = true});
+            mu_inner_dbias(
+                d, &(mu_op_args){.ddst = a.ddst, .dbias = mu_grad_add_to(bias), .accumulate = true});
     } else {
         mu_grad_begin(weight, bias, &a);
     }

@@ -10,9 +10,8 @@ static double tent(int64_t i, int64_t k) {
     return 1 - fabs((double)i - (double)(k - 1) / 2) / (double)f;
 }
 
-static void fill(const void *state, const mu_init_args *a, float *out) {
+static void fill(MU_UNUSED const void *state, const mu_init_args *a, float *out) {
     const mu_shape *shape = a->shape;
-    (void)state;
     int64_t kw = shape->n > 0 ? shape->d[shape->n - 1] : 1, kh = shape->n > 1 ? shape->d[shape->n - 2] : 1;
     int64_t n = mu_shape_count(shape);
     for (int64_t i = 0; i < n; i++) out[i] = (float)(tent(i / kw % kh, kh) * tent(i % kw, kw));

@@ -43,11 +43,10 @@ static mu_status report_unknown(const mu_st_file *f, const char *path, const cha
     const char *known[64];
     size_t n = mu_st_count(f) < MU_COUNT(known) ? mu_st_count(f) : MU_COUNT(known);
     for (size_t i = 0; i < n; i++) known[i] = mu_st_at(f, i)->name;
-    mu_status s = MU_FAIL(err, MU_EJOB, "`%s` has no tensor `%s`", path, name);
-    const char *near = mu_nearest(name, known, n);
-    if (near) mu_err_hint(err, "Did you mean `tensor: %s`?", near);
-    else if (n) mu_err_hint(err, "It has %zu, such as `tensor: %s`.", mu_st_count(f), known[0]);
-    return s;
+    MU_FAIL(err, MU_EJOB, "`%s` has no tensor `%s`", path, name);
+    mu_err_suggest(MU_EJOB, err, "tensor: ", mu_nearest(name, known, n));
+    if (n) mu_err_hint(err, "It has %zu, such as `tensor: %s`.", mu_st_count(f), known[0]);
+    return MU_EJOB;
 }
 
 // The shape that the tensor in the file must have.

@@ -2,8 +2,7 @@
 // i_positive_unitball.c - positive values; those of one output (first axis) sum to 1.
 #include "layer/draw.h"
 
-static void fill(const void *state, const mu_init_args *a, float *out) {
-    (void)state;
+static void fill(MU_UNUSED const void *state, const mu_init_args *a, float *out) {
     mu_draw_uniform(a, 0, 1, out);
     int64_t rows = a->shape->n > 1 ? a->shape->d[0] : 1, cols = mu_shape_count(a->shape) / rows;
     for (int64_t r = 0; r < rows; r++) {

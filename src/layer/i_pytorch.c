@@ -3,8 +3,7 @@
 // (Its weights are drawn by kaiming_uniform with a = sqrt(5), which is that bound.)
 #include "layer/draw.h"
 
-static void fill(const void *state, const mu_init_args *a, float *out) {
-    (void)state;
+static void fill(MU_UNUSED const void *state, const mu_init_args *a, float *out) {
     double limit = 1 / sqrt(mu_fan(0, a));
     mu_draw_uniform(a, -limit, limit, out);
 }

@@ -46,7 +46,6 @@ const mu_layer_class mu_layer_accuracy = {
     .fields = fields,
     .state_size = sizeof(struct accuracy),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_OUTPUT,
     .infer = infer,
     .forward = forward,

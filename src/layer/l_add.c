@@ -42,9 +42,7 @@ static float factor(const mu_layer *l, int k) {
         if (!(l->left_out >> at & 1) && ++present == k) return s->coefficients.v[at];
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     float *y = l->out[0].value.f;
     size_t n = mu_tensor_count(&l->out[0].value);
     const float *x0 = l->src[0]->value.f, c0 = factor(l, 0);
@@ -62,9 +60,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const float *dy = l->out[0].grad.f;
     size_t n = mu_tensor_count(&l->out[0].value);
     for (int k = l->n_src - 1; k >= 0; k--) {
@@ -80,7 +76,6 @@ const mu_layer_class mu_layer_add = {
     .help = "element-wise sum of sources",
     .fields = fields,
     .state_size = sizeof(struct add),
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_IN_PLACE | MU_LAYER_GAPS,
     .infer = infer,

@@ -104,8 +104,6 @@ const mu_layer_class mu_layer_bag_of_words = {
     .help = "which words a sample has; source: word numbers, 0 = padding",
     .fields = fields,
     .state_size = sizeof(struct bag_of_words),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .infer = infer,
     .forward = forward,
 };

@@ -34,9 +34,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, out, l->src[0]->value.dtype, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct concat *s = l->state;
     mu_axis_view whole = mu_axis_of(&l->out[0].value.shape, (int)s->axis);
     int64_t at = 0;
@@ -48,9 +46,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct concat *s = l->state;
     mu_axis_view whole = mu_axis_of(&l->out[0].value.shape, (int)s->axis);
     int64_t at = 0;
@@ -67,7 +63,6 @@ const mu_layer_class mu_layer_concat = {
     .help = "joins sources along one axis",
     .fields = fields,
     .state_size = sizeof(struct concat),
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .infer = infer,
     .forward = forward,

@@ -74,8 +74,7 @@ static double add_softmax(const float *x, float *keep, int64_t n, int64_t stride
     return log(sum) - (double)(x[own * stride] - top);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     struct contrastive_loss *s = l->state;
     const int64_t n = step->rows;
     const int32_t *group = l->n_src == 3 ? l->src[2]->value.i : NULL;
@@ -102,8 +101,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct contrastive_loss *s = l->state;
     const int64_t n = step->rows;
     float scale = s->loss_weight / (2 * s->temperature * (float)step->global_rows), *ds = l->scratch;

@@ -88,7 +88,6 @@ const mu_layer_class mu_layer_csv_output = {
     .help = "writes values to a CSV file",
     .fields = fields,
     .state_size = sizeof(struct csv_output),
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_OUTPUT,
     .infer = infer,

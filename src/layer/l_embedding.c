@@ -148,8 +148,7 @@ static void give_rows(const struct embedding *s, mu_param *w, const int32_t *wor
     w->grad.row_value = w->grad.dense;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct embedding *s = l->state;
     mu_param *w = l->param[0];
     const int32_t *word = l->src[0]->value.i;
@@ -174,8 +173,6 @@ const mu_layer_class mu_layer_embedding = {
     .fields = fields,
     .state_size = sizeof(struct embedding),
     .params = params,
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,

@@ -30,8 +30,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct euclidean_loss *s = l->state;
     const float *a = l->src[0]->value.f, *b = l->src[1]->value.f;
     int64_t per_row = mu_shape_inner(mu_layer_src_shape(l, 0), 1);
@@ -46,8 +45,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct euclidean_loss *s = l->state;
     const float *a = l->src[0]->value.f, *b = l->src[1]->value.f;
     const mu_shape *in = mu_layer_src_shape(l, 0);
@@ -67,7 +65,6 @@ const mu_layer_class mu_layer_euclidean_loss = {
     .fields = fields,
     .state_size = sizeof(struct euclidean_loss),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,

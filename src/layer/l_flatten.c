@@ -10,8 +10,6 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 const mu_layer_class mu_layer_flatten = {
     .name = "flatten",
     .help = "all values of a sample in one row",
-    .n_src_min = 1,
-    .n_src_max = 1,
     .infer = infer,
     .forward = mu_reorder_forward,
     .backward = mu_reorder_backward,

@@ -29,9 +29,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, *in, MU_F32, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct l2_normalise *s = l->state;
     int64_t n = mu_layer_src_shape(l, 0)->d[0];
     for (int64_t b = 0; b < n; b++) {
@@ -47,9 +45,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct l2_normalise *s = l->state;
     if (!l->src[0]->grad.f) return MU_OK;
     int64_t n = mu_layer_src_shape(l, 0)->d[0];
@@ -68,8 +64,6 @@ const mu_layer_class mu_layer_l2_normalise = {
     .help = "divides every sample by its length",
     .fields = fields,
     .state_size = sizeof(struct l2_normalise),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST,
     .infer = infer,
     .forward = forward,

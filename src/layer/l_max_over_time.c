@@ -73,9 +73,7 @@ static void mean(const struct over_time *s, const float *x, const int32_t *word,
         for (int64_t c = 0; c < s->d && (!word || word[i]); c++) y[c] += share * x[c];
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct over_time *s = l->state;
     for (int64_t n = 0; n < s->n; n++) {
         const float *x = l->src[0]->value.f + n * s->t * s->d;
@@ -86,9 +84,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct over_time *s = l->state;
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;
@@ -117,7 +113,6 @@ const mu_layer_class mu_layer_max_over_time = {
     .help = "the largest or mean vector over the words of a sentence",
     .fields = fields,
     .state_size = sizeof(struct over_time),
-    .n_src_min = 1,
     .n_src_max = 2,
     .flags = MU_BACK_NEEDS_SRC, // the words; of the vectors just their places are kept
     .infer = infer,

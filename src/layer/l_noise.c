@@ -58,8 +58,7 @@ static void spoil(const struct noise *s, const float *x, const float *u, int64_t
     }
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct noise *s = l->state;
     const float *x = l->src[0]->value.f;
     float *y = l->out[0].value.f, u[256];
@@ -80,9 +79,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct noise *s = l->state;
     const float *dy = l->out[0].grad.f;
     const uint8_t *passes = l->keep;
@@ -101,8 +98,6 @@ const mu_layer_class mu_layer_noise = {
     .help = "spoils values in training, for denoising auto-encoders",
     .fields = fields,
     .state_size = sizeof(struct noise),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_LAYER_IN_PLACE,
     .infer = infer,
     .forward = forward,

@@ -51,8 +51,6 @@ const mu_layer_class mu_layer_one_hot = {
     .help = "integers as vectors of zeros with one 1",
     .fields = fields,
     .state_size = sizeof(struct one_hot),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .infer = infer,
     .forward = forward,
 };

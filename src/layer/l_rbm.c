@@ -424,7 +424,6 @@ const mu_layer_class mu_layer_rbm = {
     .fields = fields,
     .state_size = sizeof(struct rbm),
     .params = params,
-    .n_src_min = 1,
     .n_src_max = 2,
     .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST,
     .infer = infer,

@@ -87,8 +87,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct sigmoid_loss *s = l->state;
     const float *x = l->src[0]->value.f;
     float *dx = l->src[0]->grad.f, *dt = l->src[1]->grad.f, scale = s->loss_weight / (float)step->global_rows;
@@ -110,7 +109,6 @@ const mu_layer_class mu_layer_sigmoid_loss = {
     .fields = fields,
     .state_size = sizeof(struct sigmoid_loss),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,

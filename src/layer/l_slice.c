@@ -66,9 +66,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct slice *s = l->state;
     mu_axis_view whole = mu_axis_of(mu_layer_src_shape(l, 0), (int)s->axis);
     int64_t at = 0;
@@ -80,9 +78,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct slice *s = l->state;
     if (!l->src[0]->grad.data) return MU_OK;
     mu_axis_view whole = mu_axis_of(mu_layer_src_shape(l, 0), (int)s->axis);
@@ -100,8 +96,6 @@ const mu_layer_class mu_layer_slice = {
     .help = "cuts a source along one axis; outputs NAME.0, NAME.1, ...",
     .fields = fields,
     .state_size = sizeof(struct slice),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .infer = infer,
     .forward = forward,
     .backward = backward,

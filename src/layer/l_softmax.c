@@ -33,8 +33,6 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_softmax = {
     .name = "softmax",
     .help = "probabilities from scores",
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_BACK_NEEDS_DST,
     .infer = infer,
     .setup = setup,

@@ -96,8 +96,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct softmax_loss *s = l->state;
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;
@@ -115,7 +114,6 @@ const mu_layer_class mu_layer_softmax_loss = {
     .fields = fields,
     .state_size = sizeof(struct softmax_loss),
     .n_src_min = 2,
-    .n_src_max = 2,
     .flags = MU_LAYER_LOSS,
     .infer = infer,
     .setup = setup,

@@ -49,8 +49,7 @@ static double divergence(double t, double m, double *slope) {
     return t * log(t / at) + (1 - t) * log((1 - t) / (1 - at)) + *slope * (m - at);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct sparsity *s = l->state;
     const float *x = l->src[0]->value.f;
     float *sums = l->keep;
@@ -71,8 +70,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err) {
     const struct sparsity *s = l->state;
     const float *dy = l->out[0].grad.f, *slope = l->keep, scale = s->weight / (float)step->global_rows;
     float *dx = l->src[0]->grad.f;
@@ -90,8 +88,6 @@ const mu_layer_class mu_layer_sparsity = {
     .help = "hands its source through; penalty on units that are often active",
     .fields = fields,
     .state_size = sizeof(struct sparsity),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_LAYER_IN_PLACE | MU_LAYER_PENALTY,
     .infer = infer,
     .forward = forward,

@@ -27,16 +27,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)l;
-    (void)step;
-    (void)err;
+static mu_status forward(MU_UNUSED mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     float *restrict dsrc = l->src[0]->grad.f;
     if (!dsrc) return MU_OK;
     int64_t n = mu_shape_count(&l->src[0]->value.shape);
@@ -59,8 +54,6 @@ const mu_layer_class mu_layer_split = {
     .help = "one value as outputs NAME.0, NAME.1, ...; gradients add up",
     .fields = fields,
     .state_size = sizeof(struct split),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_LAYER_ALIAS,
     .infer = infer,
     .forward = forward,

@@ -31,18 +31,14 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 // Step k of the sequence, as a part of it along the time axis.
 static mu_axis_view step_view(mu_axis_view whole) { return (mu_axis_view){whole.outer, 1, whole.inner}; }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     mu_axis_view whole = mu_axis_of(&l->out[0].value.shape, 1);
     for (int k = 0; k < l->n_src; k++)
         mu_axis_put(l->out[0].value.data, whole, k, l->src[k]->value.data, step_view(whole));
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     mu_axis_view whole = mu_axis_of(&l->out[0].value.shape, 1);
     for (int k = 0; k < l->n_src; k++)
         if (l->src[k]->grad.data)
@@ -53,7 +49,6 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_stack_time = {
     .name = "stack_time",
     .help = "sources (n, ...) as the steps of a sequence (n, t, ...)",
-    .n_src_min = 1,
     .n_src_max = MU_MAX_SRC,
     .infer = infer,
     .forward = forward,

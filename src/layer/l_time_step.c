@@ -86,9 +86,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct time_step *s = l->state;
     const float *x = l->src[0]->value.f; // or integers: as many bytes
     for (int k = 0; k < l->n_out; k++) {
@@ -99,9 +97,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct time_step *s = l->state;
     float *dx = l->src[0]->grad.f;
     if (!dx) return MU_OK;
@@ -121,8 +117,6 @@ const mu_layer_class mu_layer_time_step = {
     .help = "one step of a sequence (n, t, ...), or several as outputs NAME.0, NAME.1, ...",
     .fields = fields,
     .state_size = sizeof(struct time_step),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -138,7 +138,7 @@ typedef struct mu_layer {
 typedef struct mu_layer_class {
     MU_PLUGIN_HEAD;
     const char *const *params; // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
-    int         n_src_min, n_src_max;
+    int         n_src_min, n_src_max; // (optional, 1; n_src_min) read them by mu_layer_min_src, _max_src
     unsigned    flags;
     mu_status (*infer)(mu_layer *l, mu_err *err);
     mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
@@ -153,6 +153,11 @@ typedef struct mu_layer_class {
 } mu_layer_class;
 
 extern const mu_registry mu_layers;
+
+static inline int mu_layer_min_src(const mu_layer_class *c) { return c->n_src_min ? c->n_src_min : 1; }
+static inline int mu_layer_max_src(const mu_layer_class *c) {
+    return c->n_src_max ? c->n_src_max : mu_layer_min_src(c);
+}
 
 // ---- for infer ----
 static inline const mu_shape *mu_layer_src_shape(const mu_layer *l, int i) { return &l->src[i]->value.shape; }

@@ -35,16 +35,12 @@ static void move(float *to, const mu_shape *to_shape, const float *from, const m
     }
 }
 
-mu_status mu_reorder_forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+mu_status mu_reorder_forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     move(l->out[0].value.f, &l->out[0].value.shape, l->src[0]->value.f, mu_layer_src_shape(l, 0), l->scratch);
     return MU_OK;
 }
 
-mu_status mu_reorder_backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step;
-    (void)err;
+mu_status mu_reorder_backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     float *dsrc = l->src[0]->grad.f;
     if (dsrc) move(dsrc, mu_layer_src_shape(l, 0), l->out[0].grad.f, &l->out[0].value.shape, l->scratch);
     return MU_OK;

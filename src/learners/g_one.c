@@ -12,10 +12,7 @@ typedef struct one {
     int64_t      produced, skipped;     // gradients
 } one;
 
-static bool wants(const mu_session *s, const mu_run_opts *o) {
-    (void)s, (void)o;
-    return true;
-}
+static bool wants(MU_UNUSED const mu_session *s, MU_UNUSED const mu_run_opts *o) { return true; }
 
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     one *r = state;
@@ -49,9 +46,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 }
 
 // Every gradient is computed on the weights it is applied to: its staleness is 0.
-static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UNUSED mu_err *err) {
     one *r = state;
-    (void)err;
     const mu_session *s = r->t->s;
     mu_source_stop(s->train.source);
     if (how != MU_OK) return MU_OK;

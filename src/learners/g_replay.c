@@ -58,8 +58,7 @@ static mu_status check_head(const replay *r, mu_err *err) {
     const mu_runlog_head *h = &r->log->head;
     const mu_session *s = r->t->s;
     const mu_setup *p = &s->setup;
-    if (p->learners != h->learners || strcmp(p->protocol->name, h->protocol) || p->rows != h->rows ||
-        p->global_batch != h->global_batch) {
+    if (!mu_setup_is(p, h->protocol, h->learners, h->rows, h->global_batch)) {
         MU_FAIL(err, MU_EUSAGE, "the log is of %d learners, %s, batch %lld; the job has %d, %s, batch %lld",
                 h->learners, h->protocol, (long long)h->global_batch, p->learners, p->protocol->name,
                 (long long)p->global_batch);
@@ -322,19 +321,14 @@ static mu_status set_up(replay *r, mu_err *err) {
     return mu_source_start(s->train.source, err);
 }
 
-static bool wants(const mu_session *s, const mu_run_opts *o) {
-    (void)s;
-    return o->replay != NULL;
-}
+static bool wants(MU_UNUSED const mu_session *s, const mu_run_opts *o) { return o->replay != NULL; }
 
-static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
-    (void)s;
+static mu_status prepare(MU_UNUSED mu_session *s, const mu_run_opts *o, mu_err *err) {
     if (o->record)
         return MU_FAIL(err, MU_EUSAGE, "a run is recorded or replayed, not both: its log exists already");
     if (!o->resume) return MU_OK;
-    MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does");
-    mu_err_hint(err, "Leave `--resume` out.");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "a replay begins where its log does"), err,
+                         "Leave `--resume` out.");
 }
 
 // The recorded run decides when it ends; only a stop request is quicker.
@@ -364,9 +358,8 @@ static void sum_up(const replay *r, mu_learners_result *out) {
     if (n) out->staleness_mean /= (double)n;
 }
 
-static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UNUSED mu_err *err) {
     replay *r = state;
-    (void)err;
     mu_source_stop(r->t->s->train.source);
     mu_source_set_lease(r->t->s->train.source, NULL, NULL);
     if (how == MU_OK) sum_up(r, out);

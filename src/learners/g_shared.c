@@ -159,15 +159,13 @@ static void log_failed(const shared_run *c, const mu_err *err) {
 }
 
 static void drain_journal(shared_run *c) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (c->recorder && mu_recorder_drain(c->recorder, c->shared.journal, &err) != MU_OK) log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
 static void close_log(shared_run *c, bool whole) {
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (!c->recorder) return;
     drain_journal(c);
     mu_runlog_end end = {
@@ -241,10 +239,9 @@ static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapsh
 }
 
 static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
-                          mu_err *err) {
+                          MU_UNUSED mu_err *err) {
     shared_run *c = state;
     mu_evaluator_box *box = c->shared.extra;
-    (void)err;
     *done = false;
     const int32_t box_state = atomic_load(&box->state);
     if (box_state == MU_EVALUATOR_ASKED) return MU_OK;

@@ -6,15 +6,8 @@
 
 #include <string.h>
 
-#define X(name) extern const mu_gradient_source mu_gradients_##name;
-#include "gradients_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(name) &mu_gradients_##name.plugin,
-#include "gradients_list.inc"
-#undef X
-};
+typedef mu_gradient_source mu_gradients_class; // as the list calls it
+#include "gradients_class_list.inc" // the tables of all files, as `list`
 
 const mu_registry mu_gradient_sources = {"gradients", MU_COUNT(list), list};
 

@@ -27,9 +27,8 @@ typedef struct learner {
     mu_err     collect_err;
 } learner;
 
-mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
+mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    (void)version;
     const mu_position at = mu_position_at(r->session, r->begin, samples);
     return mu_step_rate_at(r->session, &at, r->end);
 }
@@ -63,9 +62,8 @@ static void before_forward(void *ctx, mu_layer *layer) {
             l->client, layer->param[i]->index, &l->collect_err);
 }
 
-static void pulse_after_backward(void *ctx, mu_layer *layer) {
+static void pulse_after_backward(void *ctx, MU_UNUSED mu_layer *layer) {
     learner *l = ctx;
-    (void)layer;
     l->client->class->pulse(l->client);
     mu_failpoint("learner/backward");
 }
@@ -214,8 +212,7 @@ int mu_learner_main(void *ctx) {
     atomic_store(&row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
     if (g.setup->pin) (void)mu_cores_pin(role->index);
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     mu_status st = set_up(&l, &c, &g, &err);
     atomic_store(&row->first_pulse_ns, mu_clock_ns());
     if (st == MU_OK) st = live(&l, &err);
@@ -273,8 +270,7 @@ int mu_server_main(void *ctx) {
     mu_shared_head *h = role->shared->head;
     int n = role->shared->setup->server_threads;
     server_thread *t = mu_alloc_array((size_t)n, sizeof *t, "server");
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     mu_failpoints_arm("server");
     mu_status st = start_threads(t, n, role, &err);
     if (st != MU_OK) {

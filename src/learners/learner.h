@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // learner.h - station 5 with several learners: the processes that compute and apply.
 //
-// Both run in children forked by the parent (g_shared.c), which has opened the session and started no thread. They end
-// when the protocol says so (exit 0) or leave their error in the learner's row (exit 1).
+// Both run in children forked by the parent (g_shared.c), which has opened the session and started no thread.
+// They end when the protocol says so (exit 0) or leave their error in the learner's row (exit 1).
 #ifndef MU_LEARNERS_LEARNER_H
 #define MU_LEARNERS_LEARNER_H
 

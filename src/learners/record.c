@@ -177,9 +177,8 @@ static mu_status create_file(mu_recorder *r, mu_err *err) {
     r->fd = mu_fs()->open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (r->fd >= 0) return MU_OK;
     if (errno != EEXIST) return mu_fs_fail(err, "create", r->path);
-    MU_FAIL(err, MU_EUSAGE, "`%s` exists already", r->path);
-    mu_err_hint(err, "Give the log another name, or remove the old one.");
-    return MU_EUSAGE;
+    return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` exists already", r->path), err,
+                         "Give the log another name, or remove the old one.");
 }
 
 static void discard(mu_recorder *r) {

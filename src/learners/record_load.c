@@ -216,11 +216,9 @@ static mu_status read_all(mu_runlog *log, cursor *c, const char *path, mu_err *e
 }
 
 mu_status mu_runlog_parse(const void *data, size_t size, const char *path, mu_runlog **out, mu_err *err) {
-    if (size < sizeof mu_runlog_magic || memcmp(data, mu_runlog_magic, sizeof mu_runlog_magic)) {
-        MU_FAIL(err, MU_EDATA, "`%s` is no log of a run", path);
-        mu_err_hint(err, "`muster train ... --record FILE` writes one.");
-        return MU_EDATA;
-    }
+    if (size < sizeof mu_runlog_magic || memcmp(data, mu_runlog_magic, sizeof mu_runlog_magic))
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` is no log of a run", path), err,
+                             "`muster train ... --record FILE` writes one.");
     mu_runlog *log = mu_alloc(sizeof *log, TAG);
     if (!log) return MU_FAIL_NOMEM(err, "the log");
     mu_arena_init(&log->arena, TAG);

@@ -133,11 +133,6 @@ static mu_status repair_after_death(mu_watchdog *d, int i, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status take_error(const mu_err *from, int32_t status, mu_err *err) {
-    if (err && err->status == MU_OK) *err = *from;
-    return (mu_status)status;
-}
-
 static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how, mu_err *err) {
     mu_watched *l = &d->learner[i];
     mu_shared_learner *row = &d->shared->learner[i];
@@ -148,16 +143,16 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
         return MU_OK;
     }
     MU_TRY(repair_after_death(d, i, err));
-    if (atomic_load(&row->failed)) return take_error(&row->error, atomic_load(&row->failed), err);
+    const int32_t failed = atomic_load(&row->failed);
+    if (failed) return mu_err_pass((mu_status)failed, &row->error, err);
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
-    if (l->losses_in_row > d->shared->setup->max_losses) {
-        MU_FAIL(err, MU_EBACKEND, "learner %d was lost %lld times in a row without finishing a gradient", i,
-                (long long)l->losses_in_row);
-        mu_err_hint(err, "Its last end: %s.", how);
-        return MU_EBACKEND;
-    }
+    if (l->losses_in_row > d->shared->setup->max_losses)
+        return mu_err_hinted(MU_FAIL(err, MU_EBACKEND,
+                                     "learner %d was lost %lld times in a row without finishing a gradient",
+                                     i, (long long)l->losses_in_row),
+                             err, "Its last end: %s.", how);
     l->lost_ns = now;
     MU_TRY(start_learner(d, i, err));
     d->replaced++;
@@ -179,7 +174,7 @@ static mu_status server_gone(mu_watchdog *d, pid_t pid, const char *how, mu_err 
     for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
     if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
     const int32_t failed = atomic_load(&g->head->server_failed);
-    if (failed) return take_error(&g->head->server_error, failed, err);
+    if (failed) return mu_err_pass((mu_status)failed, &g->head->server_error, err);
     d->server_lost++;
     atomic_fetch_add(&g->head->server_losses, 1);
     if (server_is_lost(d))
@@ -228,10 +223,9 @@ static mu_status look_for_end(mu_child *c, int64_t now, pid_t *pid, char how[HOW
         return MU_OK;
     }
     if (!c->killed_ns || now - c->killed_ns < MU_PROCESS_GONE_S * SECOND_NS) return MU_OK;
-    MU_FAIL(err, MU_EBACKEND, "process %d is still there %d s after it was killed", (int)c->pid,
-            MU_PROCESS_GONE_S);
-    mu_err_hint(err, BUSY_HINT);
-    return MU_EBACKEND;
+    return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "process %d is still there %d s after it was killed",
+                                 (int)c->pid, MU_PROCESS_GONE_S),
+                         err, BUSY_HINT);
 }
 
 static mu_status reap(mu_watchdog *d, mu_err *err) {

@@ -68,9 +68,8 @@ typedef struct scorers { // layers that compare scores with labels: one, or all 
     int64_t ignore;
 } scorers;
 
-static mu_status count_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status count_batch(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, MU_UNUSED mu_err *err) {
     const scorers *s = ctx;
-    (void)net, (void)err;
     for (int k = 0; k < s->n; k++) {
         const float *score = s->v[k]->src[0]->value.f;
         const int32_t *label = s->v[k]->src[1]->value.i;

@@ -33,9 +33,8 @@ static mu_status prepare(collector *c, const mu_inspect *in, const char *const *
     return MU_OK;
 }
 
-static mu_status collect(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status collect(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, mu_err *err) {
     collector *c = ctx;
-    (void)net;
     if (batch->n > c->x->rows - c->done)
         return MU_FAIL(err, MU_EDATA, "the data has more than its %" PRId64 " records", c->x->rows);
     for (size_t i = 0; i < c->x->n; i++) {

@@ -128,10 +128,8 @@ mu_status mu_inspect_find(const mu_inspect *in, const char *name, const mu_blob 
         }
     }
     MU_FAIL(err, MU_EUSAGE, "no layer `%s` with an output in phase %s", name, mu_phase_name(in->phase));
-    const char *near = mu_nearest(name, names, n);
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
-    else mu_err_hint(err, "`muster check` prints the net of a job.");
-    return MU_EUSAGE;
+    mu_err_suggest(MU_EUSAGE, err, "", mu_nearest(name, names, n));
+    return mu_err_hinted(MU_EUSAGE, err, "`muster check` prints the net of a job.");
 }
 
 typedef struct limited {

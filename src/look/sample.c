@@ -46,13 +46,16 @@ static const mu_node *data_block(const mu_session *s) {
     return block;
 }
 
+bool mu_sampler_fits(const mu_session *s) {
+    const char *reader = mu_node_text(mu_node_find(data_block(s), "reader"));
+    return reader && !strcmp(reader, "chars");
+}
+
 static mu_status open_reader(mu_session *s, mu_sampler *m, mu_err *err) {
     const mu_node *block = data_block(s);
     mu_source_spec spec;
     if (!block) return no_model(s, MU_NOPOS, "it has no data", err);
-    const char *word = mu_node_text(mu_node_find(block, "reader"));
-    if (!word || strcmp(word, "chars"))
-        return no_model(s, block->pos, "its data is no text of characters", err);
+    if (!mu_sampler_fits(s)) return no_model(s, block->pos, "its data is no text of characters", err);
     MU_TRY(mu_source_bind(&s->binder, block, &spec, err));
     mu_status st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &m->reader, err);
     if (st != MU_OK) {

@@ -12,6 +12,9 @@
 
 typedef struct mu_sampler mu_sampler;
 
+// Is the job's data a text of characters? Without that there is nothing to draw.
+bool mu_sampler_fits(const mu_session *s);
+
 // `s` was opened without any phase. Opens the data's reader for its characters, and builds s->predict.net and
 // s->params, which belong to the session; parameters are loaded by the caller afterwards. MU_EJOB with a
 // place when the job is no character model.

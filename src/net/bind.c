@@ -54,10 +54,7 @@ const mu_field mu_param_fields[] = {
 // ---- the input node ----
 
 static mu_status input_infer(mu_layer *l, mu_err *err) { (void)l; (void)err; return MU_OK; }
-static mu_status input_forward(mu_layer *l, const mu_step *s, mu_err *err) {
-    (void)l;
-    (void)s;
-    (void)err;
+static mu_status input_forward(MU_UNUSED mu_layer *l, MU_UNUSED const mu_step *s, MU_UNUSED mu_err *err) {
     return MU_OK;
 }
 
@@ -233,18 +230,18 @@ static void resolve_src(mu_net_builder *nb, mu_layer *l, int index) {
         else l->src[l->n_src++] = output_of(above, 0);
     }
     if (l->broken) return;
-    if (l->n_src < l->class->n_src_min || l->n_src > l->class->n_src_max) {
+    const int least = mu_layer_min_src(l->class), most = mu_layer_max_src(l->class);
+    if (l->n_src < least || l->n_src > most) {
         mu_srcpos pos = src ? src->pos : l->pos;
         mu_diag *g =
-            l->class->n_src_min == l->class->n_src_max
+            least == most
                 ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
                                "layer `%s` of type `%s` takes %d source%s, not %d", job_name(l),
-                               l->class->name, l->class->n_src_min, l->class->n_src_min == 1 ? "" : "s",
-                               l->n_src)
+                               l->class->name, least, least == 1 ? "" : "s", l->n_src)
                 : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
                                "layer `%s` of type `%s` takes %d to %d sources, not %d", job_name(l),
-                               l->class->name, l->class->n_src_min, l->class->n_src_max, l->n_src);
-        if (l->class->n_src_min == 2 && l->n_src == 1)
+                               l->class->name, least, most, l->n_src);
+        if (least == 2 && l->n_src == 1)
             mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
                          l->src[0]->name ? l->src[0]->name : l->src[0]->producer->name);
         l->broken = true;
@@ -451,7 +448,7 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
         if (l->broken) continue;
         mu_err own = {0};
         mu_status s = l->class->infer(l, &own);
-        if (s == MU_ENOMEM) { if (err && err->status == MU_OK) *err = own; return s; }
+        if (s == MU_ENOMEM) return mu_err_pass(s, &own, err);
         if (s != MU_OK) {
             if (!own.pos.line) own.pos = l->pos;
             mu_diags_add_err(nb->b->diags, &own);

@@ -248,7 +248,7 @@ static mu_status rewrite(unroller *u, const block *b, const char *const *src, co
 static void check_gap(unroller *u, block *b, size_t gap, int64_t i) {
     mu_diags *d = u->nb->b->diags;
     const mu_layer_class *c = class_of(b);
-    if (!c || c->flags & MU_LAYER_GAPS || c->n_src_max == 1) return;
+    if (!c || c->flags & MU_LAYER_GAPS || mu_layer_max_src(c) == 1) return;
     if (u->nb->o->one_step) return; // who samples refuses all gaps
     const source *s = &b->src[gap];
     mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, s->pos,

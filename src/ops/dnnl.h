@@ -4,7 +4,7 @@
 // Only what Muster uses is wrapped: memory descriptors, convolution in three directions, reorders, and
 // running a primitive on plain pointers. Every call turns the library's code into a mu_status with the
 // library's word for it. Primitives are made at set-up with a caller-owned scratchpad, so running one
-// takes memory from nobody (the library itself keeps a few small nodes per call).
+// allocates nothing (but for a few small nodes per call that the library itself keeps).
 //
 // Threads: the library's OpenMP pool must stay at one thread in every learner. The setting is kept per
 // thread by libgomp, so mu_dnnl_enter() asserts it in the calling thread before any library call; it

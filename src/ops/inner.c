@@ -40,7 +40,7 @@ void mu_inner_add_dsrc(const mu_inner_desc *d, const mu_op_args *a, int64_t row0
     const int vecs = vecs_for(d->n);
     const float *w = a->weight + row0 * d->i;
     const int64_t ld = mu_inner_padded(d->i), tiles = ceil_div(d->n, mu_tile_max_rows(vecs));
-    const bool in_place = MU_LANES == 16 && (d->o - row0 - rows) * d->i >= MU_LANES; // a vector may reach too far
+    const bool in_place = MU_LANES == 16 && (d->o - row0 - rows) * d->i >= MU_LANES; // a vector may overreach
     mu_tile_dot t = {.n_seg = 1, .seg = rows, .add = true};
     for (int64_t i = 0; i < d->i; i += vecs * MU_LANES) {
         const int need = (int)min64(vecs, ceil_div(d->i - i, MU_LANES));

@@ -33,15 +33,13 @@ static double slope(const mu_act_desc *d, double y) {
     return NAN;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
     for (int64_t i = 0; i < d->count; i++) a->dst[i] = (float)value(d, (double)a->src[i]);
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
     for (int64_t i = 0; a->dsrc && i < d->count; i++)
         a->dsrc[i] = (float)((double)a->ddst[i] * slope(d, (double)a->dst[i]));

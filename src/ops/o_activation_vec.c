@@ -41,8 +41,7 @@ MU_INLINE void curve_back(mu_act_kind kind, int64_t n, const float *y, const flo
         mu_vec_store(dx + i, mu_vec_load(dy + i, n - i) * slope_of(kind, mu_vec_load(y + i, n - i)), n - i);
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
     switch (d->kind) {
     case MU_ACT_RELU: relu(d->count, d->slope, a->src, a->dst); break;
@@ -53,8 +52,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
     if (!a->dsrc) return MU_OK;
     switch (d->kind) {

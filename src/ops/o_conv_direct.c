@@ -213,8 +213,7 @@ static void forward_image(const direct *v, const mu_conv_desc *c, const float *i
     }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const direct *v = op->state;
     const mu_conv_desc *c = &op->desc.conv;
     float *s = a->scratch, *bias = s + v->at_bias, *buffer = s + v->at_image;
@@ -344,8 +343,7 @@ static void backward_weight(const direct *v, const mu_conv_desc *c, const mu_op_
     for (int64_t o = 0; o < c->o; o++) a->dbias[o] = a->accumulate ? a->dbias[o] + bias[o] : bias[o];
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const direct *v = op->state;
     const mu_conv_desc *c = &op->desc.conv;
     if (a->dweight || a->dbias) backward_weight(v, c, a);

@@ -22,8 +22,7 @@ typedef struct conv {
     bool    direct;             // src and dsrc are their own col
 } conv;
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_conv_desc *d = &op->desc.conv;
     conv *v = op->state;
     v->cg = d->c / d->groups;
@@ -103,8 +102,7 @@ static const float *columns(const mu_conv_desc *d, const conv *v, const float *s
 
 // ---- forward and backward ----
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_conv_desc *d = &op->desc.conv;
     const conv *v = op->state;
     float *wk = a->scratch, *col = wk + 2 * d->o * v->k;
@@ -189,8 +187,7 @@ static void backward_src(const mu_conv_desc *d, const conv *v, const mu_op_args 
     }
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_conv_desc *d = &op->desc.conv;
     const conv *v = op->state;
     float *wk = a->scratch, *dwk = wk + d->o * v->k, *col = dwk + d->o * v->k;

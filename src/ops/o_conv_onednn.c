@@ -97,7 +97,7 @@ static mu_status backward_weight(mu_op *op, const mu_op_args *a, mu_err *err) {
     bool bias = op->desc.conv.bias;
     char *scratch = a->scratch;
     void *library = scratch + v->at_library;
-    // Gradients nobody wants, or that are to be added, go to scratch first.
+    // Gradients that the layer does not ask for, or that are to be added, go to scratch first.
     float *dweight = a->accumulate || !a->dweight ? (float *)(void *)(scratch + v->at_plain) : a->dweight;
     float *dbias = a->accumulate || !a->dbias ? (float *)(void *)(scratch + v->at_bias) : a->dbias;
     void *packed = v->unpack.prim ? (void *)scratch : (void *)dweight;
@@ -144,9 +144,7 @@ const mu_op_class mu_op_conv_onednn = {
 #else // without the library the class stays in the registry and accepts nothing
 
 static bool accepts(const mu_op_desc *d) { (void)d; return false; }
-static mu_status run(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)op;
-    (void)a;
+static mu_status run(MU_UNUSED mu_op *op, MU_UNUSED const mu_op_args *a, mu_err *err) {
     return MU_FAIL(err, MU_EUNSUPPORTED, "this build has no oneDNN");
 }
 

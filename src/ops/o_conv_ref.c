@@ -30,8 +30,7 @@ static double dot_at(const mu_conv_desc *d, const mu_op_args *a, int64_t n, int6
     return sum;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_conv_desc *d = &op->desc.conv;
     float *dst = a->dst;
     for (int64_t n = 0; n < d->n; n++)
@@ -97,8 +96,7 @@ static void scatter(const mu_conv_desc *d, const mu_op_args *a, int64_t n, int64
     }
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_conv_desc *d = &op->desc.conv;
     backward_params(d, a);
     if (!a->dsrc) return MU_OK;

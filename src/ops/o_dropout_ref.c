@@ -6,14 +6,12 @@
 // spread over learners. `keep` holds one byte an element, 1 = kept.
 #include "ops/op.h"
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     op->keep_bytes = (size_t)(op->desc.dropout.n * op->desc.dropout.per_sample);
     return MU_OK;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_dropout_desc *d = &op->desc.dropout;
     uint8_t *kept = a->keep;
     double limit = (double)d->ratio * 0x1p32;
@@ -28,8 +26,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_dropout_desc *d = &op->desc.dropout;
     const uint8_t *kept = a->keep;
     for (int64_t i = 0; a->dsrc && i < d->n * d->per_sample; i++)

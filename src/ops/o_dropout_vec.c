@@ -5,8 +5,7 @@
 
 #define BLOCK 512       // words made at once; a multiple of 4 as mu_rng_fill_u32 asks
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     op->keep_bytes = (size_t)(op->desc.dropout.n * op->desc.dropout.per_sample);
     return MU_OK;
 }
@@ -33,8 +32,7 @@ static void mask_block(const uint32_t *restrict word, uint32_t limit, float scal
     scale_kept(kept, scale, n, src, dst);
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_dropout_desc *d = &op->desc.dropout;
     uint32_t word[BLOCK], limit = limit_of(d->ratio);
     float scale = 1.0f / (1.0f - d->ratio);
@@ -47,8 +45,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_dropout_desc *d = &op->desc.dropout;
     if (a->dsrc) scale_kept(a->keep, 1.0f / (1.0f - d->ratio), d->n * d->per_sample, a->ddst, a->dsrc);
     return MU_OK;

@@ -51,8 +51,7 @@ static int64_t apart(int64_t n, int64_t ld) {
     return MU_LANES == 8 && n <= TILED_BATCH && ld % 512 == 0 ? ld + 16 : 0;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     v->rows = d->transposed ? d->i : d->o;
@@ -136,8 +135,7 @@ static void times_rows(const inner *v, const mu_op_args *a, int64_t n, const flo
 
 // ---- forward ----
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     if (!d->transposed) {
@@ -163,16 +161,15 @@ static factor take_factor(const float *p, int64_t n, int64_t len, int64_t ld, fl
     return ld ? (factor){copy, ld} : (factor){p, len};
 }
 
-static void take_dweight(const inner *v, int64_t n, const mu_op_args *a, factor left, factor right, int64_t row,
-                         int64_t rows, float *tile) {
+static void take_dweight(const inner *v, int64_t n, const mu_op_args *a, factor left, factor right,
+                         int64_t row, int64_t rows, float *tile) {
     float *out = a->rows_ready ? tile : a->dweight + row * v->cols,
           beta = !a->rows_ready && a->accumulate ? 1.0f : 0.0f;
     mu_gemm(true, false, rows, v->cols, n, left.p + row, left.ld, right.p, right.ld, beta, out, v->cols);
     if (a->rows_ready) a->rows_ready(a->rows_ctx, row, rows, tile);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const inner *v = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     float *s = a->scratch, *dx = s + v->at_dx;

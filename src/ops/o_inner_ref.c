@@ -16,14 +16,12 @@ static float weight_at(const mu_inner_desc *d, const mu_op_args *a, int64_t o, i
     return a->weight[d->transposed ? i * d->o + o : o * d->i + i];
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     op->scratch_bytes = (size_t)n_cols(&op->desc.inner) * sizeof(float); // one row for rows_ready
     return MU_OK;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_inner_desc *d = &op->desc.inner;
     for (int64_t n = 0; n < d->n; n++)
         for (int64_t o = 0; o < d->o; o++) {
@@ -62,8 +60,7 @@ static void bias_gradient(const mu_inner_desc *d, const mu_op_args *a) {
     }
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_inner_desc *d = &op->desc.inner;
     if (a->dsrc) memset(a->dsrc, 0, (size_t)(d->n * d->i) * sizeof(float));
     if (a->dbias && !a->skip_dweight) bias_gradient(d, a);

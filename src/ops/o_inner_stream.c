@@ -36,8 +36,7 @@ static bool accepts(const mu_op_desc *d) {
     return d->inner.n >= 1 && d->inner.n <= MAX_BATCH && !d->inner.transposed;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     stream *s = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     int64_t row_bytes = d->i * (int64_t)sizeof(float);
@@ -108,8 +107,7 @@ MU_INLINE void dots(const mu_inner_desc *d, const mu_op_args *a, int64_t o, cons
         for (int64_t o = 0; o < d->o; o += rows) dots(d, a, o, rows, n);                           \
         break;
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_inner_desc *d = &op->desc.inner;
     switch (d->n) {
 #ifdef MU_VEC_AVX512
@@ -166,8 +164,8 @@ static void dsrc_block(const mu_inner_desc *d, const mu_op_args *a, int64_t o, i
 }
 #undef BATCH
 
-MU_INLINE void dweight_at(float *out, mu_vec dy[][MAX_BATCH], const float *x, int64_t len, int64_t left, bool add,
-                          const int rows, const int n) {
+MU_INLINE void dweight_at(float *out, mu_vec dy[][MAX_BATCH], const float *x, int64_t len, int64_t left,
+                          bool add, const int rows, const int n) {
     mu_vec acc[2];
     MU_UNROLL for (int r = 0; r < rows; r++) acc[r] = add ? mu_vec_load(out + r * len, left) : mu_vec_set(0);
     MU_UNROLL for (int b = 0; b < n; b++) {
@@ -219,8 +217,7 @@ static void take_dweight(const stream *s, const mu_inner_desc *d, const mu_op_ar
     a->rows_ready(a->rows_ctx, o, rows, tile);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const stream *s = op->state;
     const mu_inner_desc *d = &op->desc.inner;
     float *scratch = a->scratch, *dx = scratch + s->at_dx;

@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_lrn_desc *d = &op->desc.lrn;
     op->keep_bytes = (size_t)(d->n * d->h * d->w * d->c) * sizeof(float);
     return MU_OK;
@@ -19,8 +18,7 @@ static mu_status create(mu_op *op, mu_err *err) {
 
 typedef double (*term)(const mu_lrn_desc *d, const mu_op_args *a, int64_t i);
 
-static double square(const mu_lrn_desc *d, const mu_op_args *a, int64_t i) {
-    (void)d;
+static double square(MU_UNUSED const mu_lrn_desc *d, const mu_op_args *a, int64_t i) {
     return (double)a->src[i] * (double)a->src[i];
 }
 
@@ -50,8 +48,7 @@ static double share(const mu_lrn_desc *d) {
     return (double)d->alpha / (double)(d->within ? d->size * d->size : d->size);
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_lrn_desc *d = &op->desc.lrn;
     float *keep = a->keep;
     int64_t i = 0;
@@ -66,8 +63,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_lrn_desc *d = &op->desc.lrn;
     if (!a->dsrc) return MU_OK;
     const float *keep = a->keep;

@@ -37,8 +37,7 @@ static bool accepts(const mu_op_desc *d) {
     return d->lrn.k >= FLT_MIN && d->lrn.alpha >= 0 && d->lrn.size % 2 == 1;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_lrn_desc *d = &op->desc.lrn;
     lrn *l = op->state;
     *l = (lrn){ .power = d->beta == 0.75f ? POWER_075 : d->beta == 0.5f ? POWER_050 : POWER_ANY,
@@ -211,15 +210,13 @@ static void within(const mu_lrn_desc *d, const lrn *l, const mu_op_args *a, bool
         }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     if (op->desc.lrn.within) within(&op->desc.lrn, op->state, a, false);
     else across(&op->desc.lrn, op->state, a, false);
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     if (!a->dsrc) return MU_OK;
     if (op->desc.lrn.within) within(&op->desc.lrn, op->state, a, true);
     else across(&op->desc.lrn, op->state, a, true);

@@ -12,8 +12,7 @@
 
 #include <math.h>
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     op->keep_bytes = 2 * (size_t)op->desc.norm.c * sizeof(float);
     return MU_OK;
 }
@@ -32,8 +31,7 @@ static void moments(const mu_norm_desc *d, const mu_op_args *a, int64_t c, doubl
     a->run_var[c] = (float)((1 - m) * (double)a->run_var[c] + m * unbiased);
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     float *keep_mean = a->keep, *keep_inv = keep_mean + d->c;
     for (int64_t c = 0; c < d->c; c++) {
@@ -54,8 +52,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     const float *keep_mean = a->keep, *keep_inv = keep_mean + d->c;
     for (int64_t c = 0; c < d->c; c++) {

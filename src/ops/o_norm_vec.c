@@ -27,8 +27,7 @@ static int64_t block_rows(const mu_norm_desc *d) {
     return rows < 4 ? 4 : rows;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     size_t c = (size_t)op->desc.norm.c;
     op->keep_bytes = 2 * c * sizeof(float);
     op->scratch_bytes = c * SUMS_BYTES;
@@ -90,8 +89,7 @@ static void use_batch(const mu_norm_desc *d, const mu_op_args *a, sums s, float 
     }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     float *mean = a->keep, *inv = mean + d->c;
     sums s = sums_of(d, a->scratch);
@@ -173,8 +171,7 @@ static void backward_src(const mu_norm_desc *d, const mu_op_args *a, const sums 
     }
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_norm_desc valid = mu_norm_valid(op, a), *d = &valid;
     const float *inv = (const float *)a->keep + d->c;
     sums s = gradients(d, a);

@@ -21,8 +21,7 @@ static window window_of(const mu_pool_desc *d, int64_t oy, int64_t ox) {
     return w;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     if (d->kind == MU_POOL_MAX) op->keep_bytes = (size_t)(d->n * d->oh * d->ow * d->c) * sizeof(int32_t);
     return MU_OK;
@@ -46,8 +45,7 @@ static float average(const mu_pool_desc *d, const float *image, window w, int64_
     return w.count > 0 ? (float)(sum / (double)w.count) : 0.0f;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     int64_t o = 0;
     for (int64_t n = 0; n < d->n; n++)
@@ -67,8 +65,7 @@ static void spread(const mu_pool_desc *d, float *image, window w, int64_t c, flo
         for (int64_t x = w.x0; x < w.x1; x++) image[(y * d->w + x) * d->c + c] += value / (float)w.count;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     if (!a->dsrc) return MU_OK;
     memset(a->dsrc, 0, (size_t)(d->n * d->h * d->w * d->c) * sizeof(float));

@@ -197,8 +197,7 @@ static int64_t count_alike(const mu_pool_desc *d, const span *x, int64_t ox) {
     return n;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     const pool *p = op->state;
     const int64_t row = d->w * d->c, size = d->n * d->h * row;
@@ -292,8 +291,7 @@ MU_INLINE void row_sizes(const row *r, bool is_max) {
     else row_all(r, n_over, kw, stride, is_max);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_pool_desc *d = &op->desc.pool;
     if (!a->dsrc) return MU_OK;
     row r = { .d = d, .p = op->state, .ddst = a->ddst, .at = a->keep, .dsrc = a->dsrc };

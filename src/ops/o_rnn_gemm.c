@@ -72,8 +72,7 @@ static void plan_scratch(mu_op *op) {
     op->scratch_bytes = (size_t)max64(forward, backward) * sizeof(float);
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     rnn *v = op->state;
     const mu_rnn_desc *d = &op->desc.rnn;
     const bool gru = d->cell == MU_CELL_GRU, lstm = d->cell == MU_CELL_LSTM;
@@ -243,8 +242,7 @@ static void forward_step(const rnn *v, const mu_rnn_desc *d, const mu_op_args *a
     }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const rnn *v = op->state;
     const mu_rnn_desc *d = &op->desc.rnn;
     float *s = a->scratch;
@@ -395,8 +393,7 @@ static void input_gradients(const mu_op *op, const mu_op_args *a) {
     if (dx != a->dsrc) swap_order(a->dsrc, dx, d->t, d->n, d->i);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const rnn *v = op->state;
     const mu_rnn_desc *d = &op->desc.rnn;
     const float *s = a->scratch, *states = (const float *)a->keep + v->at_h;

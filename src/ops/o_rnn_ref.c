@@ -21,8 +21,7 @@ static int64_t record(const mu_rnn_desc *d) { // floats kept of one step
     return (mu_rnn_gates(d->cell) + (d->cell != MU_CELL_RNN)) * d->h;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_rnn_desc *d = &op->desc.rnn;
     op->keep_bytes = (size_t)(d->n * (d->t * record(d) + mu_rnn_state(d->cell, d->h))) * sizeof(float);
     op->scratch_bytes = (size_t)(2 * mu_rnn_gates(d->cell) + 3) * (size_t)d->h * sizeof(double);
@@ -88,8 +87,7 @@ static void one_step(const mu_rnn_desc *d, const mu_op_args *a, int64_t b, int64
     }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_rnn_desc *d = &op->desc.rnn;
     const size_t state = (size_t)mu_rnn_state(d->cell, d->h) * sizeof(float),
                  h = (size_t)d->h * sizeof(float);
@@ -180,8 +178,7 @@ static void clear_params(const mu_rnn_desc *d, const mu_op_args *a) {
     if (a->dbias_h) memset(a->dbias_h, 0, rows);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_rnn_desc *d = &op->desc.rnn;
     const int64_t h = d->h, rows = mu_rnn_gates(d->cell) * h;
     const bool lstm = d->cell == MU_CELL_LSTM;

@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_softmax_desc *d = &op->desc.softmax;
     for (int64_t n = 0; n < d->n; n++) {
         const float *x = a->src + n * d->c;
@@ -20,8 +19,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_softmax_desc *d = &op->desc.softmax;
     for (int64_t n = 0; a->dsrc && n < d->n; n++) {
         const float *y = a->dst + n * d->c, *dy = a->ddst + n * d->c;

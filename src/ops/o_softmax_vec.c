@@ -23,8 +23,7 @@ static float row_max(const float *x, int64_t c) {
     return max;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const int64_t rows = op->desc.softmax.n, c = op->desc.softmax.c;
     for (int64_t n = 0; n < rows; n++) {
         const float *x = a->src + n * c;
@@ -46,8 +45,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const int64_t rows = op->desc.softmax.n, c = op->desc.softmax.c;
     for (int64_t n = 0; a->dsrc && n < rows; n++) {
         const float *y = a->dst + n * c, *dy = a->ddst + n * c;

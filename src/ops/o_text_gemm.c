@@ -66,8 +66,7 @@ static bool accepts(const mu_op_desc *d) {
     return widest(x) <= MAX_WIDTH && x->n * x->t <= INT32_MAX;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     text *v = op->state;
     const mu_text_desc *d = &op->desc.text;
     const int64_t q = d->n_widths * d->o;
@@ -194,8 +193,8 @@ static void take_filter(const mu_text_desc *d, const mu_op_args *a, const panel 
 }
 
 // The weights of `rows` places, from filter f on, times all strips of the panel.
-static void multiply(const mu_text_desc *d, const panel *p, const float *words, const float *weight, int64_t w,
-                     int64_t f, int64_t rows, float *out) {
+static void multiply(const mu_text_desc *d, const panel *p, const float *words, const float *weight,
+                     int64_t w, int64_t f, int64_t rows, float *out) {
     mu_tile_dot t = {.n_seg = 1, .seg = d->d, .b = words};
     for (int v = 0; v < p->vecs; v += p->strip, t.b += d->d * t.ldb) {
         const int vecs = strip_vecs(p, v), most = mu_tile_max_rows(vecs);
@@ -241,8 +240,7 @@ static void finish(const mu_text_desc *d, const mu_op_args *a) {
         }
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const text *v = op->state;
     const mu_text_desc *d = &op->desc.text;
     MU_ALIGNED(64) float out[MAX_ROWS * OUT_LD] = {0};
@@ -330,8 +328,7 @@ static void take_rows(const mu_text_desc *d, const mu_op_args *a, int64_t first,
     if (a->rows_ready) a->rows_ready(a->rows_ctx, first, rows, block);
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const text *v = op->state;
     const mu_text_desc *d = &op->desc.text;
     char *s = a->scratch;

@@ -18,8 +18,7 @@ static int64_t row_of(const mu_text_desc *d, int i, int64_t j, int64_t f) {
     return (before + j) * d->o + f;
 }
 
-static mu_status create(mu_op *op, mu_err *err) {
-    (void)err;
+static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     const mu_text_desc *d = &op->desc.text;
     op->keep_bytes = (size_t)(d->n * d->n_widths * d->o) * sizeof(int32_t);
     op->scratch_bytes = (size_t)d->d * sizeof(float); // one row of dweight
@@ -35,8 +34,7 @@ static double window(const mu_text_desc *d, const mu_op_args *a, int64_t n, int6
     return sum;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_text_desc *d = &op->desc.text;
     int32_t *at = a->keep;
     int64_t k = 0;
@@ -90,8 +88,7 @@ static void dbias(const mu_text_desc *d, const mu_op_args *a) {
     }
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
-    (void)err;
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_text_desc *d = &op->desc.text;
     if (a->dsrc) {
         memset(a->dsrc, 0, (size_t)(d->n * d->t * d->d) * sizeof(float));

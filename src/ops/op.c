@@ -96,17 +96,13 @@ mu_status mu_op_create(const mu_op_desc *d, const char *who, mu_op **out, mu_err
     size_t n = candidates(d->prim, filter, c);
     for (size_t i = 0; i < n; i++) {
         if (c[i]->accepts && !c[i]->accepts(d)) continue;
-        mu_err refusal;
-        mu_err_clear(&refusal);
+        mu_err refusal = {0};
         mu_status s = mu_op_create_class(c[i], d, out, &refusal);
         if (s == MU_OK) {
             mu_debug("%s: %s%s", who, c[i]->name, mu_level_suffix());
             return MU_OK;
         }
-        if (s != MU_EUNSUPPORTED) {
-            if (err && err->status == MU_OK) *err = refusal;
-            return s;
-        }
+        if (s != MU_EUNSUPPORTED) return mu_err_pass(s, &refusal, err);
         mu_debug("%s: %s refuses: %s", who, c[i]->name, refusal.msg);
     }
     MU_FAIL(err, MU_EUNSUPPORTED, "no implementation of %s for `%s`", prim_name[d->prim], who);

@@ -129,7 +129,7 @@ typedef struct mu_op_args {
     void       (*rows_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *grad);
     // (optional; an op may use rows_ready all the same) For a batch of one: row row0 + r of the gradient is
     // dy[r] * x. The receiver also makes these rows' part of dsrc: dx += dy[r] * row, before it changes the
-    // row; NULL = nobody wants it.
+    // row; NULL = no layer below takes it.
     void       (*outer_ready)(void *ctx, int64_t row0, int64_t n_rows, const float *dy, const float *x,
                               float *dx);
     void        *rows_ctx;

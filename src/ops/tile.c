@@ -64,36 +64,33 @@ int mu_tile_widths(int width[2]) {
 #endif
 }
 
-int mu_tile_best_width(int64_t n) {
+int mu_tile_best_width(MU_UNUSED int64_t n) {
 #ifdef __AVX512VL__
     int64_t narrow = (n + NARROW - 1) / NARROW * NARROW, wide = (n + 15) / 16 * 16;
     return narrow < wide && __builtin_cpu_is("amd") ? NARROW : 16;
 #else
-    (void)n;
     return NARROW;
 #endif
 }
 
 int mu_tile_max_rows(int vecs) { return vecs >= 1 && vecs <= MU_TILE_VECS ? max_rows[vecs] : 0; }
 
-void mu_tile_run_dot(const mu_tile_dot *t, int width, int rows, int vecs) {
+void mu_tile_run_dot(const mu_tile_dot *t, MU_UNUSED int width, int rows, int vecs) {
 #ifdef __AVX512VL__
     if (width == 16) {
         table_wide[rows][vecs].dot(t);
         return;
     }
 #endif
-    (void)width;
     table_narrow[rows][vecs].dot(t);
 }
 
-void mu_tile_run_outer(const mu_tile_outer *t, int width, int rows, int vecs) {
+void mu_tile_run_outer(const mu_tile_outer *t, MU_UNUSED int width, int rows, int vecs) {
 #ifdef __AVX512VL__
     if (width == 16) {
         table_wide[rows][vecs].outer(t);
         return;
     }
 #endif
-    (void)width;
     table_narrow[rows][vecs].outer(t);
 }

@@ -7,9 +7,9 @@
 //
 //     for (int64_t c = 0; c < n; c += MU_LANES) mu_vec_store(dst + c, f(mu_vec_load(src + c, n - c)), n - c);
 //
-// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch, and a slow store. Lanes beyond
-// the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and pass the
-// constant MU_LANES. Arithmetic uses the compiler's own vector operators.
+// With AVX-512 the rest is a mask and costs nothing; elsewhere it is a predictable branch, and a slow store.
+// Lanes beyond the end are loaded as 0. In a loop that is not bound by memory, peel the whole vectors and
+// pass the constant MU_LANES. Arithmetic uses the compiler's own vector operators.
 #ifndef MU_OPS_VEC_H
 #define MU_OPS_VEC_H
 
@@ -169,7 +169,7 @@ MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) {
 
 MU_INLINE mu_vmask mu_vec_gt(mu_vec a, mu_vec b) { return a > b; }
 MU_INLINE mu_vmask mu_vec_eq(mu_vec a, mu_vec b) { return a == b; }
-MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) { return a != a; }
+MU_INLINE mu_vmask mu_vec_isnan(mu_vec a) { return a != a; } // NOLINT(misc-redundant-expression)
 MU_INLINE mu_vmask mu_veci_eq(mu_veci a, mu_veci b) { return a == b; }
 MU_INLINE mu_veci mu_veci_select(mu_vmask m, mu_veci yes, mu_veci no) { return (m & yes) | (~m & no); }
 MU_INLINE mu_vec mu_vec_select(mu_vmask m, mu_vec yes, mu_vec no) {

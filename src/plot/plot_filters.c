@@ -132,8 +132,7 @@ static const mu_param *find_param(const mu_inspect *in, const char *what, mu_err
     size_t n = 0;
     for (int i = 0; i < ps->n && n < MU_COUNT(names); i++) names[n++] = ps->list[i]->name;
     MU_FAIL(err, MU_EUSAGE, "no layer or parameter `%s` has weights", what);
-    const char *near = mu_nearest(name, names, n);
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
+    mu_err_suggest(MU_EUSAGE, err, "", mu_nearest(name, names, n));
     return NULL;
 }
 

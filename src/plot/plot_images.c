@@ -30,9 +30,8 @@ typedef struct rows {
     int64_t samples, have;
 } rows;
 
-static mu_status collect(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status collect(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, MU_UNUSED mu_err *err) {
     rows *r = ctx;
-    (void)net, (void)err;
     for (int64_t i = 0; i < batch->n && r->have < r->samples; i++, r->have++)
         for (int k = 0; k < r->n; k++)
             mu_inspect_row(&r->v[k].blob->value, i, r->v[k].v + r->have * r->v[k].size);

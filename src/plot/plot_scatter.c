@@ -36,9 +36,8 @@ typedef struct cloud {
     double *xy;     // (n, 2)
 } cloud;
 
-static mu_status collect(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
+static mu_status collect(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, MU_UNUSED mu_err *err) {
     cloud *c = ctx;
-    (void)net, (void)err;
     for (int64_t i = 0; i < batch->n && c->n < c->most; i++, c->n++) {
         mu_inspect_row(&c->blob->value, i, c->v + c->n * c->d);
         c->class[c->n] = c->label ? c->label->value.i[i] : 0;

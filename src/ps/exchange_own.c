@@ -33,10 +33,7 @@ void mu_own_fill(mu_shared *g, int learner) {
 
 bool mu_own_is_held(const mu_shared *g) { return atomic_load(&g->head->pause); }
 
-bool mu_own_is_quiet(const mu_shared *g, const mu_core *c) {
-    (void)g;
-    return c->computing == 0;
-}
+bool mu_own_is_quiet(MU_UNUSED const mu_shared *g, const mu_core *c) { return c->computing == 0; }
 
 bool mu_own_objects(mu_choice choice, mu_objection *out) {
     static const mu_objection no[] = {

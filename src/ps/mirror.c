@@ -303,14 +303,12 @@ static bool may_ask(mu_shared_client *c) {
     return all_passed(m->shared, version);
 }
 
-static mu_status begin(mu_shared_client *c, mu_err *err) {
-    (void)err;
+static mu_status begin(mu_shared_client *c, MU_UNUSED mu_err *err) {
     aim(of(c));
     return MU_OK;
 }
 
-static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
-    (void)err;
+static mu_status collect(mu_shared_client *c, int param, MU_UNUSED mu_err *err) {
     follow_one(of(c), param);
     return MU_OK;
 }

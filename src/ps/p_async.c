@@ -11,15 +11,9 @@ static const mu_field fields[] = {
     {0},
 };
 
-static int take(const mu_core *c, int waiting) {
-    (void)c;
-    return waiting > 0 ? 1 : -1;
-}
+static int take(MU_UNUSED const mu_core *c, int waiting) { return waiting > 0 ? 1 : -1; }
 
-static double expected_staleness(const void *state, int learners) {
-    (void)state;
-    return learners;
-}
+static double expected_staleness(MU_UNUSED const void *state, int learners) { return learners; }
 
 static void configure(const void *state, mu_core_config *out) {
     out->splits = out->learners;

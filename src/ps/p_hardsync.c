@@ -21,28 +21,17 @@ static int64_t granted(const mu_core *c, const mu_core_learner *l) {
     return c->config.first_version + mu_core_step(l);
 }
 
-static float weight(const mu_core *c, int64_t staleness, int parts) {
-    (void)c, (void)staleness, (void)parts;
+static float weight(MU_UNUSED const mu_core *c, MU_UNUSED int64_t staleness, MU_UNUSED int parts) {
     return 1; // losses are divided by the global batch already
 }
 
-static int64_t sync_versions(int64_t warm_versions) {
-    (void)warm_versions;
-    return INT64_MAX;
-}
+static int64_t sync_versions(MU_UNUSED int64_t warm_versions) { return INT64_MAX; }
 
-static double expected_staleness(const void *state, int learners) {
-    (void)state, (void)learners;
-    return 0;
-}
+static double expected_staleness(MU_UNUSED const void *state, MU_UNUSED int learners) { return 0; }
 
-static void configure(const void *state, mu_core_config *out) {
-    (void)state;
-    out->rate_rule = MU_RATE_PLAIN;
-}
+static void configure(MU_UNUSED const void *state, mu_core_config *out) { out->rate_rule = MU_RATE_PLAIN; }
 
-static double warm_steps(double asked, double epoch, double end) {
-    (void)asked, (void)epoch, (void)end;
+static double warm_steps(MU_UNUSED double asked, MU_UNUSED double epoch, MU_UNUSED double end) {
     return 0; // it is warm
 }
 

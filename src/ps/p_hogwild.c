@@ -10,19 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-static double expected_staleness(const void *state, int learners) {
-    (void)state;
-    return learners;
-}
+static double expected_staleness(MU_UNUSED const void *state, int learners) { return learners; }
 
-static void configure(const void *state, mu_core_config *out) {
-    (void)state;
-    out->splits = out->learners;
-}
+static void configure(MU_UNUSED const void *state, mu_core_config *out) { out->splits = out->learners; }
 
 // None unless the job asks for one: momentum is each learner's own.
-static double warm_steps(double asked, double epoch, double end) {
-    (void)epoch, (void)end;
+static double warm_steps(double asked, MU_UNUSED double epoch, MU_UNUSED double end) {
     return isnan(asked) ? 0 : asked;
 }
 
@@ -30,18 +23,16 @@ static double warm_steps(double asked, double epoch, double end) {
 
 static int own_blocks(int n_history) { return n_history; }
 
-static mu_status enter(mu_shared_client *c, mu_err *err) {
+static mu_status enter(mu_shared_client *c, MU_UNUSED mu_err *err) {
     mu_shared *g = c->shared;
     float *own[MU_MAX_SLOTS] = {0};
-    (void)err;
     mu_own_fill(g, c->base.learner);
     for (int k = 0; k < g->head->n_history; k++) own[k] = mu_own_history(g, c->base.learner, k);
     if (c->params) mu_params_rebase(c->params, g->weights, own);
     return MU_OK;
 }
 
-static mu_status begin(mu_shared_client *c, mu_err *err) {
-    (void)err;
+static mu_status begin(mu_shared_client *c, MU_UNUSED mu_err *err) {
     c->base.writes = true;
     const int64_t samples = atomic_load(&c->shared->head->samples);
     c->base.step_rate = c->rate_at(c->rate_ctx, c->base.grant.version, samples);

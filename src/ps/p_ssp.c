@@ -21,16 +21,10 @@ static bool may_begin(const mu_core *c, const mu_core_learner *l) {
     return mu_core_step(l) - c->slowest <= c->config.own;
 }
 
-static int take(const mu_core *c, int waiting) {
-    (void)c;
-    return waiting > 0 ? 1 : -1;
-}
+static int take(MU_UNUSED const mu_core *c, int waiting) { return waiting > 0 ? 1 : -1; }
 
 // A learner waits for the slowest one, and each gradient taken may have been that one's.
-static int wakes(const mu_core *c) {
-    (void)c;
-    return -1;
-}
+static int wakes(MU_UNUSED const mu_core *c) { return -1; }
 
 static int32_t splits(const void *state, int learners) {
     return ((const struct ssp *)state)->bound > 0 ? learners : (learners + 1) / 2;

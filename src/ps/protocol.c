@@ -8,15 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define X(name) extern const mu_protocol_class mu_protocol_##name;
-#include "protocol_list.inc"
-#undef X
-
-static const mu_plugin *const list[] = {
-#define X(name) &mu_protocol_##name.plugin,
-#include "protocol_list.inc"
-#undef X
-};
+#include "protocol_class_list.inc" // the tables of all files, as `list`
 
 const mu_registry mu_protocols = {"protocol", MU_COUNT(list), list};
 

@@ -131,6 +131,8 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);
+// Is it the setup of a run that noted these of its own?
+bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size);
 

@@ -238,6 +238,11 @@ static void add_rate(setup_text *t, const mu_setup *p, double base) {
         add(t, ", not divided by the staleness");
 }
 
+bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch) {
+    return mu_registry_find(&mu_protocols, protocol) == &p->protocol->plugin && p->learners == learners &&
+           p->rows == rows && p->global_batch == global_batch;
+}
+
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
     setup_text t = {out, size, 0};
     if (size) out[0] = '\0';

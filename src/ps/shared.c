@@ -292,11 +292,3 @@ void mu_shared_commit(mu_shared *g) {
 }
 
 void mu_shared_cancel(mu_shared *g) { mu_shared_unlock(g); }
-
-bool mu_shared_copy_core(mu_shared *g, mu_core *out) {
-    mu_core *c = mu_shared_begin(g);
-    if (!c) return false;
-    memcpy(out, c, mu_core_size(g->head->n_learners));
-    mu_shared_cancel(g);
-    return true;
-}

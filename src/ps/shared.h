@@ -249,7 +249,5 @@ void           mu_shared_commit(mu_shared *g);            // switch, then unlock
 void           mu_shared_switch(mu_shared *g);            // the lock stays, for what must follow at once
 void           mu_shared_unlock(mu_shared *g);
 void           mu_shared_cancel(mu_shared *g);
-// A copy of the good core: out has mu_core_size bytes. False: no quiet moment was found.
-bool           mu_shared_copy_core(mu_shared *g, mu_core *out);
 
 #endif

@@ -148,9 +148,8 @@ static bool before_piece(void *ctx, size_t offset, size_t n, mu_undo_log *log) {
     return true;
 }
 
-static void after_piece(void *ctx, size_t offset, size_t n) {
+static void after_piece(void *ctx, MU_UNUSED size_t offset, size_t n) {
     progress *g = ctx;
-    (void)offset;
     g->at += n;
     mu_failpoint("server/piece-written");
     atomic_store_explicit(g->done, g->at, memory_order_release);

@@ -204,11 +204,9 @@ static void on_progress(void *ctx, const mu_run_moment *m) {
     if (w->fn && w->fn(w->ctx, &p)) atomic_store(w->stop, 1);
 }
 
-static void on_evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
-                      bool is_best) {
+static void on_evaluated(void *ctx, const mu_run_moment *m, MU_UNUSED mu_phase phase, const mu_scores *scores,
+                      MU_UNUSED bool is_best) {
     watcher *w = ctx;
-    (void)phase;
-    (void)is_best;
     w->accuracy = scores->accuracy;
     on_progress(ctx, m);
 }

@@ -54,9 +54,7 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     }
     if (!name) return MU_FAIL(err, MU_EUSAGE, "the net has no output in phase predict");
     MU_FAIL(err, MU_EUSAGE, "no layer `%s` with an output per sample in phase predict", name);
-    const char *near = mu_nearest(name, names, n);
-    if (near) mu_err_hint(err, "Did you mean `%s`?", near);
-    return MU_EUSAGE;
+    return mu_err_suggest(MU_EUSAGE, err, "", mu_nearest(name, names, n));
 }
 
 static size_t row_size(const mu_tensor *t) { return (size_t)mu_shape_inner(&t->shape, 1); }

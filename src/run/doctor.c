@@ -38,8 +38,8 @@ void mu_check_cpu(mu_finding *f, const char *name, int cpu, int level, bool aske
     } else if (level == MU_LEVEL_ONLY) {
         mu_finding_set(f, MU_FINDING_OK, "%s; one level of kernels (MUSTER_ARCH=%s)", name, arch);
     } else {
-        mu_finding_set(f, note_unless(level == cpu), "%s; has x86-64-v%d, kernels for v%d (%s)", name, cpu, level,
-                       asked ? "MUSTER_CPU" : "the best it has");
+        mu_finding_set(f, note_unless(level == cpu), "%s; has x86-64-v%d, kernels for v%d (%s)", name, cpu,
+                       level, asked ? "MUSTER_CPU" : "the best it has");
         if (level < cpu) mu_finding_advise(f, "unset MUSTER_CPU for the faster kernels");
     }
 }

@@ -52,11 +52,8 @@ static mu_status take_scores(loop *l, mu_err *err) {
     mu_training *t = l->t;
     const mu_snapshot_answer *a = &l->answer;
     l->want_test = false;
-    if (a->status == MU_EINTERRUPTED) return MU_OK; // the loop ends; a resumed run begins with this evaluation
-    if (a->status != MU_OK) {
-        if (err && err->status == MU_OK) *err = a->error;
-        return a->status;
-    }
+    if (a->status == MU_EINTERRUPTED) return MU_OK; // ended; a resumed run begins with this evaluation
+    if (a->status != MU_OK) return mu_err_pass(a->status, &a->error, err);
     const bool best = mu_training_evaluated(t, a->phase, &a->scores, &a->at);
     const bool keep = best && a->at.step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
     if (!t->o->no_files && (keep || l->want_save)) ask(l, true, best, true);
@@ -98,10 +95,7 @@ mu_status mu_loop_save(mu_training *t, bool best, mu_err *err) {
     mu_snapshot_task task = {.save = true, .best = best, .progress = t->ps};
     task.progress.trained_s = mu_training_seconds(t);
     mu_training_snapshot(t, &task, &a);
-    if (a.status != MU_OK) {
-        if (err && err->status == MU_OK) *err = a.error;
-        return a.status;
-    }
+    if (a.status != MU_OK) return mu_err_pass(a.status, &a.error, err);
     t->saved_step = t->at.step;
     return mu_fs_join(t->out->checkpoint, t->ckpt_dir, a.saved, err);
 }
@@ -193,8 +187,7 @@ static mu_status stop_source(loop *l, mu_status how, mu_err *err) {
     mu_err own = {0};
     const mu_status st = l->source->stop(l->state, how, &l->t->out->learners, &own);
     if (how != MU_OK || st == MU_OK) return how;
-    if (err && err->status == MU_OK) *err = own;
-    return st;
+    return mu_err_pass(st, &own, err);
 }
 
 static mu_status run(loop *l, mu_err *err) {

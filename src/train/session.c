@@ -66,16 +66,12 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
             MU_TRY(open_source(s, MU_TRAIN, so, err));
         o.mean_of = s->train.source;
     }
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     size_t errors_before = s->job->diags.n_errors;
     mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
     bool reported = s->job->diags.n_errors > errors_before; // by binding; opening reports to err
     if (st == MU_OK || reported) return MU_OK;
-    if (st == MU_ENOMEM) {
-        if (err && err->status == MU_OK) *err = own;
-        return st;
-    }
+    if (st == MU_ENOMEM) return mu_err_pass(st, &own, err);
     if (!own.pos.line || (own.pos.line == block->pos.line && own.pos.col == block->pos.col)) {
         const mu_node *value =
             value_named(block, own.msg); // a missing or broken file is a problem of this job
@@ -104,8 +100,7 @@ static const mu_contrast *contrast_of(mu_session *s) {
 }
 
 static void check_algorithm(mu_session *s, const mu_net *net) {
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     if (!s->algo || !s->algo->check || s->algo->check(net, &own) == MU_OK) return;
     const mu_node *node = mu_node_find(mu_node_find(s->job->root, "train"), "algorithm");
     if (!own.pos.line && node) own.pos = node->pos;
@@ -121,8 +116,7 @@ static void check_streams(mu_session *s, const mu_net *net) {
         const mu_layer *l = net->layer[i];
         for (int k = 0; k < l->n_param; k++) {
             const mu_param *p = l->param[k];
-            mu_err own;
-            mu_err_clear(&own);
+            mu_err own = {0};
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
                                                   setup->global_batch, &own) == MU_OK)
                 continue;
@@ -155,17 +149,13 @@ static mu_status shape_net(mu_session *s, mu_phase p, const mu_session_opts *so,
         .keep_factors =
             s->job->train.nonfinite == MU_NONFINITE_SKIP || (s->updater && s->updater->clip_norm > 0),
     };
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = mu_net_shape(&s->binder, &o, &ph->net, &own);
     if (st == MU_EJOB) { // most problems are in the diags already
         if (!s->binder.diags->n_errors) mu_diags_add_err(s->binder.diags, &own);
         return MU_OK;
     }
-    if (st != MU_OK) {
-        if (err && err->status == MU_OK) *err = own;
-        return st;
-    }
+    if (st != MU_OK) return mu_err_pass(st, &own, err);
     if (!s->params) s->params = ph->net->params;
     if (p == MU_TRAIN) {
         check_algorithm(s, ph->net);
@@ -180,15 +170,11 @@ static mu_status check_blocks_only(mu_session *s, mu_err *err) {
     mu_net *net = NULL;
     mu_net_opts o = {.net = s->job->net, .phase = MU_TRAIN, .batch = s->job->train.batch,
                      .contrast = contrast_of(s)};
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_diags seen = s->job->diags, *d = &s->job->diags;
     mu_status st = mu_net_shape(&s->binder, &o, &net, &own);
     mu_net_destroy(net);
-    if (st == MU_ENOMEM) {
-        if (err && err->status == MU_OK) *err = own;
-        return st;
-    }
+    if (st == MU_ENOMEM) return mu_err_pass(st, &own, err);
     // without data every source `data.x` is unknown: drop those reports, keep the rest
     size_t keep = seen.n;
     for (size_t i = seen.n; i < d->n; i++) {
@@ -283,17 +269,13 @@ static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
     if (!numbers_itself(s, mu_source_reader(source), block)) return MU_OK;
     mu_source_spec spec;
     mu_reader *train = NULL;
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = mu_source_bind(&s->binder, mu_node_find(s->job->data, "train"), &spec, &own);
     if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &train, &own);
     if (st == MU_OK) compare_names(s, p, block, train);
     mu_reader_close(train);
     if (st == MU_OK || s->job->diags.n_errors) return MU_OK;
-    if (st == MU_ENOMEM) {
-        if (err && err->status == MU_OK) *err = own;
-        return st;
-    }
+    if (st == MU_ENOMEM) return mu_err_pass(st, &own, err);
     mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_WARNING, block->pos,
                               "the numbers of `data.%s` cannot be compared with those of training: %s",
                               block->key, own.msg);
@@ -340,8 +322,7 @@ static void check_learners(mu_session *s) {
 // Needed twice: rows before data is opened, the number of records for `warm_start` after.
 static mu_status make_setup(mu_session *s, mu_err *err) {
     if (!s->cluster) return MU_OK;      // problems are in the diags
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     const mu_train_opts *t = &s->job->train;
     const mu_setup_task task = {
         .batch = t->batch,
@@ -352,8 +333,7 @@ static mu_status make_setup(mu_session *s, mu_err *err) {
     };
     mu_status st = mu_setup_make(&s->binder, s->job->cluster, s->cluster, &task, &s->setup, &own);
     if (st == MU_OK || st == MU_EJOB) return MU_OK;
-    if (err && err->status == MU_OK) *err = own;
-    return st;
+    return mu_err_pass(st, &own, err);
 }
 
 // Each phase is shaped with a list of problems of its own: the builder goes by what *it* found. Joined,
@@ -451,8 +431,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     check_memory(s);
     if (job->diags.n_errors) return problems(job, err);
     if (o->check_only) return MU_OK;
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = make_ready(s, o, &own);
     if (st == MU_EJOB) { // such as a file of initial values that is damaged
         mu_diags_add_err(&job->diags, &own);
@@ -506,12 +485,10 @@ static mu_status add_array_net(mu_session *s, mu_err *err) {
     if (!s->predict.source) MU_TRY(open_source(s, MU_PREDICT, &so, err));
     const mu_source *source = mu_session_array_source(s);
     if (s->job->diags.n_errors) return MU_EJOB;
-    if (!source) {
-        MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
-                   "`data` has neither `predict` nor `test`");
-        mu_err_hint(err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
-        return MU_EJOB;
-    }
+    if (!source)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, s->job->data ? s->job->data->pos : MU_NOPOS,
+                                        "`data` has neither `predict` nor `test`"),
+                             err, "Add `predict: {reader: array, shape: [...]}`: it needs no files.");
     mu_net_opts o = {
         .net = s->job->net,
         .fields = mu_source_field(source, 0),
@@ -531,8 +508,7 @@ static mu_status add_array_net(mu_session *s, mu_err *err) {
 mu_status mu_session_add_arrays(mu_session *s, mu_err *err) {
     if (s->predict.net) return MU_OK;
     mu_diags *d = &s->job->diags;
-    mu_err own;
-    mu_err_clear(&own);
+    mu_err own = {0};
     mu_status st = add_array_net(s, &own);
     if (st == MU_OK) return MU_OK;
     if (d->n_errors) {

@@ -97,11 +97,10 @@ static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *p
         if (p->is_state) continue;
         const mu_st_tensor *t = mu_st_find(f, p->name);
         if (!t && !all) continue;
-        if (!t) {
-            MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", path, p->name);
-            mu_err_hint(err, "The file belongs to another net; it holds %zu arrays.", mu_st_count(f));
-            return MU_EMODEL;
-        }
+        if (!t)
+            return mu_err_hinted(MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", path, p->name),
+                                 err, "The file belongs to another net; it holds %zu arrays.",
+                                 mu_st_count(f));
         mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
         if (st != MU_OK) {
             mu_err_note(err, "while loading `%s`", path);
@@ -138,13 +137,11 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s,
             const char *name = slot_key(a, p, u, k);
             if (!name) return MU_FAIL_NOMEM(err, "a name");
             const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, name) : NULL;
-            if (!t) {
-                MU_FAIL(err, MU_EMODEL, "checkpoint `%s` has no updater history `%s`", c->path, name);
-                mu_err_hint(err,
-                            "It was trained with another updater; start anew with `train.init_from: %s`.",
-                            c->path);
-                return MU_EMODEL;
-            }
+            if (!t)
+                return mu_err_hinted(
+                    MU_FAIL(err, MU_EMODEL, "checkpoint `%s` has no updater history `%s`", c->path, name),
+                    err, "It was trained with another updater; start anew with `train.init_from: %s`.",
+                    c->path);
             MU_TRY(mu_st_copy_f32(t, &p->shape, s->params->slot[k] + p->offset, err));
         }
     }

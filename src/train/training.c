@@ -112,8 +112,7 @@ void mu_training_log(mu_training *r) {
                         {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms},
                         {MU_TAG_TRAIN_ACCURACY, (float)accuracy}};
     size_t without = isnan(accuracy) ? 1u : 0u; // the last one, of a net without such a metric
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line) - without, &err) != MU_OK)
         report_failed(r, &err);
     if (r->train_events &&
@@ -149,8 +148,7 @@ void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *s
                                                {loss_key, sc->loss},
                                                {acc_key, sc->accuracy}};
     mu_scalar tags[2] = {{MU_TAG_VAL_LOSS, (float)sc->loss}, {MU_TAG_VAL_ACCURACY, (float)sc->accuracy}};
-    mu_err err;
-    mu_err_clear(&err);
+    mu_err err = {0};
     size_t n = isnan(sc->accuracy) ? 1 : 2, all = 3 + n + other_scores(phase, sc, key, line + 3 + n);
     if (r->metrics && mu_metrics_write(r->metrics, line, all, &err) != MU_OK) report_failed(r, &err);
     if (r->eval_events && mu_events_write(r->eval_events, at->step, tags, n, &err) != MU_OK)

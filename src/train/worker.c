@@ -102,8 +102,7 @@ static bool all_finite(const float *v, size_t n) {
 
 // Runs the forward pass again layer by layer and names the first one with a non-finite output.
 static mu_status name_bad_layer(mu_worker *w, const mu_step *s, mu_err *err) {
-    mu_err ignored;
-    mu_err_clear(&ignored);
+    mu_err ignored = {0};
     mu_step again = *s;
     again.hooks = NULL; // the weights are collected already
     for (int i = 1; i < w->net->n_layers; i++) {

@@ -19,9 +19,8 @@ static const mu_field fields[] = {
     {0},
 };
 
-static double rate(const void *state, double base, double t, double end) {
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     const struct exponential *s = state;
-    (void)end;
     return base * pow(s->gamma, t / (double)s->every);
 }
 

@@ -2,8 +2,7 @@
 // lr_fixed.c - the rate stays `base`. Also what a plain number means: `rate: 0.01`.
 #include "updater/updater.h"
 
-static double rate(const void *state, double base, double t, double end) {
-    (void)state, (void)t, (void)end;
+static double rate(MU_UNUSED const void *state, double base, MU_UNUSED double t, MU_UNUSED double end) {
     return base;
 }
 

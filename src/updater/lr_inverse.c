@@ -14,9 +14,8 @@ static const mu_field fields[] = {
     {0},
 };
 
-static double rate(const void *state, double base, double t, double end) {
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     const struct inverse *s = state;
-    (void)end;
     return base * pow(1 + s->gamma * t, -s->power);
 }
 

@@ -12,8 +12,7 @@ static const mu_field fields[] = {
     {0},
 };
 
-static double rate(const void *state, double base, double t, double end) {
-    (void)end;
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     return base / (1 + t / ((const struct inverse_t *)state)->scale);
 }
 

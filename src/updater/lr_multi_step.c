@@ -34,10 +34,9 @@ static const char *check(const void *state) {
     return NULL;
 }
 
-static double rate(const void *state, double base, double t, double end) {
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     const struct multi_step *s = state;
     size_t k = 0;
-    (void)end;
     while (k < s->at.n && (double)s->at.v[k] <= t + 1e-9) k++;
     if (s->rates.n) return k ? (double)s->rates.v[k - 1] : base;
     return base * pow(s->gamma, (double)k);

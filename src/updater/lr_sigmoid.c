@@ -16,9 +16,8 @@ static const mu_field fields[] = {
     {0},
 };
 
-static double rate(const void *state, double base, double t, double end) {
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     const struct sigmoid *s = state;
-    (void)end;
     return base / (1 + exp(s->gamma * (t - s->at)));
 }
 

@@ -17,9 +17,8 @@ static const mu_field fields[] = {
     {0},
 };
 
-static double rate(const void *state, double base, double t, double end) {
+static double rate(const void *state, double base, double t, MU_UNUSED double end) {
     const struct step *s = state;
-    (void)end;
     return base * pow(s->gamma, floor(t / (double)s->every + 1e-9));
 }
 

@@ -20,13 +20,12 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
+static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_rule_step step) {
     const struct adadelta *p = state;
     const float rho = (float)p->rho, rest = (float)(1 - p->rho), eps = p->epsilon;
     float *restrict w = s->value, *restrict h = s->slot[0], *restrict u = s->slot[1];
     const float *restrict g = s->grad;
     const size_t n = s->n;
-    (void)step;
     for (size_t i = 0; i < n; i++) {
         h[i] = rho * h[i] + rest * (g[i] * g[i]);
         float d = g[i] * (sqrtf(u[i] + eps) / sqrtf(h[i] + eps));

@@ -19,13 +19,12 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
+static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_rule_step step) {
     const struct rmsprop *p = state;
     const float rho = (float)p->rho, rest = (float)(1 - p->rho), eps = p->epsilon;
     float *restrict w = s->value, *restrict h = s->slot[0];
     const float *restrict g = s->grad;
     const size_t n = s->n;
-    (void)step;
     for (size_t i = 0; i < n; i++) {
         h[i] = rho * h[i] + rest * (g[i] * g[i]);
         w[i] -= lr * g[i] / (sqrtf(h[i]) + eps);

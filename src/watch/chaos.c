@@ -3,8 +3,8 @@
 //
 // A tick does three things: it looks which killed processes are back, lets go what was stopped or slowed long
 // enough, and fires what is due. Single thread; the region is read and written by atomics only, and nothing
-// here keeps a pointer into it, so the caller may attach to a restarted run in between. Every stop or slowness
-// that was fired has its release in the list, and with a full list none is fired.
+// here keeps a pointer into it, so the caller may attach to a restarted run in between. Every stop or
+// slowness that was fired has its release in the list, and with a full list none is fired.
 #include "watch/chaos.h"
 
 #include "base/alloc.h"

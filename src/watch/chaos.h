@@ -44,7 +44,8 @@ typedef struct mu_chaos mu_chaos;
 
 // The script is copied. MU_EUSAGE when it names what this run has not: a learner number, a server process.
 MU_MUST_CHECK mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_shared *g,
-                                        int64_t now_ns, const mu_chaos_watch *watch, mu_chaos **out, mu_err *err);
+                                        int64_t now_ns, const mu_chaos_watch *watch, mu_chaos **out,
+                                        mu_err *err);
 // Releases every process that is still stopped or slowed.
 void mu_chaos_destroy(mu_chaos *c);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_script.c - see chaos_script.h. Words are cut at blanks; every complaint points at the word it is about.
+// chaos_script.c - see chaos_script.h. Words are cut at blanks; every complaint points at its word.
 #include "watch/chaos_script.h"
 
 #include "base/plugin.h"
@@ -57,15 +57,13 @@ static mu_status choose(parser *p, const char *what, const char *choices, int *o
     *out = p->word[0] ? mu_choice_find(choices, p->word) : -1;
     if (*out >= 0) return MU_OK;
     char names[8][16];
-    const char *list[8], *near = NULL;
+    const char *list[8];
     size_t n = 0;
     while (n < 8 && mu_choice_name(choices, (int)n, names[n], sizeof names[n])) list[n] = names[n], n++;
-    if (p->word[0]) near = mu_nearest(p->word, list, n);
     mu_status s = complain(p, "expected %s, found %s%s%s", what, p->word[0] ? "`" : "", shown(p),
                            p->word[0] ? "`" : "");
-    if (near) mu_err_hint(p->err, "Did you mean `%s`?", near);
-    else mu_err_hint(p->err, "It is one of %s.", choices);
-    return s;
+    mu_err_suggest(s, p->err, "", p->word[0] ? mu_nearest(p->word, list, n) : NULL);
+    return mu_err_hinted(s, p->err, "It is one of %s.", choices);
 }
 
 static mu_status seconds(parser *p, const char *after, const char *word, double most, double *out) {

@@ -8,36 +8,25 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct number { const char *key; double value; } number;
-typedef struct count { const char *key; int64_t value; } count;
-
-static int put_numbers(json_t *o, const number *rows, size_t n) {
-    int wrong = 0;
-    for (size_t i = 0; i < n; i++) {
-        double x = rows[i].value;
-        wrong |= json_object_set_new(o, rows[i].key, isfinite(x) ? json_real(x) : json_null());
-    }
-    return wrong;
-}
-
-static int put_counts(json_t *o, const count *rows, size_t n) {
-    int wrong = 0;
-    for (size_t i = 0; i < n; i++) wrong |= json_object_set_new(o, rows[i].key, json_integer(rows[i].value));
-    return wrong;
-}
-
 // A folder's name may be no UTF-8, which JSON cannot hold.
 static json_t *text_json(const char *s) {
     return json_string(mu_json_utf8_valid(s, strlen(s)) ? s : "?");
 }
 
+// The object, or NULL when something could not be put into it.
+static json_t *finished(json_t *o, int wrong) {
+    if (!wrong) return o;
+    json_decref(o);
+    return NULL;
+}
+
 static json_t *learner_json(int index, const mu_live_learner *l) {
-    const count counts[] = {
+    const mu_json_int counts[] = {
         {"learner", index}, {"pid", l->pid}, {"incarnation", l->incarnation}, {"samples", l->samples},
         {"gradients", l->gradients}, {"version", l->version}, {"staleness_max", l->stale_max},
         {"losses", l->losses}, {"slow_us", l->slow_us},
     };
-    const number numbers[] = {
+    const mu_json_real numbers[] = {
         {"samples_per_s", l->samples_per_s}, {"compute_share", l->compute_share},
         {"wait_share", l->wait_share}, {"compute_s", l->compute_s}, {"wait_s", l->wait_s},
         {"apply_s", l->apply_s}, {"quiet_s", l->quiet_s < 0 ? NAN : l->quiet_s},
@@ -45,12 +34,10 @@ static json_t *learner_json(int index, const mu_live_learner *l) {
         {"staleness_mean", l->n_stale ? (double)l->stale_sum / (double)l->n_stale : NAN},
     };
     json_t *o = json_object();
-    int wrong = put_counts(o, counts, MU_COUNT(counts));
+    int wrong = mu_json_put_ints(o, counts, MU_COUNT(counts));
     wrong |= json_object_set_new(o, "doing", json_string(mu_doing_name(l->doing)));
-    wrong |= put_numbers(o, numbers, MU_COUNT(numbers));
-    if (!wrong) return o;
-    json_decref(o);
-    return NULL;
+    wrong |= mu_json_put_reals(o, numbers, MU_COUNT(numbers));
+    return finished(o, wrong);
 }
 
 static json_t *staleness_json(const mu_live_view *v) {
@@ -58,25 +45,21 @@ static json_t *staleness_json(const mu_live_view *v) {
     int last = MU_STALENESS_BINS, wrong = 0;
     while (last > 0 && !v->stale_hist[last - 1]) last--;
     for (int b = 0; b < last; b++) wrong |= json_array_append_new(hist, json_integer(v->stale_hist[b]));
-    wrong |= put_numbers(o, &(number){"mean", v->stale_mean}, 1);
-    wrong |= put_counts(o, &(count){"max", v->stale_max}, 1);
+    wrong |= mu_json_put_reals(o, &(mu_json_real){"mean", v->stale_mean}, 1);
+    wrong |= mu_json_put_ints(o, &(mu_json_int){"max", v->stale_max}, 1);
     wrong |= json_object_set_new(o, "hist", hist);
-    if (!wrong) return o;
-    json_decref(o);
-    return NULL;
+    return finished(o, wrong);
 }
 
 static json_t *ledger_json(const mu_live_view *v) {
     if (!v->ledger_known) return json_null();
     const mu_ledger *l = &v->ledger;
-    const count rows[] = {
+    const mu_json_int rows[] = {
         {"produced", l->produced}, {"applied", l->applied}, {"rejected", l->rejected}, {"lost", l->lost},
         {"in_flight", l->in_flight},
     };
     json_t *o = json_object();
-    if (!put_counts(o, rows, MU_COUNT(rows))) return o;
-    json_decref(o);
-    return NULL;
+    return finished(o, mu_json_put_ints(o, rows, MU_COUNT(rows)));
 }
 
 json_t *mu_live_json(const mu_live_view *v) {
@@ -84,7 +67,7 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"state", mu_run_state_name(v->state)}, {"run", v->run_dir}, {"run_id", v->run_id},
         {"job", v->job_name}, {"protocol", v->protocol},
     };
-    const count counts[] = {
+    const mu_json_int counts[] = {
         {"pid", v->parent_pid}, {"server_pid", v->server_pid}, {"statistics_pid", v->evaluator_pid},
         {"learners", v->n_learners}, {"mu", v->rows}, {"global_batch", v->global_batch},
         {"version", v->version}, {"step", v->step}, {"end_steps", v->end_steps},
@@ -92,7 +75,7 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"server_losses", v->server_losses}, {"skipped_updates", v->skipped_updates},
         {"lock_repairs", v->lock_repairs},
     };
-    const number numbers[] = {
+    const mu_json_real numbers[] = {
         {"elapsed_s", v->elapsed_s}, {"epoch", v->epoch}, {"end_epochs", v->end_epochs}, {"rate", v->rate},
         {"loss", v->loss}, {"samples_per_s", v->samples_per_s}, {"compute_s", v->compute_s},
         {"wait_s", v->wait_s}, {"apply_s", v->apply_s}, {"overlap", v->overlap},
@@ -103,12 +86,10 @@ json_t *mu_live_json(const mu_live_view *v) {
         wrong |= json_object_set_new(o, texts[i].key, text_json(texts[i].text));
     wrong |= json_object_set_new(o, "stop_asked", json_boolean(v->stop_asked));
     wrong |= json_object_set_new(o, "warming", json_boolean(v->warming));
-    wrong |= put_counts(o, counts, MU_COUNT(counts)) | put_numbers(o, numbers, MU_COUNT(numbers));
+    wrong |= mu_json_put_ints(o, counts, MU_COUNT(counts)) | mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (int i = 0; i < v->n_learners; i++)
         wrong |= json_array_append_new(list, learner_json(i, &v->learner[i]));
     wrong |= json_object_set_new(o, "staleness", staleness_json(v));
     wrong |= json_object_set_new(o, "gradients", ledger_json(v)) | json_object_set_new(o, "table", list);
-    if (!wrong) return o;
-    json_decref(o);
-    return NULL;
+    return finished(o, wrong);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // live_view.h - one look at a running job: plain numbers, copied out of the shared region.
 //
-// A look takes no lock and writes nothing: the process that looks may be paused or killed at any moment without
-// the run noticing. Each word is read atomically; words of different moments may stand side by side, except
-// for the ledger, which is of one moment or marked as unknown.
+// A look takes no lock and writes nothing: the process that looks may be paused or killed at any moment
+// without the run noticing. Each word is read atomically; words of different moments may stand side by side,
+// except for the ledger, which is of one moment or marked as unknown.
 //
 //     mu_live_view_init > mu_live_look ... a while ... mu_live_look > mu_live_rates > mu_live_view_fini
 #ifndef MU_WATCH_LIVE_VIEW_H

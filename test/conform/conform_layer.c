@@ -464,7 +464,8 @@ static void every_layer_conforms(void **state) {
         for (size_t k = 0; !known && k < MU_COUNT(fallback); k++) {
             int n = 1;
             for (const char *p = fallback[k]; *p; p++) n += *p == ' ';
-            if (n >= c->n_src_min && n <= c->n_src_max) accepted += check_variant(c, "", fallback[k]);
+            if (n >= mu_layer_min_src(c) && n <= mu_layer_max_src(c))
+                accepted += check_variant(c, "", fallback[k]);
         }
         if (!known && !accepted)
             print_message("NOT TESTED: layer %s accepts none of the usual sources\n", c->name);
@@ -479,8 +480,9 @@ static void every_class_is_complete(void **state) {
         assert_non_null(c->name);
         if (!c->help || !*c->help) fail_msg("layer %s has no help", c->name);
         if (!c->infer || !c->forward) fail_msg("layer %s lacks infer or forward", c->name);
-        if (c->n_src_min < 1 || c->n_src_max < c->n_src_min || c->n_src_max > MU_MAX_SRC)
-            fail_msg("layer %s takes %d to %d sources", c->name, c->n_src_min, c->n_src_max);
+        const int least = mu_layer_min_src(c), most = mu_layer_max_src(c);
+        if (least < 1 || most < least || most > MU_MAX_SRC)
+            fail_msg("layer %s takes %d to %d sources", c->name, least, most);
         if ((c->flags & MU_LAYER_LOSS) && !c->backward) fail_msg("loss layer %s has no backward", c->name);
         for (const mu_field *f = c->fields; f && f->key; f++) {
             if (!f->help || !*f->help) fail_msg("layer %s: field %s has no help", c->name, f->key);

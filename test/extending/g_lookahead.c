@@ -17,8 +17,7 @@ typedef struct lookahead {
 } lookahead;
 
 // Only where the job names it: `train: {gradients: lookahead}`.
-static bool wants(const mu_session *s, const mu_run_opts *o) {
-    (void)s, (void)o;
+static bool wants(MU_UNUSED const mu_session *s, MU_UNUSED const mu_run_opts *o) {
     return false;
 }
 
@@ -52,9 +51,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
+static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UNUSED mu_err *err) {
     lookahead *r = state;
-    (void)err;
     mu_source_stop(r->t->s->train.source);
     mu_free(r->slow);
     if (how == MU_OK)

@@ -26,8 +26,7 @@ static mu_status infer(mu_layer *l, mu_err *err) {
 
 static float logistic(float x) { return 1 / (1 + expf(-x)); }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step, (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const float beta = ((const struct swish *)l->state)->beta;
     const float *restrict x = l->src[0]->value.f;
     float *restrict y = l->out[0].value.f;
@@ -36,8 +35,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step, (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const float beta = ((const struct swish *)l->state)->beta;
     const float *restrict x = l->src[0]->value.f, *restrict dy = l->out[0].grad.f;
     float *restrict dx = l->src[0]->grad.f;
@@ -55,8 +53,6 @@ const mu_layer_class mu_layer_swish = {
     .help = "x / (1 + exp(-beta * x)), a smooth relu",
     .fields = fields,
     .state_size = sizeof(struct swish),
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,

@@ -6,9 +6,8 @@ static bool accepts(const mu_op_desc *d) {
     return d->act.kind == MU_ACT_RELU && d->act.slope > 0 && d->act.slope <= 1;
 }
 
-static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
+static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
-    (void)err;
     for (int64_t i = 0; i < d->count; i++) {
         float x = a->src[i], below = d->slope * x;
         a->dst[i] = x > below ? x : below;
@@ -16,9 +15,8 @@ static mu_status forward(mu_op *op, const mu_op_args *a, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status backward(mu_op *op, const mu_op_args *a, mu_err *err) {
+static mu_status backward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
     const mu_act_desc *d = &op->desc.act;
-    (void)err;
     for (int64_t i = 0; a->dsrc && i < d->count; i++)
         a->dsrc[i] = a->ddst[i] * (a->dst[i] > 0 ? 1 : d->slope);
     return MU_OK;

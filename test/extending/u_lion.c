@@ -16,13 +16,12 @@ static const mu_field fields[] = {
     {0},
 };
 
-static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
+static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_rule_step step) {
     const struct lion *p = state;
     const float b1 = p->beta1, b2 = p->beta2;
     float *restrict w = s->value, *restrict m = s->slot[0];
     const float *restrict g = s->grad;
     const size_t n = s->n;
-    (void)step;
     for (size_t i = 0; i < n; i++) {
         float c = b1 * m[i] + (1 - b1) * g[i];
         w[i] -= lr * (c > 0 ? 1 : c < 0 ? -1 : c); // the sign; a NaN must reach the weights to be seen

@@ -7,15 +7,13 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, *mu_layer_src_shape(l, 0), MU_F32, err);
 }
 
-static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step, (void)err;
+static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const float *x = l->src[0]->value.f;
     for (size_t i = 0; i < mu_tensor_count(&l->out[0].value); i++) l->out[0].value.f[i] = x[i] * x[i];
     return MU_OK;
 }
 
-static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
-    (void)step, (void)err;
+static mu_status backward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const float *x = l->src[0]->value.f, *dy = l->out[0].grad.f;
     float *dx = l->src[0]->grad.f;
     for (size_t i = 0; dx && i < mu_tensor_count(&l->out[0].value); i++) dx[i] = dy[i] * x[i];
@@ -25,8 +23,6 @@ static mu_status backward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_wrong = {
     .name = "wrong",
     .help = "square with half its gradient",
-    .n_src_min = 1,
-    .n_src_max = 1,
     .flags = MU_BACK_NEEDS_SRC,
     .infer = infer,
     .forward = forward,
