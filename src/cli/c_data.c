@@ -99,7 +99,7 @@ static mu_status open_data(data_block *o, const mu_args *a, const char *const *w
     if (n == 1 && is_job(words[0])) MU_TRY(bind_job(o, words[0], a, split, err));
     else if (n == 1 && is_file(words[0])) MU_TRY(bind_record_file(o, words[0], err));
     else MU_TRY(bind_words(o, words, (size_t)n, err));
-    MU_TRY(mu_reader_open(o->spec.reader, o->spec.reader_state, o->spec.pos, &o->reader, err));
+    MU_TRY(mu_reader_open(o->spec.reader, o->spec.reader_state, o->spec.pos, NULL, &o->reader, err));
     if (o->spec.limit && o->spec.limit < o->reader->n_records) o->reader->n_records = o->spec.limit;
     return MU_OK;
 }

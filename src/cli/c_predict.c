@@ -1,39 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_predict.c - `muster predict`: a line of CSV per sample: number, class, probability and, where the data
-// knows it, the class's name; or all values. Of scores over time (n, t, classes) a line per time step, its
-// number behind that of the sample.
+// c_predict.c - `muster predict`: for each sample the class, its probability and name, and the true class where
+// the data knows it; or all values. Of scores over time (n, t, classes) an answer per time step.
 //
-// Takes `data.predict` (labels are not needed there), else `data.test`. Losses are not part of the
-// predict phase; the values shown are those of the last layer with an output, or of --layer.
+// What is asked stands behind the model (look/question.h), else it is `data.predict`, else `data.test`. Losses
+// are not part of the predict phase; the values shown are those of the last layer with an output, or of --layer.
 #include "cli/cli.h"
 #include "cli/jobs.h"
+#include "cli/term.h"
 
 #include "file/outfile.h"
+#include "look/question.h"
 #include "train/evaluate.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-struct predict { const char *model, *layer, *out; bool raw, best; };
+struct predict { const char *model, *layer, *out, *format; int64_t top; bool raw, best; };
 
 static const mu_opt options[] = {
     MU_OPT_MODEL(struct predict),
     MU_OPT(struct predict, layer, "layer", MU_OPT_TEXT, "NAME", "whose output; the last one when not given"),
     MU_OPT(struct predict, out, "out", MU_OPT_FILE, "FILE", "write there instead of stdout"),
+    MU_OPT(struct predict, top, "top", MU_OPT_INT, "N", "the N most probable classes of each sample; 1"),
+    MU_OPT_ONE_OF(struct predict, format, "format", "table|csv|json",
+                  "how answers are written; a table on a terminal, else csv"),
     MU_OPT(struct predict, raw, "raw", MU_OPT_FLAG, NULL,
            "all values of the layer instead of class and probability"),
     MU_OPT_BEST(struct predict),
     {0},
 };
 
+enum { TOP_MAX = 100, SHOWN_INPUT = 48 };
+
+typedef struct answer { int64_t class; double probability; } answer;
+
 typedef struct answer_writer {
     FILE              *out;
+    const char        *format;  // table, csv, json
     const mu_layer    *layer;
     bool               raw, softmax_done;
     int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
+    int64_t            top;     // answers for each
     const char *const *names;   // of the classes; NULL = they have none
+    const mu_question *asked;
+    int                label;   // field of the batch with the true class; -1 = none
+    int                name_width, input_width;
+    json_t            *list;    // json: all answers
 } answer_writer;
 
 // Value k of a sample in logical order; images are stored channels-last.
@@ -43,9 +58,37 @@ static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
     return (double)t->f[row * n + at];
 }
 
+// The most probable classes of the n scores from `first` on, in falling order; of equal ones the first.
+static void find_answers(const answer_writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n,
+                         answer out[TOP_MAX]) {
+    int64_t found = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double v = value_at(t, row, first + k);
+        int64_t at = found;
+        while (at > 0 && out[at - 1].probability < v) at--;
+        if (at >= w->top) continue;
+        const int64_t last = found < w->top ? found++ : found - 1;
+        memmove(out + at + 1, out + at, (size_t)(last - at) * sizeof *out);
+        out[at] = (answer){k, v};
+    }
+    if (w->softmax_done) return;
+    double sum = 0;
+    const double top = out[0].probability;
+    for (int64_t k = 0; k < n; k++) sum += exp(value_at(t, row, first + k) - top);
+    for (int64_t i = 0; i < found; i++) out[i].probability = exp(out[i].probability - top) / sum;
+}
+
+static const char *name_of(const answer_writer *w, int64_t class, char number[24]) {
+    if (w->names) return w->names[class];
+    snprintf(number, 24, "%" PRId64, class);
+    return number;
+}
+
+// ---- csv ----
+
 static void write_name(FILE *out, const char *name) {
     fputc(',', out);
-    if (!strpbrk(name, ",\"")) {
+    if (!strpbrk(name, ",\"\r\n")) {
         fputs(name, out);
         return;
     }
@@ -57,32 +100,132 @@ static void write_name(FILE *out, const char *name) {
     fputc('"', out);
 }
 
-// The class of the n scores from `first` on.
-static void write_class(const answer_writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n) {
-    int64_t best = first;
-    double sum = 0;
-    for (int64_t k = first + 1; k < first + n; k++)
-        if (value_at(t, row, k) > value_at(t, row, best)) best = k;
-    const double top = value_at(t, row, best);
-    for (int64_t k = first; k < first + n; k++) sum += exp(value_at(t, row, k) - top);
-    fprintf(w->out, ",%" PRId64 ",%.6f", best - first, w->softmax_done ? top : 1 / sum);
-    if (w->names) write_name(w->out, w->names[best - first]);
+static void write_csv_head(const answer_writer *w) {
+    fprintf(w->out, "sample%s%s,class,probability%s%s\n", w->steps > 1 ? ",step" : "", w->top > 1 ? ",rank" : "",
+            w->names ? ",predicted" : "", w->label >= 0 ? ",label" : "");
 }
 
-static void write_row(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
-    const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps;
-    for (int64_t s = 0; s < w->steps; s++) {
+static void write_csv(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+    char number[24];
+    for (int64_t i = 0; i < w->top; i++) {
         fprintf(w->out, "%" PRId64, sample);
-        if (w->steps > 1) fprintf(w->out, ",%" PRId64, s);
-        for (int64_t k = 0; w->raw && k < n; k++) fprintf(w->out, ",%.9g", value_at(t, row, k));
-        if (!w->raw) write_class(w, t, row, s * n, n);
+        if (w->steps > 1) fprintf(w->out, ",%" PRId64, step);
+        if (w->top > 1) fprintf(w->out, ",%" PRId64, i + 1);
+        fprintf(w->out, ",%" PRId64 ",%.6f", a[i].class, a[i].probability);
+        if (w->names) write_name(w->out, w->names[a[i].class]);
+        if (w->label >= 0) write_name(w->out, truth < 0 ? "" : name_of(w, truth, number));
         fputc('\n', w->out);
+    }
+}
+
+// ---- a table ----
+
+static const char *input_of(const answer_writer *w, int64_t sample) {
+    return w->asked->input && sample < (int64_t)w->asked->n_input ? w->asked->input[sample] : NULL;
+}
+
+// A text cut to its place, whole letters only, without what would steer a terminal.
+static void shorten(const char *text, char *out, size_t size) {
+    size_t n = strnlen(text, size - 1);
+    if (text[n]) {
+        n = size - 4;
+        while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+    snprintf(out + n, size - n, "%s", text[n] ? "..." : "");
+}
+
+static void write_table(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+    char number[24], text[SHOWN_INPUT + 8];
+    const char *input = input_of(w, sample);
+    if (input) shorten(input, text, SHOWN_INPUT + 1);
+    else if (w->steps > 1) snprintf(text, sizeof text, "%" PRId64 ".%" PRId64, sample, step);
+    else snprintf(text, sizeof text, "%" PRId64, sample);
+    for (int64_t i = 0; i < w->top; i++) {
+        char name[33];
+        shorten(name_of(w, a[i].class, number), name, sizeof name);
+        fprintf(w->out, "%-*s  %-*s  %11.4f", w->input_width, i ? "" : text, w->name_width, name, a[i].probability);
+        if (w->label >= 0 && !i && truth >= 0) {
+            shorten(name_of(w, truth, number), name, sizeof name);
+            fprintf(w->out, "  %s%s", name, truth == a[0].class ? "" : "  (wrong)");
+        }
+        fputc('\n', w->out);
+    }
+}
+
+static void set_widths(answer_writer *w, int64_t n_classes) {
+    w->name_width = (int)strlen("predicted");
+    w->input_width = (int)strlen("sample");
+    for (int64_t i = 0; w->names && i < n_classes; i++) {
+        const int n = (int)strnlen(w->names[i], 32);
+        if (n > w->name_width) w->name_width = n;
+    }
+    for (size_t i = 0; w->asked->input && i < w->asked->n_input; i++) {
+        const int n = (int)strnlen(w->asked->input[i], SHOWN_INPUT);
+        if (n > w->input_width) w->input_width = n;
+    }
+    fprintf(w->out, "%-*s  %-*s  probability%s\n", w->input_width, w->asked->input ? "input" : "sample",
+            w->name_width, "predicted", w->label >= 0 ? "  label" : "");
+}
+
+// ---- json ----
+
+static json_t *json_answer(const answer_writer *w, const answer *a) {
+    json_t *o = json_pack("{s:I, s:f}", "class", (json_int_t)a->class, "probability", a->probability);
+    if (w->names) json_object_set_new(o, "predicted", json_string(w->names[a->class]));
+    return o;
+}
+
+static void write_json(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+    json_t *o = json_answer(w, &a[0]), *top = w->top > 1 ? json_array() : NULL;
+    const char *input = input_of(w, sample);
+    json_object_set_new(o, "sample", json_integer(sample));
+    if (w->steps > 1) json_object_set_new(o, "step", json_integer(step));
+    if (input) json_object_set_new(o, "input", json_string(input));
+    if (w->label >= 0 && truth >= 0)
+        json_object_set_new(o, "label", w->names ? json_string(w->names[truth]) : json_integer(truth));
+    for (int64_t i = 0; top && i < w->top; i++) json_array_append_new(top, json_answer(w, &a[i]));
+    if (top) json_object_set_new(o, "top", top);
+    json_array_append_new(w->list, o);
+}
+
+// ---- all samples ----
+
+static void write_values(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
+    const int64_t n = mu_shape_inner(&t->shape, 1);
+    json_t *values = w->list ? json_array() : NULL;
+    if (!values) fprintf(w->out, "%" PRId64, sample);
+    for (int64_t k = 0; k < n; k++) {
+        if (values) json_array_append_new(values, mu_json_number(value_at(t, row, k)));
+        else fprintf(w->out, ",%.9g", value_at(t, row, k));
+    }
+    if (values)
+        json_array_append_new(w->list, json_pack("{s:I, s:o}", "sample", (json_int_t)sample, "values", values));
+    else fputc('\n', w->out);
+}
+
+static void write_row(const answer_writer *w, const mu_batch *batch, int64_t row) {
+    const mu_tensor *t = &w->layer->out[0].value;
+    const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps, sample = batch->first + row;
+    if (w->raw) {
+        write_values(w, sample, t, row);
+        return;
+    }
+    for (int64_t s = 0; s < w->steps; s++) {
+        answer a[TOP_MAX];
+        int64_t truth = w->label < 0 ? -1 : batch->field[w->label].i[row * w->steps + s];
+        if (truth >= n) truth = -1;
+        find_answers(w, t, row, s * n, n, a);
+        if (w->list) write_json(w, sample, s, a, truth);
+        else if (!strcmp(w->format, "table")) write_table(w, sample, s, a, truth);
+        else write_csv(w, sample, s, a, truth);
     }
 }
 
 static mu_status write_batch(void *ctx, MU_UNUSED mu_net *net, const mu_batch *batch, mu_err *err) {
     const answer_writer *w = ctx;
-    for (int64_t i = 0; i < batch->n; i++) write_row(w, batch->first + i, &w->layer->out[0].value, i);
+    for (int64_t i = 0; i < batch->n; i++) write_row(w, batch, i);
     return ferror(w->out) ? MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno)) : MU_OK;
 }
 
@@ -108,28 +251,73 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     return mu_err_suggest(MU_EUSAGE, err, "", name ? mu_nearest(name, names, n) : NULL);
 }
 
-static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
+// A net that is trained to give values, not classes, is answered by its values.
+static bool gives_values(const mu_job *job) {
+    bool values = false;
+    for (size_t i = 0; job->net && i < job->net->n; i++) {
+        const char *type = mu_node_text(mu_node_find(job->net->item[i], "type"));
+        if (type && !strcmp(type, "softmax_loss")) return false;
+        values |= type && !strcmp(type, "euclidean_loss");
+    }
+    return values;
+}
+
+// The field with the true classes, one for each answer.
+static int find_label(const mu_source *source, int64_t steps) {
+    for (int i = 0; i < mu_source_n_fields(source); i++) {
+        const mu_data_field *f = mu_source_field(source, i);
+        if (!strcmp(f->name, "label") && f->store == MU_STORE_I32 && mu_shape_count(&f->shape) == steps) return i;
+    }
+    return -1;
+}
+
+static mu_status set_up(answer_writer *w, mu_session *s, const struct predict *v, bool json, mu_err *err) {
+    mu_session_phase *p = &s->predict;
+    MU_TRY(find_layer(p->net, v->layer, &w->layer, err));
+    const mu_reader *r = mu_source_reader(p->source);
+    const mu_shape *shape = &w->layer->out[0].value.shape;
+    w->raw = v->raw || (!v->layer && gives_values(s->job));
+    w->softmax_done = !strcmp(w->layer->class->name, "softmax");
+    w->steps = shape->n == 3 && !w->raw ? shape->d[1] : 1;
+    const int64_t n = mu_shape_inner(shape, 1) / w->steps;
+    w->top = v->top > 0 ? v->top : 1;
+    if (w->top > n) w->top = n;
+    if (w->top > TOP_MAX) w->top = TOP_MAX;
+    if (n == r->n_labels) w->names = r->label_names;
+    w->label = w->raw ? -1 : find_label(p->source, w->steps);
+    w->format = json ? "json" : v->format ? v->format : !v->out && mu_term_live(stdout) ? "table" : "csv";
+    if (!strcmp(w->format, "json") && !(w->list = json_array())) return MU_FAIL_NOMEM(err, "the answers");
+    if (w->raw || w->list) return MU_OK;
+    if (!strcmp(w->format, "table")) set_widths(w, n);
+    else write_csv_head(w);
+    return MU_OK;
+}
+
+static mu_status write_list(answer_writer *w, mu_err *err) {
+    json_t *o = json_pack("{s:O}", "predictions", w->list);
+    const bool written = o && json_dumpf(o, w->out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0;
+    if (written) fputc('\n', w->out);
+    json_decref(o);
+    return written ? MU_OK : MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno));
+}
+
+static mu_status predict(mu_session *s, const mu_question *q, const struct predict *v, bool json, mu_err *err) {
     mu_session_phase *p = &s->predict;
     if (!p->net)
         return mu_err_hinted(MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`"), err,
-                             "Add one of them to the job. Models of characters write by `muster sample`.");
-    answer_writer w = {.out = stdout, .raw = v->raw};
-    MU_TRY(find_layer(p->net, v->layer, &w.layer, err));
-    w.softmax_done = !strcmp(w.layer->class->name, "softmax");
+                             "Name what is to be answered behind the model: `muster predict RUN INPUT`.");
+    answer_writer w = {.out = stdout, .asked = q};
     mu_outfile *file = NULL;
     if (v->out) MU_TRY(mu_outfile_create(v->out, &file, err));
     if (v->out && !(w.out = mu_outfile_stream(file))) {
         mu_outfile_abandon(file);
         return MU_FAIL_NOMEM(err, v->out);
     }
-    const mu_reader *r = mu_source_reader(p->source);
-    const mu_shape *shape = &w.layer->out[0].value.shape;
-    w.steps = shape->n == 3 && !v->raw ? shape->d[1] : 1;
-    if (mu_shape_inner(shape, 1) / w.steps == r->n_labels) w.names = r->label_names;
-    if (!v->raw)
-        fprintf(w.out, "sample%s,class,probability%s\n", w.steps > 1 ? ",step" : "", w.names ? ",label" : "");
     mu_scores sc;
-    mu_status st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
+    mu_status st = set_up(&w, s, v, json, err);
+    if (st == MU_OK) st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
+    if (st == MU_OK && w.list) st = write_list(&w, err);
+    json_decref(w.list);
     if (!v->out) return st;
     fclose(w.out); // what could not be written is told by commit
     if (st == MU_OK) return mu_outfile_commit(file, err);
@@ -138,27 +326,36 @@ static mu_status predict(mu_session *s, const struct predict *v, mu_err *err) {
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
-    mu_job *job = NULL;
-    mu_session *s = NULL;
+    mu_cli_model m;
+    mu_question q = MU_QUESTION_NONE;
     mu_session_opts o = {.phases = MU_PREDICT};
     struct predict *v = values;
-    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
-    if (st == MU_OK) st = predict(s, v, err);
-    mu_cli_close(job, s, err);
+    mu_status st = mu_cli_load_model(a, a->word[0], v->model, v->best, &m, err);
+    if (st == MU_OK && a->n_words > 1 && m.job_status == MU_OK)
+        st = mu_question_put(&q, m.job, m.model.inputs, (const char *const *)a->word + 1, (size_t)a->n_words - 1,
+                             err);
+    if (st == MU_OK) st = mu_cli_ready_model(a, &o, &m, err);
+    if (st == MU_OK) st = predict(m.session, &q, v, a->json, err);
+    mu_cli_close_model(&m, err);
+    mu_question_close(&q);
     return st;
 }
 
 const mu_verb_class mu_verb_predict = {
     .name = "predict",
-    .help = "class and probability for each sample, as CSV; of sequences for each time step",
+    .help = "answer typed texts, images, files or data of the job: class, probability, true label",
     .state_size = sizeof(struct predict),
-    .usage = "RUN|JOB [options]",
-    .example = "muster predict runs/lenet-0abc12 > answers.csv",
+    .usage = "RUN|MODEL|JOB [INPUT...] [options]",
+    .example = "muster predict runs/intents-0abc12 \"turn off the light\"\n"
+               "muster predict runs/lenet-0abc12 photo.png --top 3\n"
+               "muster predict runs/lenet-0abc12 > answers.csv",
+    .about = "INPUT is what the model was trained on: texts as typed, image files or a folder of them, a file such "
+             "as the training file, or - for standard input. Without INPUT, `data.predict` of the job is "
+             "answered, else `data.test`. It is read and transformed as the training data was.",
     .args = {.options = options,
-             .common = MU_COMMON_SET,
+             .common = MU_COMMON_SET | MU_COMMON_JSON,
              .min_words = 1,
-             .max_words = 1,
-             .words_are = "a run folder or a job file"},
+             .max_words = -1,
+             .words_are = "a run folder, a model file or a job file, and what is to be answered"},
     .run = run,
 };

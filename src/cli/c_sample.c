@@ -93,20 +93,19 @@ static mu_status draw(const mu_args *a, mu_sampler *m, const mu_sample_opts *o, 
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct sample *v = values;
-    mu_job *job = NULL;
-    mu_session *s = NULL;
+    mu_cli_model c;
     mu_sampler *m = NULL;
     mu_sample_opts o = {.prime = v->prime ? v->prime : "", .length = v->length, .temperature = v->temperature,
                         .seed = (uint64_t)v->seed};
     if (!mu_args_given(a, "length")) o.length = 1000;
     if (!mu_args_given(a, "temperature")) o.temperature = 1;
     if (!mu_args_given(a, "seed")) o.seed = 1;
-    mu_status st = mu_cli_open(a, a->word[0], &(mu_session_opts){0}, &job, &s, err);
-    if (st == MU_OK) st = mu_sampler_create(s, &m, err);
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
+    mu_status st = mu_cli_open_model(a, a->word[0], v->model, v->best, &(mu_session_opts){0}, &c, err);
+    if (st == MU_OK) st = mu_sampler_create(c.session, &m, err);
+    if (st == MU_OK) st = mu_cli_take_params(&c, err);
     if (st == MU_OK) st = draw(a, m, &o, err);
     mu_sampler_destroy(m);
-    mu_cli_close(job, s, err);
+    mu_cli_close_model(&c, err);
     return st;
 }
 
@@ -114,11 +113,11 @@ const mu_verb_class mu_verb_sample = {
     .name = "sample",
     .help = "draw text from a trained character model",
     .state_size = sizeof(struct sample),
-    .usage = "RUN|JOB [options]",
+    .usage = "RUN|MODEL|JOB [options]",
     .example = "muster sample runs/char-rnn-0abc12 --prime 'static int ' --temperature 0.5",
     .about =
         "Writes the prime and as many characters after it as --length says. The text is a function of the "
-        "model and the options. The training text must be there: it says which characters there are.",
-    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
+        "model and the options. The model knows its characters, so no text is needed.",
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder, a model file or a job file")},
     .run = run,
 };

@@ -37,21 +37,19 @@ static void print(const mu_args *a, mu_phase phase, const mu_scores *sc) {
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct test *v = values;
     mu_phase phase = v->on && !strcmp(v->on, "validation") ? MU_VALIDATION : MU_TEST;
-    mu_job *job = NULL;
-    mu_session *s = NULL;
+    mu_cli_model m;
     mu_scores sc;
     mu_session_opts o = {.phases = (unsigned)phase};
-    mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
-    mu_session_phase *p = st != MU_OK ? NULL : phase == MU_TEST ? &s->test : &s->validation;
+    mu_status st = mu_cli_open_model(a, a->word[0], v->model, v->best, &o, &m, err);
+    mu_session_phase *p = st != MU_OK ? NULL : phase == MU_TEST ? &m.session->test : &m.session->validation;
     if (p && !p->net) {
-        st = MU_FAIL_AT(err, MU_EJOB, job->data ? job->data->pos : MU_NOPOS, "the job has no `data.%s`",
+        st = MU_FAIL_AT(err, MU_EJOB, m.job->data ? m.job->data->pos : MU_NOPOS, "the job has no `data.%s`",
                         mu_phase_name(phase));
         mu_err_hint(err, "Add it, or choose other data with `--on`.");
     }
-    if (st == MU_OK) st = mu_cli_load_model(s, a->word[0], v->model, v->best, err);
     if (st == MU_OK) st = mu_evaluate(p, phase, NULL, NULL, &sc, err);
     if (st == MU_OK) print(a, phase, &sc);
-    mu_cli_close(job, s, err);
+    mu_cli_close_model(&m, err);
     return st;
 }
 
@@ -59,8 +57,8 @@ const mu_verb_class mu_verb_test = {
     .name = "test",
     .help = "evaluate a trained net on its test data",
     .state_size = sizeof(struct test),
-    .usage = "RUN|JOB [options]",
+    .usage = "RUN|MODEL|JOB [options]",
     .example = "muster test runs/lenet-0abc12\nmuster test lenet.yaml --model lenet.safetensors",
-    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
+    .args = {.options = options, MU_ARGS_ONE_WORD("a run folder, a model file or a job file")},
     .run = run,
 };

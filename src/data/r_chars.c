@@ -13,7 +13,7 @@
 // numbers count the different bytes of the whole file in order, so that all parts of one file agree; another
 // file agrees with it by `vocab_of`, and may hold no other bytes then.
 #include "file/infile.h"
-#include "data/reader.h"
+#include "data/inputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,31 +72,44 @@ static mu_status find_bytes(const mu_infile *in, const char *path, uint64_t from
 }
 
 // Said when the data is opened, not when a long training comes to its first test.
-static mu_status check_bytes(const struct chars *s, const bytes *known, mu_err *err) {
+static mu_status check_bytes(const struct chars *s, const bytes *known, const char *where, mu_err *err) {
     bytes own;
     const uint64_t first = (uint64_t)s->first, n = (uint64_t)(s->streams * s->stride + 1);
     MU_TRY(find_bytes(&s->in, s->file, first, first + n, &own, err));
     for (int c = 0; c < 256; c++) {
         if (own.first_at[c] < 0 || known->first_at[c] >= 0) continue;
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in `%s`",
-                                     s->file, own.first_at[c], (unsigned)c, s->vocab_of),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in %s",
+                                     s->file, own.first_at[c], (unsigned)c, where),
                              err, "A model of that text has no number for it: take it out or replace it.");
     }
     return MU_OK;
 }
 
-static mu_status find_vocab(const struct chars *s, bytes *out, mu_err *err) {
+// The bytes of a model, as a list of their values.
+static mu_status take_known(const struct chars *s, const json_t *list, bytes *out, mu_err *err) {
+    memset(out->first_at, -1, sizeof out->first_at);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_int_t c = json_integer_value(json_array_get(list, i));
+        if (c < 1 || c > 255) return MU_FAIL(err, MU_EMODEL, "the model knows a character %lld", (long long)c);
+        out->first_at[c] = 0;
+    }
+    return check_bytes(s, out, "the text of the model", err);
+}
+
+static mu_status find_vocab(const mu_reader *r, const struct chars *s, bytes *out, mu_err *err) {
+    const json_t *list = r->known ? json_object_get(r->known->learnt, "bytes") : NULL;
+    if (list) return take_known(s, list, out, err);
     if (!s->vocab_of || !s->vocab_of[0]) return find_bytes(&s->in, s->file, 0, s->in.size, out, err);
     mu_infile in = {0};
     mu_status st = mu_infile_open(&in, s->vocab_of, err);
     if (st == MU_OK) st = find_bytes(&in, s->vocab_of, 0, in.size, out, err);
     mu_infile_close(&in);
-    return st == MU_OK ? check_bytes(s, out, err) : st;
+    return st == MU_OK ? check_bytes(s, out, s->vocab_of, err) : st;
 }
 
 static mu_status number_bytes(mu_reader *r, struct chars *s, mu_err *err) {
     bytes seen;
-    MU_TRY(find_vocab(s, &seen, err));
+    MU_TRY(find_vocab(r, s, &seen, err));
     s->names = mu_arena_array(r->arena, 256, sizeof *s->names);
     if (!s->names) return MU_FAIL_NOMEM(err, s->file);
     for (int c = 0; c < 256; c++) {
@@ -171,8 +184,18 @@ static void describe(const mu_reader *r, int64_t index, char *out, size_t size) 
 
 static void close_chars(mu_reader *r) { mu_infile_close(&((struct chars *)r->state)->in); }
 
+static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
+    const struct chars *s = r->state;
+    json_t *list = json_array();
+    int wrong = !list;
+    for (int c = 0; c < 256 && !wrong; c++)
+        if (s->number[c] >= 0) wrong = json_array_append_new(list, json_integer(c));
+    wrong |= json_object_set_new(out, "bytes", list);
+    return wrong ? MU_FAIL_NOMEM(err, "the characters") : MU_OK;
+}
+
 const mu_reader_class mu_reader_chars = {
     .name = "chars", .help = "a text as streams of characters (bytes); fields: chars, next, begin",
     .fields = fields, .state_size = sizeof(struct chars),
-    .open = open_chars, .read = read_chars, .describe = describe, .close = close_chars,
+    .open = open_chars, .read = read_chars, .describe = describe, .close = close_chars, .tell = tell,
 };

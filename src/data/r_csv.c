@@ -238,9 +238,20 @@ static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separat
 
 // ---- labels ----
 
+// The classes of the model that reads, as if they stood in the job.
+static mu_status take_labels(mu_reader *r, struct csv *s, mu_err *err) {
+    const char **v = mu_arena_array(r->arena, (size_t)r->known->n_labels + 1, sizeof *v);
+    if (!v) return MU_FAIL_NOMEM(err, "labels");
+    for (int64_t i = 0; i < r->known->n_labels; i++)
+        if (!(v[i] = mu_arena_strdup(r->arena, r->known->labels[i]))) return MU_FAIL_NOMEM(err, "labels");
+    s->classes = (mu_strings){(size_t)r->known->n_labels, v};
+    return MU_OK;
+}
+
 static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     struct csv *s = r->state;
     size_t n = p->words.n;
+    if (!s->classes.n && r->known && r->known->labels) MU_TRY(take_labels(r, s, err));
     int32_t *class_of = mu_alloc_array(n + 1, sizeof *class_of, "data/csv");
     if (!class_of) return MU_FAIL_NOMEM(err, "labels");
     int64_t n_classes = (int64_t)s->classes.n;
@@ -346,8 +357,10 @@ static void close_csv(mu_reader *r) {
     s->values = NULL, s->rows = NULL;
 }
 
+static const mu_reader_ask ask = {.file = "file", .unlabelled = "label", .unlabelled_value = "none"};
+
 const mu_reader_class mu_reader_csv = {
     .name = "csv", .help = "rows of numbers with a label column; fields: features (or image), label",
     .fields = fields, .state_size = sizeof(struct csv),
-    .open = open_csv, .read = read_csv, .describe = describe, .close = close_csv,
+    .open = open_csv, .read = read_csv, .describe = describe, .close = close_csv, .ask = &ask,
 };

@@ -4,6 +4,8 @@
 //     root/CAT/1.png  root/CAT/2.jpg  root/DOG/7.png      classes are the folders in byte order
 //     list:  cats/1.png 0                                 one path and label a line; the path is under
 //                                                         root, without root beside the list file
+//     labels: false                                       all images in root and in the folders there, or the
+//                                                         lines of the list as paths, or `files`
 //
 // Records are the files in byte order of class and name, or the lines in order. Each image is decoded
 // when it is read; all are delivered in one size: height and width given, else that of the first good
@@ -28,6 +30,8 @@ typedef struct item { const char *path; int32_t label; } item;
 
 struct image_folder {
     const char *root, *list;
+    mu_strings  files;
+    bool        labels;
     int64_t     height, width, channels;
     // private
     item       *items;
@@ -44,6 +48,10 @@ static const mu_field fields[] = {
              "folder with one folder of PNG or JPEG files per class"),
     MU_FIELD(struct image_folder, list, MU_PATH, "", NULL,
              "instead: text file with `path label` lines, paths under root, else beside this file"),
+    MU_FIELD(struct image_folder, files, MU_PATHS, "[]", NULL,
+             "instead, with labels: false: the images themselves"),
+    MU_FIELD(struct image_folder, labels, MU_BOOL, "true", NULL,
+             "false: images without labels, for prediction; root may then hold images itself"),
     MU_FIELD(struct image_folder, height, MU_INT, "0", "[0,65535]",
              "rows of a record; 0 takes the first image's"),
     MU_FIELD(struct image_folder, width, MU_INT, "0", "[0,65535]",
@@ -118,18 +126,43 @@ static mu_status scan_class(mu_reader *r, const char *folder, int32_t label, mu_
     return st;
 }
 
+// Class i is folder i; of a model that reads, the class of that name.
+static mu_status find_class(const mu_reader *r, const char *name, size_t i, int32_t *out, mu_err *err) {
+    const mu_known *k = r->known;
+    const struct image_folder *s = r->state;
+    *out = (int32_t)i;
+    if (!s->labels || !k || !k->labels) return MU_OK;
+    for (*out = 0; *out < k->n_labels; ++*out)
+        if (!strcmp(k->labels[*out], name)) return MU_OK;
+    MU_FAIL(err, MU_EDATA, "folder `%s` in `%s` is none of the model's %" PRId64 " classes", name, s->root,
+            k->n_labels);
+    return mu_err_suggest(MU_EDATA, err, "", mu_nearest(name, k->labels, (size_t)k->n_labels));
+}
+
+static mu_status keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err) {
+    const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
+    if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");
+    for (size_t i = 0; i < n; i++)
+        if (!(kept[i] = mu_arena_strdup(r->arena, names[i]))) return MU_FAIL_NOMEM(err, "the names of classes");
+    r->label_names = kept;
+    r->n_labels = (int64_t)n;
+    return MU_OK;
+}
+
 static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
     struct image_folder *s = r->state;
     class_names classes = {0};
-    mu_status st = list_folder(r->arena, s->root, false, &classes, err);
-    for (size_t i = 0; st == MU_OK && i < classes.n; i++)
-        st = scan_class(r, mu_arena_printf(r->arena, "%s/%s", s->root, classes.v[i]), (int32_t)i, err);
-    *n_classes = (int64_t)classes.n;
-    const char **kept = mu_arena_array(r->arena, classes.n + 1, sizeof *kept);
-    if (!kept && st == MU_OK) st = MU_FAIL_NOMEM(err, "the names of classes");
-    for (size_t i = 0; kept && i < classes.n; i++) kept[i] = classes.v[i];
-    r->label_names = kept;
-    r->n_labels = (int64_t)classes.n;
+    mu_status st = s->labels ? MU_OK : scan_class(r, s->root, 0, err);
+    if (st == MU_OK) st = list_folder(r->arena, s->root, false, &classes, err);
+    for (size_t i = 0; st == MU_OK && i < classes.n; i++) {
+        int32_t label;
+        st = find_class(r, classes.v[i], i, &label, err);
+        if (st == MU_OK)
+            st = scan_class(r, mu_arena_printf(r->arena, "%s/%s", s->root, classes.v[i]), label, err);
+    }
+    if (st == MU_OK && s->labels && !r->label_names)
+        st = keep_names(r, (const char *const *)classes.v, classes.n, err);
+    *n_classes = r->n_labels;
     mu_free(classes.v);
     if (st == MU_OK && !s->n) {
         st = MU_FAIL(err, MU_EDATA, "`%s` holds no images", s->root);
@@ -140,11 +173,22 @@ static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
 
 // ---- a list file ----
 
+// Of an image as the list names it.
+static const char *path_of(const mu_reader *r, const char *line) {
+    const struct image_folder *s = r->state;
+    const char *slash = strrchr(s->list, '/');
+    int n_folder = slash ? (int)(slash - s->list) + 1 : 0;      // of the list file, with its slash
+    return line[0] == '/'   ? mu_arena_strdup(r->arena, line)
+           : given(s->root) ? mu_arena_printf(r->arena, "%s/%s", s->root, line)
+                            : mu_arena_printf(r->arena, "%.*s%s", n_folder, s->list, line);
+}
+
 static mu_status add_line(mu_reader *r, char *line, int64_t number, int32_t *top, mu_err *err) {
     struct image_folder *s = r->state;
     char *end = line + strlen(line);
     while (end > line && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t')) *--end = '\0';
     if (end == line) return MU_OK;
+    if (!s->labels) return add_item(s, path_of(r, line), 0, err);
     char *word = end;
     while (word > line && word[-1] != ' ' && word[-1] != '\t') word--;
     char *rest, *cut = word;
@@ -154,12 +198,7 @@ static mu_status add_line(mu_reader *r, char *line, int64_t number, int32_t *top
         return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": expected a path and a label", s->list, number);
     *cut = '\0';
     if (label > *top) *top = (int32_t)label;
-    const char *slash = strrchr(s->list, '/');
-    int n_folder = slash ? (int)(slash - s->list) + 1 : 0;      // of the list file, with its slash
-    const char *path = line[0] == '/'  ? mu_arena_strdup(r->arena, line)
-                       : given(s->root) ? mu_arena_printf(r->arena, "%s/%s", s->root, line)
-                                        : mu_arena_printf(r->arena, "%.*s%s", n_folder, s->list, line);
-    return add_item(s, path, (int32_t)label, err);
+    return add_item(s, path_of(r, line), (int32_t)label, err);
 }
 
 static mu_status parse_list(mu_reader *r, mu_infile *in, int64_t *n_classes, mu_err *err) {
@@ -234,17 +273,41 @@ static mu_status learn_size(struct image_folder *s, mu_err *err) {
     return MU_OK;
 }
 
+// The size that the model was trained on.
+static void take_size(const mu_reader *r, struct image_folder *s) {
+    const json_t *learnt = r->known ? r->known->learnt : NULL;
+    const int64_t h = json_integer_value(json_object_get(learnt, "height")),
+                  w = json_integer_value(json_object_get(learnt, "width"));
+    if (!s->height && h > 0 && h < 65536) s->height = h;
+    if (!s->width && w > 0 && w < 65536) s->width = w;
+}
+
+static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
+    const struct image_folder *s = r->state;
+    const mu_json_int rows[] = {{"height", s->height}, {"width", s->width}};
+    return mu_json_put_ints(out, rows, MU_COUNT(rows)) ? MU_FAIL_NOMEM(err, "the size of images") : MU_OK;
+}
+
 static mu_status open_folder(mu_reader *r, mu_err *err) {
     struct image_folder *s = r->state;
     int64_t n_classes = 0;
     if (s->channels == 2) return MU_FAIL_AT(err, MU_EJOB, r->pos, "`channels` must be 1 or 3, not 2");
-    if (given(s->list)) MU_TRY(load_list(r, &n_classes, err));
+    if (r->known && r->known->labels)
+        MU_TRY(keep_names(r, r->known->labels, (size_t)r->known->n_labels, err));
+    if (s->files.n && s->labels)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, r->pos, "`files`, `%s`, names images without labels",
+                                        s->files.v[0]),
+                             err, "Add `labels: false`.");
+    for (size_t i = 0; i < s->files.n; i++) MU_TRY(add_item(s, s->files.v[i], 0, err));
+    if (s->files.n) n_classes = 0;
+    else if (given(s->list)) MU_TRY(load_list(r, &n_classes, err));
     else if (given(s->root)) MU_TRY(scan_root(r, &n_classes, err));
     else return MU_FAIL_AT(err, MU_EJOB, r->pos, "the reader image_folder needs `root` or `list`");
+    take_size(r, s);
     if (!s->height || !s->width) MU_TRY(learn_size(s, err));
     r->field[r->n_fields++] = (mu_data_field){.name = "image", .store = MU_STORE_U8, .is_image = true,
                                               .shape = MU_SHAPE(s->channels, s->height, s->width)};
-    r->field[r->n_fields++] = mu_label_field(n_classes);
+    if (s->labels) r->field[r->n_fields++] = mu_label_field(n_classes);
     r->n_records = (int64_t)s->n;
     s->pixels = mu_realloc(NULL, mu_data_field_bytes(&r->field[0]), "data/images");
     return s->pixels ? MU_OK : MU_FAIL_NOMEM(err, "one image");
@@ -261,7 +324,7 @@ static mu_status read_folder(mu_reader *r, int64_t index, mu_record *out, mu_err
         out->field[0] = s->pixels;
     }
     s->label = it->label;
-    out->field[1] = &s->label;
+    if (s->labels) out->field[1] = &s->label;
     return MU_OK;
 }
 
@@ -280,9 +343,14 @@ static void close_folder(mu_reader *r) {
     s->n = s->cap = s->file_cap = 0;
 }
 
+static const mu_reader_ask ask = {
+    .folder = "root", .files = "files", .unlabelled = "labels", .unlabelled_value = "false",
+    .names_training = (const char *const[]){"list", NULL},
+};
+
 const mu_reader_class mu_reader_image_folder = {
     .name = "image_folder",
     .help = "PNG and JPEG files in a folder per class, or from a list; fields: image, label",
     .fields = fields, .state_size = sizeof(struct image_folder),
-    .open = open_folder, .read = read_folder, .describe = describe, .close = close_folder,
+    .open = open_folder, .read = read_folder, .describe = describe, .close = close_folder, .tell = tell, .ask = &ask,
 };

@@ -11,7 +11,7 @@
 // sentence of padding alone.
 #include "file/infile.h"
 #include "file/lines.h"
-#include "data/reader.h"
+#include "data/inputs.h"
 #include "data/tokenise.h"
 #include "data/vocab.h"
 
@@ -46,6 +46,7 @@ struct sentences {
     int32_t    *class_of;               // [n_learnt]
     size_t      n_learnt;
     int64_t     kept;                   // words of a sentence kept
+    bool        from_model;             // words and labels are those of a model
     sentence   *rows;
     int32_t    *values;                 // word numbers of all good rows
     size_t      n_rows, n_values, cap_values;
@@ -187,8 +188,9 @@ static mu_status fail_line(const struct sentences *s, const char *path, const se
                     path, w->line),
             err, "`separator`, `label_column`, `text_columns` and `labels` say how a line looks.");
     if (w->fault == FAULT_UNKNOWN)
-        return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` does not occur in `%s`", path,
-                       w->line, s->label_words.text[w->label], given(s->vocab_of) ? s->vocab_of : path);
+        return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` does not occur in %s%s%s", path,
+                       w->line, s->label_words.text[w->label], s->from_model ? "the model's classes" : "`",
+                       s->from_model ? "" : given(s->vocab_of) ? s->vocab_of : path, s->from_model ? "" : "`");
     if (w->fault == FAULT_LABEL) why = "has an empty label";
     if (w->fault == FAULT_WORDS) why = "has a text without words";
     return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 " %s", path, w->line, why);
@@ -240,7 +242,34 @@ static mu_status learn_classes(mu_reader *r, struct sentences *s, mu_err *err) {
     return mu_labels_names(&s->label_words, s->class_of, r->n_labels, &r->label_names, err);
 }
 
+// Everything from the model instead. Its labels come first and in its order, so an id is looked up as after
+// learning.
+static mu_status take_known(mu_reader *r, struct sentences *s, const json_t *learnt, mu_err *err) {
+    const char *const *text;
+    size_t n;
+    s->from_model = true;
+    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "words"), r->arena, &text, &n, err));
+    MU_TRY(mu_vocab_take(&s->words, text, n, err));
+    s->kept = json_integer_value(json_object_get(learnt, "length"));
+    if (s->kept < 1 || s->kept > 65536) return MU_FAIL(err, MU_EMODEL, "the model has sentences without words");
+    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "label_words"), r->arena, &text, &n, err));
+    int32_t id;
+    for (size_t i = 0; i < n; i++)
+        MU_TRY(mu_labels_add(&s->label_words, text[i], strlen(text[i]), &id, err));
+    return learn_classes(r, s, err);
+}
+
+static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
+    const struct sentences *s = r->state;
+    json_t *words = mu_inputs_put_texts(s->words.text + MU_WORD_FIRST, (size_t)s->words.n - MU_WORD_FIRST);
+    json_t *labels = mu_inputs_put_texts(s->label_words.text, s->n_learnt);
+    int wrong = json_object_set_new(out, "words", words) | json_object_set_new(out, "label_words", labels);
+    wrong |= json_object_set_new(out, "length", json_integer(s->kept));
+    return wrong ? MU_FAIL_NOMEM(err, "the vocabulary") : MU_OK;
+}
+
 static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {
+    if (r->known && r->known->learnt) return take_known(r, s, r->known->learnt, err);
     bool other = given(s->vocab_of);
     const char *path = other ? s->vocab_of : s->file;
     scan c;
@@ -367,8 +396,13 @@ static void close_sentences(mu_reader *r) {
     s->rows = NULL, s->values = NULL;
 }
 
+static const mu_reader_ask ask = {
+    .file = "file", .typed = true, .unlabelled = "labels", .unlabelled_value = "false",
+    .names_training = (const char *const[]){"vocab_of", "vocab", "min_count", NULL},
+};
+
 const mu_reader_class mu_reader_sentences = {
     .name = "sentences", .help = "labelled sentences, one a line, as word numbers; fields: words, label",
     .fields = fields, .state_size = sizeof(struct sentences),
-    .open = open_sentences, .read = read_sentence, .describe = describe, .close = close_sentences,
+    .open = open_sentences, .read = read_sentence, .describe = describe, .close = close_sentences, .tell = tell, .ask = &ask,
 };

@@ -83,6 +83,12 @@ static void take_label_names(mu_reader *r) {
     }
 }
 
+static mu_known known_of_part(const mu_reader *r, size_t i) {
+    if (!r->known) return (mu_known){0};
+    return (mu_known){json_array_get(json_object_get(r->known->learnt, "parts"), i), r->known->labels,
+                      r->known->n_labels};
+}
+
 static mu_status open_zip(mu_reader *r, mu_err *err) {
     struct zip *s = r->state;
     if (!s->parts.n) return MU_FAIL_AT(err, MU_EJOB, r->pos, "`parts` is empty");
@@ -91,7 +97,8 @@ static mu_status open_zip(mu_reader *r, mu_err *err) {
     for (size_t i = 0; i < s->parts.n; i++) {
         const mu_class_ref *c = &s->parts.v[i];
         const mu_reader_class *class = (const mu_reader_class *)(const void *)c->plugin; // its first member
-        MU_TRY(mu_reader_open(class, c->state, s->parts.pos[i], &s->part[i], err));
+        const mu_known of_part = known_of_part(r, i);
+        MU_TRY(mu_reader_open(class, c->state, s->parts.pos[i], r->known ? &of_part : NULL, &s->part[i], err));
         if (s->part[i]->n_records != s->part[0]->n_records)
             return MU_FAIL_AT(err, MU_EDATA, s->parts.pos[i],
                               "part %zu, `%s`, has %" PRId64 " records, part 1, `%s`, %" PRId64, i + 1,
@@ -125,8 +132,20 @@ static void close_zip(mu_reader *r) {
     for (size_t i = 0; s->part && i < s->parts.n; i++) mu_reader_close(s->part[i]);
 }
 
+static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
+    const struct zip *s = r->state;
+    json_t *list = json_array();
+    if (!list || json_object_set_new(out, "parts", list)) return MU_FAIL_NOMEM(err, "what the parts learnt");
+    for (size_t i = 0; i < s->parts.n; i++) {
+        json_t *one = json_object();
+        if (!one || json_array_append_new(list, one)) return MU_FAIL_NOMEM(err, "what the parts learnt");
+        if (s->part[i]->class->tell) MU_TRY(s->part[i]->class->tell(s->part[i], one, err));
+    }
+    return MU_OK;
+}
+
 const mu_reader_class mu_reader_zip = {
     .name = "zip", .help = "the fields of several readers side by side",
     .fields = fields, .state_size = sizeof(struct zip),
-    .open = open_zip, .read = read_zip, .describe = describe, .close = close_zip,
+    .open = open_zip, .read = read_zip, .describe = describe, .close = close_zip, .tell = tell,
 };

@@ -12,8 +12,8 @@ const mu_registry mu_readers = {"reader", MU_COUNT(list), list};
 
 typedef struct opened_reader { mu_reader reader; mu_arena arena; } opened_reader;
 
-mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos, mu_reader **out,
-                         mu_err *err) {
+mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos,
+                         const mu_known *known, mu_reader **out, mu_err *err) {
     opened_reader *b = mu_alloc(sizeof *b, "data/reader");
     if (!b) return MU_FAIL_NOMEM(err, "a reader");
     mu_arena_init(&b->arena, "data/reader");
@@ -23,8 +23,9 @@ mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_src
         return MU_FAIL_NOMEM(err, "a reader");
     }
     memcpy(state, bound, class->state_size);
-    b->reader = (mu_reader){.class = class, .state = state, .pos = pos, .arena = &b->arena};
+    b->reader = (mu_reader){.class = class, .state = state, .pos = pos, .arena = &b->arena, .known = known};
     mu_status st = class->open(&b->reader, err);
+    b->reader.known = NULL;
     if (st != MU_OK) {
         if (err && err->status != MU_OK && !err->pos.path) err->pos = pos;
         mu_reader_close(&b->reader);

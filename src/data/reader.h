@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/plugin.h"
+#include "file/json.h"
 #include "tensor/tensor.h"
 
 #define MU_MAX_FIELDS 8
@@ -34,17 +35,36 @@ typedef struct mu_record {      // filled by read(); pointers stay valid until t
     const void *field[MU_MAX_FIELDS];
 } mu_record;
 
+// What the training data of a model gave (data/inputs.h). A reader that has it takes numbers and names from
+// there and learns nothing from its own file.
+typedef struct mu_known {
+    const json_t      *learnt;          // what a reader of the same class told; NULL = nothing
+    const char *const *labels;          // [n_labels] class names; NULL = none
+    int64_t            n_labels;
+} mu_known;
+
 typedef struct mu_reader {
     const struct mu_reader_class *class;
     void          *state;               // class->state_size bytes; fields bound before open
     mu_srcpos      pos;                 // of the block in the job file
     mu_arena      *arena;               // for what lives as long as the reader
+    const mu_known *known;              // for open only; NULL = this is training data, or stands for itself
     int64_t        n_records;           // set by open
     int            n_fields;            // set by open
     mu_data_field  field[MU_MAX_FIELDS];
     const char *const *label_names;     // [n_labels] also when no record has a label; NULL = unknown
     int64_t        n_labels;
 } mu_reader;
+
+// How a block of this reader is asked about other data than its own (look/question.h): keys of the block.
+typedef struct mu_reader_ask {
+    const char *file;                   // takes a file like the training file; NULL = none does
+    const char *folder;                 // takes a folder
+    const char *files;                  // takes a list of image files
+    bool        typed;                  // a line that is typed makes a file
+    const char *unlabelled, *unlabelled_value;  // key and value for data without labels; NULL = there is none
+    const char *const *names_training;  // further keys that belong to the training data only; NULL-terminated
+} mu_reader_ask;
 
 typedef struct mu_reader_class {
     MU_PLUGIN_HEAD;
@@ -54,15 +74,19 @@ typedef struct mu_reader_class {
     // (optional, "record N") a name for messages: the file of an image, the line of a CSV.
     void (*describe)(const mu_reader *r, int64_t index, char *out, size_t size);
     void (*close)(mu_reader *r);                        // accepts a half-open reader
+    // (optional, nothing) What open learnt from the file besides class names, as members of the object `out`:
+    // the `learnt` of readers for the same model.
+    mu_status (*tell)(const mu_reader *r, json_t *out, mu_err *err);
+    const mu_reader_ask *ask;                           // (optional, it cannot be asked)
 } mu_reader_class;
 
 extern const mu_registry mu_readers;
 
 // Opens a reader whose fields are bound into `bound` (state_size bytes, private part zero). The bytes are
 // copied, so one binding may be opened many times; what they point to must outlive the reader. Errors
-// without a place of their own get `pos`. The reader has an arena of its own.
+// without a place of their own get `pos`. The reader has an arena of its own. known: NULL = nothing is known.
 MU_MUST_CHECK mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos,
-                                       mu_reader **out, mu_err *err);
+                                       const mu_known *known, mu_reader **out, mu_err *err);
 void mu_reader_close(mu_reader *r);             // NULL is fine
 
 // class->read with the index checked.

@@ -235,11 +235,8 @@ static mu_status mean_of_data(mu_source *s, int f, mu_mean *out, mu_err *err) {
     return st;
 }
 
-static mu_status auto_mean(mu_source *s, int f, mu_mean *out, mu_err *err) {
-    const mu_source *other = s->o.mean_of;
-    if (!other) return mean_of_data(s, f, out, err);
-    size_t n;
-    const float *v = mu_source_mean(other, f, &n);
+// The training data's mean, v with n values, as one of this source's own.
+static mu_status known_mean(mu_source *s, int f, const float *v, size_t n, mu_mean *out, mu_err *err) {
     if (!v)
         return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "mean"), "the training data has no mean to take");
     if (n != (size_t)s->transform[f].c && n != record_elements(s, f))
@@ -252,12 +249,24 @@ static mu_status auto_mean(mu_source *s, int f, mu_mean *out, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status auto_mean(mu_source *s, int f, mu_mean *out, mu_err *err) {
+    const mu_inputs *in = s->o.inputs && s->o.inputs->mean_field == f ? s->o.inputs : NULL;
+    if (in) return known_mean(s, f, in->mean, in->n_mean, out, err);
+    if (!s->o.mean_of) return mean_of_data(s, f, out, err);
+    size_t n = 0;
+    const float *v = mu_source_mean(s->o.mean_of, f, &n);
+    return known_mean(s, f, v, n, out, err);
+}
+
 static mu_status set_mean(mu_source *s, int f, mu_err *err) {
     const mu_source_spec *spec = &s->spec;
     mu_transform *t = &s->transform[f];
     mu_mean *m = &s->mean[f];
     size_t c = (size_t)t->c, w = (size_t)t->w;
-    if (spec->mean_file && spec->mean_file[0])
+    const bool known = spec->mean_inherited && s->o.inputs && s->o.inputs->mean_field == f;
+    if (known && (spec->mean_auto || (spec->mean_file && spec->mean_file[0])))
+        MU_TRY(known_mean(s, f, s->o.inputs->mean, s->o.inputs->n_mean, m, err));
+    else if (spec->mean_file && spec->mean_file[0])
         MU_TRY(mu_mean_from_file(&s->arena, spec->mean_file, c, record_elements(s, f), m, err));
     else if (spec->mean_auto) MU_TRY(auto_mean(s, f, m, err));
     else if (spec->mean_values.n)
@@ -364,7 +373,11 @@ static mu_status make_bad_records(mu_source *s, mu_err *err) {
 }
 
 static mu_status set_up(mu_source *s, mu_err *err) {
-    MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, &s->reader, err));
+    const mu_inputs *in = s->o.inputs;
+    const bool same = in && !strcmp(in->reader, s->spec.reader->name);
+    const mu_known known = {same ? in->learnt : NULL, in ? in->labels : NULL, in ? in->n_labels : 0};
+    MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, in ? &known : NULL, &s->reader,
+                          err));
     s->n_records = s->reader->n_records;
     if (!s->n_records && s->o.phase != MU_PREDICT)
         return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "reader"),
@@ -400,7 +413,8 @@ mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *
     s->shuffle_key = mu_rng_key_make(o->seed, "shuffle");
     mu_arena_init(&s->arena, "data/source");
     mu_status st = set_up(s, err);
-    s->o.mean_of = NULL;        // was borrowed for opening only
+    s->o.mean_of = NULL;        // were borrowed for opening only
+    s->o.inputs = NULL;
     if (st != MU_OK) {
         mu_source_close(s);
         return st;
@@ -413,6 +427,7 @@ mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opt
                          mu_err *err) {
     mu_source_spec spec;
     MU_TRY(mu_source_bind(b, block, &spec, err));
+    if (o->like && o->like != block) mu_source_inherit(b, o->like, &spec);
     return mu_source_open_spec(&spec, o, out, err);
 }
 

@@ -18,14 +18,15 @@
 // are keyed by (seed, sample number). Batches hold images as NHWC floats.
 //
 // `mean: auto` is the mean record of the data set itself, made at open by one pass over it.
-// Evaluation must subtract the training mean: pass the training source as opts.mean_of.
+// Evaluation must subtract the training mean: pass what the model knows of it (opts.inputs), or the training
+// source as opts.mean_of.
 //
 // Prefetch: mu_source_start runs one thread that fills a ring of batches; mu_source_next hands out the
 // oldest and takes back the one before it. Without start, next fills inline: same batches, same order.
 #ifndef MU_DATA_SOURCE_H
 #define MU_DATA_SOURCE_H
 
-#include "data/reader.h"
+#include "data/inputs.h"
 #include "job/job.h"
 
 typedef struct mu_batch {
@@ -34,8 +35,6 @@ typedef struct mu_batch {
     mu_tensor   field[MU_MAX_FIELDS];   // (batch, ...) as the reader's fields after transformation
 } mu_batch;
 
-typedef struct mu_source mu_source;
-
 typedef struct mu_source_opts {
     int64_t  batch;
     uint64_t seed;
@@ -43,6 +42,8 @@ typedef struct mu_source_opts {
     bool     shuffle;
     int64_t  first_row, n_rows;         // rows of each global batch this learner takes; n_rows 0 = all
     const mu_source *mean_of;           // `mean: auto` takes this source's mean; NULL = over its own records
+    const mu_node *like;                // block whose transformation counts where this one says nothing
+    const mu_inputs *inputs;            // of the model that reads; before mean_of. NULL = none, or training
 } mu_source_opts;
 
 typedef struct mu_source_spec {         // one block of `data:`, bound
@@ -55,6 +56,7 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     bool        mean_auto;              // read from it, with
     mu_floats   mean_values;            // the numbers
     const char *mean_file;              // raw little-endian floats: one per channel, or per element (HWC)
+    bool        mean_inherited;         // both are those of the training data
     int64_t     crop[2];                // height, width; 0 = none
     int64_t     shift[2];               // pixels up or down, left or right, training only
     bool        mirror;
@@ -64,6 +66,9 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
 
 // Binds without opening; what `muster data` needs to reach the bare reader. MU_EJOB after reporting.
 MU_MUST_CHECK mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out, mu_err *err);
+// Takes scale, mean and crop of the block `like` where spec's own says nothing: a net that was trained on
+// scaled input gets it scaled in every phase. Problems of `like` are its own and not reported here.
+void mu_source_inherit(mu_binder *b, const mu_node *like, mu_source_spec *spec);
 // Opens a bound block. Borrows what spec points to for the life of the source.
 MU_MUST_CHECK mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *o,
                                             mu_source **out, mu_err *err);

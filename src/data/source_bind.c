@@ -104,3 +104,24 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
     *out = s;
     return MU_OK;
 }
+
+static bool says(const mu_source_spec *s, const char *key) {
+    return !mu_node_is_null(mu_node_find(s->block, key));
+}
+
+void mu_source_inherit(mu_binder *b, const mu_node *like, mu_source_spec *spec) {
+    mu_diags unheard, *heard = b->diags;
+    mu_source_spec other;
+    mu_err own = {0};
+    mu_diags_init(&unheard, b->arena);
+    b->diags = &unheard;
+    const mu_status st = mu_source_bind(b, like, &other, &own);
+    b->diags = heard;
+    if (st != MU_OK) return;
+    if (!says(spec, "scale")) spec->scale = other.scale;
+    if (!says(spec, "crop")) memcpy(spec->crop, other.crop, sizeof spec->crop);
+    if (says(spec, "mean") || says(spec, "mean_file")) return;
+    spec->mean = other.mean, spec->mean_auto = other.mean_auto;
+    spec->mean_values = other.mean_values, spec->mean_file = other.mean_file;
+    spec->mean_inherited = true;
+}

@@ -77,6 +77,17 @@ mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t min_count, mu_
     return st;
 }
 
+mu_status mu_vocab_take(mu_vocab *v, const char *const *words, size_t n, mu_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        const size_t size = strlen(words[i]);
+        if (!size || size > MU_WORD_MAX || mu_labels_find(&v->seen, words[i], size) >= 0)
+            return MU_FAIL(err, MU_EMODEL, "word %zu of the model's vocabulary is empty, too long or stands twice",
+                           i + MU_WORD_FIRST);
+        MU_TRY(mu_vocab_count(v, words[i], size, err));
+    }
+    return mu_vocab_number(v, 0, 1, err); // each counted once: by appearance
+}
+
 // ---- files ----
 
 static mu_status bad_line(const mu_infile *in, int64_t line, const char *what, mu_err *err) {

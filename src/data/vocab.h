@@ -5,7 +5,7 @@
 // most frequent first, of equally frequent ones the one that appeared first. So the numbers are a function
 // of the text, and a smaller vocabulary is the beginning of a larger one.
 //
-// Life: init, then either count every word and number, or load a file; find; fini.
+// Life: init, then either count every word and number, or load a file, or take a list; find; fini.
 #ifndef MU_DATA_VOCAB_H
 #define MU_DATA_VOCAB_H
 
@@ -34,6 +34,9 @@ MU_MUST_CHECK mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t 
 // and "<unk>" at the start are the first two numbers and may be left out. Keeps the first max_words (0 =
 // all). MU_EDATA with file and line.
 MU_MUST_CHECK mu_status mu_vocab_load(mu_vocab *v, const char *path, int64_t max_words, mu_err *err);
+
+// The n words as they are, numbered from MU_WORD_FIRST on: those of a model. MU_EMODEL for one that stands twice.
+MU_MUST_CHECK mu_status mu_vocab_take(mu_vocab *v, const char *const *words, size_t n, mu_err *err);
 
 int32_t mu_vocab_find(const mu_vocab *v, const char *word, size_t size); // MU_WORD_UNKNOWN if it is not in
 

@@ -38,6 +38,7 @@ struct mu_st_file {
     size_t        map_bytes;
     mu_st_tensor *tensors;      // by name once parsed
     size_t        n;
+    json_t       *about;        // the metadata; NULL = none
 };
 
 typedef struct extent { uint64_t begin, end; const char *name; } extent;
@@ -112,8 +113,7 @@ static mu_status read_tensor(mu_st_file *f, const char *name, const json_t *entr
     return MU_OK;
 }
 
-// For others, not for us; but a file with bad metadata is a bad file.
-static mu_status check_metadata(const mu_st_file *f, json_t *meta, mu_err *err) {
+static mu_status read_metadata(mu_st_file *f, json_t *meta, mu_err *err) {
     if (!json_is_object(meta))
         return MU_FAIL(err, MU_EMODEL, "`%s`: `" METADATA "` is not an object", f->path);
     const char *key;
@@ -121,6 +121,7 @@ static mu_status check_metadata(const mu_st_file *f, json_t *meta, mu_err *err) 
     json_object_foreach(meta, key, value)
         if (!json_is_string(value))
             return MU_FAIL(err, MU_EMODEL, "`%s`: metadata `%s` is not a text", f->path, show(key).s);
+    f->about = json_incref(meta);
     return MU_OK;
 }
 
@@ -163,7 +164,7 @@ static mu_status read_entries(mu_st_file *f, json_t *root, const char *data, uin
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
-        if (!strcmp(key, METADATA)) MU_TRY(check_metadata(f, value, err));
+        if (!strcmp(key, METADATA)) MU_TRY(read_metadata(f, value, err));
         else MU_TRY(read_tensor(f, key, value, data, data_bytes, &extents[f->n], err));
     }
     MU_TRY(check_cover(f, extents, data_bytes, err));
@@ -253,6 +254,7 @@ mu_status mu_st_open(const char *path, mu_st_file **out, mu_err *err) {
 void mu_st_close(mu_st_file *f) {
     if (!f) return;
     if (f->map) munmap(f->map, f->map_bytes);
+    json_decref(f->about);
     mu_arena_fini(&f->arena);
     mu_free(f);
 }
@@ -263,6 +265,10 @@ const mu_st_tensor *mu_st_at(const mu_st_file *f, size_t i) { return &f->tensors
 const mu_st_tensor *mu_st_find(const mu_st_file *f, const char *name) {
     mu_st_tensor key = { .name = name };
     return f->n ? bsearch(&key, f->tensors, f->n, sizeof key, by_name) : NULL;
+}
+
+const char *mu_st_about(const mu_st_file *f, const char *key) {
+    return json_string_value(json_object_get(f->about, key));
 }
 
 mu_status mu_st_copy_f32(const mu_st_tensor *t, const mu_shape *want, float *out, mu_err *err) {

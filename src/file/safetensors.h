@@ -17,7 +17,7 @@
 #include "file/outfile.h"
 #include "tensor/tensor.h"
 
-#define MU_ST_MAX_HEADER ((size_t)16 << 20)     // upstream allows 100 MB; with our tensor limit this is ample
+#define MU_ST_MAX_HEADER ((size_t)100000000)    // as upstream
 #define MU_ST_MAX_TENSORS 16384u
 
 //         name      bytes per element
@@ -60,6 +60,7 @@ void mu_st_close(mu_st_file *f);                // NULL is fine; all pointers in
 size_t              mu_st_count(const mu_st_file *f);
 const mu_st_tensor *mu_st_at(const mu_st_file *f, size_t i);            // sorted by name; i < count
 const mu_st_tensor *mu_st_find(const mu_st_file *f, const char *name);  // NULL = not there
+const char         *mu_st_about(const mu_st_file *f, const char *key);  // its metadata; NULL = not there
 
 // Copies an F32 array after comparing its shape with `want`. MU_EMODEL with both shapes or dtypes.
 MU_MUST_CHECK mu_status mu_st_copy_f32(const mu_st_tensor *t, const mu_shape *want, float *out, mu_err *err);

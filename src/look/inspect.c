@@ -5,8 +5,6 @@
 // which gives the order and the transformation of evaluation. The job is our own copy, so it may be edited.
 #include "look/inspect.h"
 
-#include "store/rundir.h"
-
 #include <string.h>
 
 static const char *const blocks[] = {"test", "validation", "train", "predict"}; // in order of preference
@@ -68,7 +66,7 @@ static mu_status problem(const mu_inspect *in, mu_status st, mu_err *err) {
 }
 
 static mu_status open_session(mu_inspect *in, mu_err *err) {
-    mu_session_opts o = {.phases = (unsigned)in->phase, .keep_all = true};
+    mu_session_opts o = {.phases = (unsigned)in->phase, .keep_all = true, .inputs = in->model.inputs};
     mu_status st = mu_session_open(in->job, &o, &in->session, err);
     if (st != MU_OK) return problem(in, st, err);
     in->at = in->phase == MU_TEST         ? &in->session->test
@@ -78,35 +76,28 @@ static mu_status open_session(mu_inspect *in, mu_err *err) {
     return MU_FAIL(err, MU_EJOB, "`%s` has no net that could be looked at", in->job->path);
 }
 
-static mu_status open_job(mu_inspect *in, const char *run, const mu_inspect_opts *o, mu_err *err) {
-    char path[MU_FS_PATH];
-    if (mu_fs_is_folder(run)) {
-        MU_TRY(mu_fs_join(path, run, MU_RUN_JOB, err));
-    } else {
-        size_t n = strlen(run);
-        if (n >= sizeof path) return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", run);
-        memcpy(path, run, n + 1);
-    }
-    mu_status st = mu_job_load(path, o->sets, o->n_sets, &in->job, err);
-    return problem(in, st, err);
-}
-
 mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts *o, mu_err *err) {
     int n;
     *in = (mu_inspect){0};
-    if (!o->model && !mu_fs_is_folder(run))
+    if (!o->model && !mu_fs_is_folder(run) && !mu_model_is_file(run))
         return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "no run folder `%s`", run), err,
                              "Runs are in `runs/`; a job file needs `--model FILE.safetensors` beside it.");
-    MU_TRY(open_job(in, run, o, err));
+    mu_err of_model = {0};      // told after what is wrong with the job
+    const mu_status opened = mu_model_open(&in->model, o->model ? o->model : run, o->which, &of_model);
+    if (opened != MU_OK && mu_model_is_file(run)) return mu_err_pass(opened, &of_model, err);
+    mu_status st = mu_model_load_job(&in->model, run, o->sets, o->n_sets, &in->job, err);
+    if (st != MU_OK) return problem(in, st, err);
     MU_TRY(choose_block(in, o->on, err));
     drop_writers(in->job);
     MU_TRY(open_session(in, err));
-    return mu_state_load_params(o->model ? o->model : run, o->which, in->session->params, true, &n, err);
+    if (opened != MU_OK) return mu_err_pass(opened, &of_model, err);
+    return mu_model_take_params(&in->model, in->session->params, true, &n, err);
 }
 
 void mu_inspect_close(mu_inspect *in) {
     mu_session_close(in->session);
     mu_job_destroy(in->job);
+    mu_model_close(&in->model);
     *in = (mu_inspect){0};
 }
 

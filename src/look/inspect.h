@@ -33,9 +33,10 @@ typedef struct mu_inspect {     // zeroed = closed
     mu_session_phase *at;       // source and net that are looked at
     mu_phase          phase;
     const char       *on;       // the block of `data:`
+    mu_model          model;
 } mu_inspect;
 
-// `run` is a run folder, or a job file together with o->model. in->job may be set also on failure, for
+// `run` is a run folder, a model file, or a job file together with o->model. in->job may be set also on failure, for
 // err->pos borrows from it: mu_inspect_close always. MU_EJOB (also for data that is not there), MU_EMODEL,
 // MU_ENOTFOUND.
 MU_MUST_CHECK mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts *o,

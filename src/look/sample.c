@@ -14,7 +14,10 @@
 #include <string.h>
 
 struct mu_sampler {
-    mu_reader          *reader;         // of the data; owns the names
+    mu_reader          *reader;         // of the data, where the model does not know its characters
+    mu_data_field       chars, begin;   // fields of the data
+    char                byte[256][2];   // the model's characters, as texts
+    const char         *byte_text[256]; // the same
     const char *const  *names;          // [n_classes] one character each
     int64_t             n_classes;
     mu_net             *net;            // the session's
@@ -51,20 +54,41 @@ bool mu_sampler_fits(const mu_session *s) {
     return reader && !strcmp(reader, "chars");
 }
 
-static mu_status open_reader(mu_session *s, mu_sampler *m, mu_err *err) {
-    const mu_node *block = data_block(s);
+// The characters that the model was trained on.
+static void take_characters(mu_sampler *m, const json_t *list) {
+    for (size_t i = 0; i < json_array_size(list) && m->n_classes < 256; i++) {
+        m->byte[m->n_classes][0] = (char)json_integer_value(json_array_get(list, i));
+        m->byte_text[m->n_classes] = m->byte[m->n_classes];
+        m->n_classes++;
+    }
+    m->names = m->byte_text;
+    m->chars = (mu_data_field){.name = "chars", .store = MU_STORE_I32, .n_classes = m->n_classes,
+                               .names = m->names};
+    m->begin = (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2};
+}
+
+static mu_status read_characters(mu_session *s, mu_sampler *m, const mu_node *block, mu_err *err) {
     mu_source_spec spec;
-    if (!block) return no_model(s, MU_NOPOS, "it has no data", err);
-    if (!mu_sampler_fits(s)) return no_model(s, block->pos, "its data is no text of characters", err);
     MU_TRY(mu_source_bind(&s->binder, block, &spec, err));
-    mu_status st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &m->reader, err);
+    mu_status st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, NULL, &m->reader, err);
     if (st != MU_OK) {
-        mu_err_note(err, "the numbers of the characters are those of this file");
+        mu_err_note(err, "the model does not tell its characters; their numbers are those of this file");
         return st;
     }
-    const mu_data_field *f = find_field(m->reader, "chars");
-    m->names = f->names;
-    m->n_classes = f->n_classes;
+    m->chars = *find_field(m->reader, "chars");
+    m->begin = *find_field(m->reader, "begin");
+    m->names = m->chars.names;
+    m->n_classes = m->chars.n_classes;
+    return MU_OK;
+}
+
+static mu_status open_reader(mu_session *s, mu_sampler *m, mu_err *err) {
+    const mu_node *block = data_block(s);
+    const json_t *known = s->inputs ? json_object_get(s->inputs->learnt, "bytes") : NULL;
+    if (!block) return no_model(s, MU_NOPOS, "it has no data", err);
+    if (!mu_sampler_fits(s)) return no_model(s, block->pos, "its data is no text of characters", err);
+    if (known) take_characters(m, known);
+    else MU_TRY(read_characters(s, m, block, err));
     memset(m->number, -1, sizeof m->number);
     for (int64_t i = 0; i < m->n_classes; i++) m->number[(unsigned char)m->names[i][0]] = (int32_t)i;
     m->p = mu_alloc_array((size_t)m->n_classes, sizeof *m->p, "sample");
@@ -94,7 +118,7 @@ static mu_status check_memory(const mu_net *net, mu_err *err) {
 }
 
 static mu_status build_net(mu_session *s, mu_sampler *m, mu_err *err) {
-    mu_data_field fields[2] = {*find_field(m->reader, "chars"), *find_field(m->reader, "begin")};
+    mu_data_field fields[2] = {m->chars, m->begin};
     fields[0].shape = MU_SHAPE(1);
     fields[0].streams = fields[1].streams = 1;
     m->n_fields = MU_COUNT(fields);

@@ -133,8 +133,8 @@ mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, 
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
     MU_TRY(keep(job->path, job->text, job->edits, job->n_edits, &r->source, err));
     MU_TRY(mu_job_parse(job->path, job->text, job->size, job->edits, job->n_edits, &r->job, err));
-    mu_status st =
-        mu_session_open(r->job, &(mu_session_opts){.phases = phases, .trains = true}, &r->session, err);
+    const mu_session_opts o = {.phases = phases, .trains = true, .inputs = r->model.inputs};
+    mu_status st = mu_session_open(r->job, &o, &r->session, err);
     return problem(r->job, st, err);
 }
 
@@ -143,11 +143,12 @@ static muster_status create(const muster_job *job, const char *folder, unsigned 
     mu_err e = {0};
     muster_run *r = mu_alloc(sizeof *r, "api/run");
     int n;
-    mu_status st = r ? mu_api_open(r, job, folder, phases, &e) : MU_FAIL_NOMEM(&e, "the run");
+    mu_status st = r ? MU_OK : MU_FAIL_NOMEM(&e, "the run");
+    if (st == MU_OK && model) st = mu_model_open(&r->model, model, MU_CKPT_NEWEST, &e);
+    if (st == MU_OK) st = mu_api_open(r, job, folder, phases, &e);
     if (st == MU_OK && !phases) st = mu_session_add_arrays(r->session, &e);
     if (st == MU_OK && phases) st = mu_state_load_initial(r->job, r->session->params, &e);
-    if (st == MU_OK && model)
-        st = mu_state_load_params(model, MU_CKPT_NEWEST, r->session->params, true, &n, &e);
+    if (st == MU_OK && model) st = mu_model_take_params(&r->model, r->session->params, true, &n, &e);
     if (st == MU_OK) {
         *out = r;
         return MUSTER_OK;
@@ -174,6 +175,7 @@ void mu_api_close(muster_run *run) {
     mu_api_free_buffers(run);
     mu_session_close(run->session);
     mu_job_destroy(run->job);
+    mu_model_close(&run->model);
     muster_job_destroy(run->source);
     mu_free(run->folder);
 }

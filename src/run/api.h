@@ -20,6 +20,7 @@ struct muster_run {
     muster_job     *source;     // a copy, for a helper process
     mu_job         *job;
     mu_session     *session;
+    mu_model        model;      // a predictor's
     char           *folder;     // NULL = nothing is written
     mu_run_position at;
     bool            continues;  // the position belongs to the run in `folder`, if there is one

@@ -93,6 +93,6 @@ muster_status muster_run_save(muster_run *run, const char *path, muster_error *e
                    : snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     if (!*leaf || n >= MU_FS_PATH) return mu_api_misuse(err, "muster_run_save needs the name of a file");
     mu_err e = {0};
-    mu_status st = mu_state_export(dir, leaf, run->session->params, &e);
+    mu_status st = mu_state_export(dir, leaf, run->session, NULL, 0, &e);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }

@@ -144,7 +144,10 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
 static mu_status save_result(mu_training *r, mu_err *err) {
     if (r->o->no_files) return MU_OK;
     if (r->saved_step != r->at.step) MU_TRY(mu_loop_save(r, false, err)); // never a success without one
-    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s->params, err));
+    // Nothing that depends on how often the run was interrupted: a resumed run ends with the same bytes.
+    const mu_model_score scores[] = {{"step", (double)r->at.step}, {"epoch", r->out->epochs},
+                                     {"best", r->out->best}, {"best_step", (double)r->out->best_step}};
+    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s, scores, MU_COUNT(scores), err));
     return mu_fs_join(r->out->model, r->dir.path, "model.safetensors", err);
 }
 

@@ -115,14 +115,12 @@ static mu_status tidy(const char *dir, int64_t *serial, mu_err *err) {
 }
 
 static mu_status write_arrays(const char *dir, const char *name, const mu_st_tensor *tensors, size_t n,
-                              const mu_ckpt_meta *meta, mu_manifest_file *entry, mu_err *err) {
-    char path[MU_FS_PATH], step[24];
-    snprintf(step, sizeof step, "%" PRId64, meta->step);
-    const mu_st_meta about[] = {{"format", "pt"}, {"step", step}};
+                              const mu_st_meta *about, size_t n_about, mu_manifest_file *entry, mu_err *err) {
+    char path[MU_FS_PATH];
     MU_TRY(mu_fs_join(path, dir, name, err));
     mu_outfile *f;
     MU_TRY(mu_outfile_create_part(path, &entry->digest, &f, err));
-    mu_status status = mu_st_write(f, tensors, n, about, MU_COUNT(about), err);
+    mu_status status = mu_st_write(f, tensors, n, about, n_about, err);
     if (status != MU_OK) {
         mu_outfile_abandon(f);
         return status;
@@ -147,11 +145,13 @@ static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t ser
     mu_manifest m = { .meta = state->meta, .serial = serial, .saved_at = stamp, .files = files };
     mu_clock_rfc3339(stamp, sizeof stamp);
     MU_TRY(mu_fs_mkdirs(tmp, err));
-    mu_status status = write_arrays(tmp, MU_CKPT_MODEL, state->params, state->n_params, &state->meta,
+    const mu_st_meta usual = {"format", "pt"};
+    mu_status status = write_arrays(tmp, MU_CKPT_MODEL, state->params, state->n_params,
+                                    state->n_about ? state->about : &usual, state->n_about ? state->n_about : 1,
                                     &files[m.n_files], err);
     if (status == MU_OK) m.n_files++;
     if (status == MU_OK && state->n_slots) {
-        status = write_arrays(tmp, MU_CKPT_UPDATER, state->slots, state->n_slots, &state->meta,
+        status = write_arrays(tmp, MU_CKPT_UPDATER, state->slots, state->n_slots, &usual, 1,
                               &files[m.n_files], err);
         if (status == MU_OK) m.n_files++;
     }

@@ -34,6 +34,8 @@ typedef struct mu_ckpt {        // what to save; everything borrowed
     size_t              n_params;
     const mu_st_tensor *slots;          // updater state, named "<parameter>/<slot>"
     size_t              n_slots;        // 0 = no updater file
+    const mu_st_meta   *about;          // texts saved with the parameters
+    size_t              n_about;
 } mu_ckpt;
 
 typedef struct mu_ckpt_opts {

@@ -42,6 +42,20 @@ static const mu_node *value_named(const mu_node *n, const char *msg) {
     return best;
 }
 
+// Does the block say itself where its numbers come from?
+static bool numbers_said(const mu_node *block) {
+    return !mu_node_is_null(mu_node_find(block, "vocab_of")) || !mu_node_is_null(mu_node_find(block, "vocab"));
+}
+
+// Is `mean: auto` meant, by the block itself or by that of training, whose transformation it has?
+static bool takes_mean(const mu_node *block, const mu_node *train) {
+    const mu_node *own = mu_node_find(block, "mean");
+    if (mu_node_is_null(own) && mu_node_is_null(mu_node_find(block, "mean_file")))
+        own = mu_node_find(train, "mean");
+    const char *mean = mu_node_text(own);
+    return mean && !strcmp(mean, "auto");
+}
+
 static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
     if (!block && p == MU_PREDICT && so->phases == MU_PREDICT) block = mu_node_find(s->job->data, "test");
@@ -59,12 +73,13 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     }
     mu_source_opts o = {.batch = batch_of(s, p), .seed = (uint64_t)s->job->seed, .phase = p,
                         .shuffle = p == MU_TRAIN && s->job->train.shuffle};
-    const char *mean = mu_node_text(mu_node_find(block, "mean"));
-    if (p != MU_TRAIN && mean &&
-        !strcmp(mean, "auto")) { // the mean of the training data, also when only testing
-        if (!s->train.source && mu_node_find(s->job->data, "train"))
-            MU_TRY(open_source(s, MU_TRAIN, so, err));
-        o.mean_of = s->train.source;
+    if (p != MU_TRAIN) {
+        o.like = mu_node_find(s->job->data, "train");
+        o.inputs = numbers_said(block) && !so->inputs ? NULL : s->inputs;
+        if (!s->inputs && takes_mean(block, o.like)) { // of the training data, also when only testing
+            if (!s->train.source && o.like) MU_TRY(open_source(s, MU_TRAIN, so, err));
+            o.mean_of = s->train.source;
+        }
     }
     mu_err own = {0};
     size_t errors_before = s->job->diags.n_errors;
@@ -257,11 +272,34 @@ static bool numbers_itself(const mu_session *s, const mu_reader *r, const mu_nod
            train && file && of && strcmp(file, of);
 }
 
-static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
+// Data that a model cannot read as it read its training data.
+static void compare_fields(mu_session *s, const mu_node *block, const mu_reader *r) {
+    char here[96], there[96];
+    for (int i = 0; i < r->n_fields; i++) {
+        const mu_data_field *f = &r->field[i], *t = NULL;
+        for (int k = 0; k < s->inputs->n_fields && !t; k++)
+            if (!strcmp(s->inputs->field[k].name, f->name)) t = &s->inputs->field[k];
+        if (!t) continue;
+        if (!mu_shape_equal(&f->shape, &t->shape) && !f->is_image)
+            mu_diags_add(&s->job->diags, MU_DIAG_ERROR, block->pos,
+                         "`%s` of `data.%s` has shape %s, the model was trained on %s", f->name, block->key,
+                         mu_shape_text(&f->shape, here), mu_shape_text(&t->shape, there));
+        else if (t->n_classes && f->n_classes > t->n_classes)
+            mu_diags_add(&s->job->diags, MU_DIAG_ERROR, block->pos,
+                         "`%s` of `data.%s` has %lld classes, the model was trained on %lld", f->name,
+                         block->key, (long long)f->n_classes, (long long)t->n_classes);
+    }
+}
+
+static mu_status check_names(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     const mu_source *source = phase_of(s, p)->source;
     const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
     if (!block && p == MU_PREDICT) block = mu_node_find(s->job->data, "test");
     if (!source || !block) return MU_OK;
+    if (so->inputs) {
+        compare_fields(s, block, mu_source_reader(source));
+        return MU_OK;
+    }
     if (s->train.source) {
         compare_names(s, p, block, mu_source_reader(s->train.source));
         return MU_OK;
@@ -271,7 +309,7 @@ static mu_status check_names(mu_session *s, mu_phase p, mu_err *err) {
     mu_reader *train = NULL;
     mu_err own = {0};
     mu_status st = mu_source_bind(&s->binder, mu_node_find(s->job->data, "train"), &spec, &own);
-    if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, &train, &own);
+    if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, NULL, &train, &own);
     if (st == MU_OK) compare_names(s, p, block, train);
     mu_reader_close(train);
     if (st == MU_OK || s->job->diags.n_errors) return MU_OK;
@@ -394,6 +432,17 @@ static mu_status problems(const mu_job *job, mu_err *err) {
                    job->diags.n_errors == 1 ? "" : "s", job->path);
 }
 
+// Other phases read as the training data that is open does, by way of what a model of it will know.
+static mu_status make_inputs(mu_session *s, mu_err *err) {
+    char *text;
+    MU_TRY(mu_inputs_write(s->train.source, &text, err));
+    mu_status st =
+        text ? mu_inputs_read(text, strlen(text), "the training data", &s->own_inputs, err) : MU_OK;
+    mu_free(text);
+    s->inputs = s->own_inputs;
+    return st;
+}
+
 static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_job *job = s->job;
     bind_algorithm(s);
@@ -411,15 +460,17 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
         check_learners(s);
     }
     bool any = false;
+    s->inputs = o->inputs;
     for (size_t i = 0; i < MU_COUNT(phases); i++)
         if (o->phases & (unsigned)phases[i]) {
             MU_TRY(open_source(s, phases[i], o, err));
+            if (phases[i] == MU_TRAIN && s->train.source && !s->inputs) MU_TRY(make_inputs(s, err));
             any |= phase_of(s, phases[i])->source != NULL;
         }
     unsigned buildable = o->phases; // other numbers give other shapes, which need not be said
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         const size_t before = job->diags.n_errors;
-        if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], err));
+        if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], o, err));
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
     if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
@@ -463,6 +514,7 @@ void mu_session_close(mu_session *s) {
         mu_net_destroy(phase_of(s, phases[i])->net);
         mu_source_close(phase_of(s, phases[i])->source);
     }
+    mu_inputs_destroy(s->own_inputs);
     mu_free(s);
 }
 

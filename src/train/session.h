@@ -23,6 +23,8 @@ typedef struct mu_session {
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
     mu_setup             setup;         // training net and source have setup.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
+    const mu_inputs     *inputs;        // what is known of the training data; NULL = nothing
+    mu_inputs           *own_inputs;    // made of the training data that is open
     mu_session_phase     train, validation, test, predict;
 } mu_session;
 
@@ -35,6 +37,8 @@ typedef struct mu_session_opts {
                                 // net makes it ready itself (mu_net_ready), and this one has values only
     bool     keep_all;          // every layer's output stays readable after a forward pass (look/inspect.h)
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
+    const mu_inputs *inputs;    // of the model to be used, borrowed for the session's life; NULL = the job's
+                                // training data is looked at where something must be known of it
     bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
                                 // looked at; mu_params_load where it turns out that there is none
 } mu_session_opts;

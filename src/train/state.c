@@ -74,7 +74,17 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
     MU_TRY(list_slots(a, s->params, s->updater->class, &slots, &c.n_slots, err));
     c.params = params;
     c.slots = slots;
-    return mu_ckpt_save(dir, &c, o, saved, err);
+    mu_model_about about;
+    const mu_model_score scores[] = {{"step", (double)at->step},
+                                     {"epoch", (double)at->samples / (double)per_epoch},
+                                     {ps->best_is_loss ? "best_loss" : "best_accuracy",
+                                      ps->best_is_loss ? -ps->best : ps->best}};
+    MU_TRY(mu_model_describe(s, scores, MU_COUNT(scores), &about, err));
+    c.about = about.row;
+    c.n_about = about.n;
+    mu_status st = mu_ckpt_save(dir, &c, o, saved, err);
+    mu_model_about_fini(&about);
+    return st;
 }
 
 mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position *at,
@@ -88,28 +98,6 @@ mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position 
 }
 
 // ---- loading ----
-
-static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *ps, bool all, int *n_taken,
-                             mu_err *err) {
-    *n_taken = 0;
-    for (int i = 0; i < ps->n; i++) {
-        mu_param *p = ps->list[i];
-        if (p->is_state) continue;
-        const mu_st_tensor *t = mu_st_find(f, p->name);
-        if (!t && !all) continue;
-        if (!t)
-            return mu_err_hinted(MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", path, p->name),
-                                 err, "The file belongs to another net; it holds %zu arrays.",
-                                 mu_st_count(f));
-        mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
-        if (st != MU_OK) {
-            mu_err_note(err, "while loading `%s`", path);
-            return st;
-        }
-        ++*n_taken;
-    }
-    return MU_OK;
-}
 
 // The number of streams follows the batch, and so the learners and the protocol. Gibbs chains are of the
 // model, not of its samples: where there are more or fewer of them, they begin anew and the run goes on. What
@@ -152,7 +140,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu
                          mu_progress_state *ps, mu_err *err) {
     int n;
     const mu_ckpt_meta *m = &c->manifest->meta;
-    MU_TRY(copy_params(c->params, c->path, s->params, true, &n, err));
+    MU_TRY(mu_model_take_params(&(mu_model){.arrays = c->params, .path = c->path}, s->params, true, &n, err));
     MU_TRY(copy_slots(a, c, s, err));
     *at = (mu_position){
         .step = m->step,
@@ -189,19 +177,10 @@ mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_session *s,
 
 mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params *params, bool all,
                                int *n_taken, mu_err *err) {
-    if (!mu_fs_is_folder(path)) {
-        mu_st_file *f;
-        MU_TRY(mu_st_open(path, &f, err));
-        mu_status st = copy_params(f, path, params, all, n_taken, err);
-        mu_st_close(f);
-        return st;
-    }
-    char inner[MU_FS_PATH];
-    MU_TRY(mu_fs_join(inner, path, MU_RUN_CHECKPOINTS, err)); // a run folder, or already the checkpoints
-    mu_ckpt_loaded *c;
-    MU_TRY(mu_ckpt_load(mu_fs_is_folder(inner) ? inner : path, which, &c, err));
-    mu_status st = copy_params(c->params, c->path, params, all, n_taken, err);
-    mu_ckpt_unload(c);
+    mu_model m;
+    MU_TRY(mu_model_open(&m, path, which, err));
+    mu_status st = mu_model_take_params(&m, params, all, n_taken, err);
+    mu_model_close(&m);
     return st;
 }
 
@@ -214,14 +193,17 @@ mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *er
     return MU_OK;
 }
 
-mu_status mu_state_export(const char *dir, const char *file, const mu_params *params, mu_err *err) {
+mu_status mu_state_export(const char *dir, const char *file, const mu_session *s, const mu_model_score *scores,
+                          size_t n_scores, mu_err *err) {
     mu_arena a;
+    mu_model_about about;
+    MU_TRY(mu_model_describe(s, scores, n_scores, &about, err));
     mu_arena_init(&a, "export");
     mu_st_tensor *t;
-    mu_st_meta meta[] = {{"format", "pt"}, {"producer", "muster " MU_VERSION}};
     size_t n;
-    mu_status st = list_params(&a, params, &t, &n, err);
-    if (st == MU_OK) st = mu_st_save(dir, file, t, n, meta, MU_COUNT(meta), err);
+    mu_status st = list_params(&a, s->params, &t, &n, err);
+    if (st == MU_OK) st = mu_st_save(dir, file, t, n, about.row, about.n, err);
     mu_arena_fini(&a);
+    mu_model_about_fini(&about);
     return st;
 }

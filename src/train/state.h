@@ -3,7 +3,7 @@
 #ifndef MU_TRAIN_STATE_H
 #define MU_TRAIN_STATE_H
 
-#include "store/checkpoint.h"
+#include "train/model.h"
 #include "train/position.h"
 
 typedef struct mu_progress_state {      // what a training remembers besides arrays
@@ -31,7 +31,8 @@ mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params 
                                int *n_taken, mu_err *err);
 // The files named by `train.init_from`, one after the other, what matches by name.
 mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err);
-mu_status mu_state_export(const char *dir, const char *file, const mu_params *params,
-                          mu_err *err); // model only
+// The model only, with the texts of model.h. `scores` may be empty.
+mu_status mu_state_export(const char *dir, const char *file, const mu_session *s, const mu_model_score *scores,
+                          size_t n_scores, mu_err *err);
 
 #endif

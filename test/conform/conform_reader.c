@@ -94,7 +94,7 @@ static void open_on(const mu_reader_class *c, const char *path) {
         if (f->type == MU_PATH) memcpy(at, &path, sizeof path), has_path = true;
         if (f->type == MU_PATHS) memcpy(at, &(mu_strings){1, list}, sizeof(mu_strings)), has_path = true;
     }
-    mu_status st = has_path ? mu_reader_open(c, state, MU_NOPOS, &r, &err) : MU_EDATA;
+    mu_status st = has_path ? mu_reader_open(c, state, MU_NOPOS, NULL, &r, &err) : MU_EDATA;
     if (st == MU_OK) mu_reader_close(r);        // a text format may take random bytes for a row
     else if (has_path && !strstr(err.msg, path))
         fail_msg("%s: `%s` does not name %s", c->name, err.msg, path);

@@ -31,7 +31,7 @@ JOB
 grep -q 'label `shrug` does not occur' err || bad "an unknown label went without a word: $(cat err)"
 grep -q '"test_accuracy":1.0' result.json || bad "test accuracy: $(cat result.json)"
 "$MUSTER" predict run >answers.csv || bad "predict ended with $?"
-[ "$(head -n 1 answers.csv)" = sample,class,probability,label ] || bad "header: $(head -n 1 answers.csv)"
+[ "$(head -n 1 answers.csv)" = sample,class,probability,predicted ] || bad "header: $(head -n 1 answers.csv)"
 [ "$(cut -d, -f1,2,4- answers.csv | tail -n 2 | tr '\n' ' ')" = '0,1,praise 1,0,"blame, loud" ' ] ||
     bad "answers: $(cat answers.csv)"
 

@@ -48,7 +48,7 @@ static inline void fuzz_reader(const char *name, const void *state) {
     mu_reader *r = NULL;
     mu_err err = {0};
     uint64_t before = mu_alloc_get_stats().n_live;
-    if (mu_reader_open(c, state, MU_NOPOS, &r, &err) == MU_OK) {
+    if (mu_reader_open(c, state, MU_NOPOS, NULL, &r, &err) == MU_OK) {
         if (r->n_records < 1 || r->n_fields < 1) abort();
         for (int64_t i = 0; i < r->n_records && i < FUZZ_MAX_RECORDS; i++) {
             mu_record rec = {{0}};

@@ -117,7 +117,8 @@ static inline mu_status block_bind(block *b, const char *yaml, mu_err *err) {
 // A bare reader from YAML.
 static inline mu_status reader_open(block *b, const char *yaml, mu_reader **out, mu_err *err) {
     mu_status st = block_bind(b, yaml, err);
-    return st != MU_OK ? st : mu_reader_open(b->spec.reader, b->spec.reader_state, b->spec.pos, out, err);
+    return st != MU_OK ? st
+                       : mu_reader_open(b->spec.reader, b->spec.reader_state, b->spec.pos, NULL, out, err);
 }
 
 static inline const char *yaml_of(const char *fmt, ...) MU_PRINTF(1, 2);

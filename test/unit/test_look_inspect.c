@@ -241,7 +241,7 @@ static void test_images_of_other_channels(void **state) {
     mu_session *s = NULL;
     assert_ok(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &job, err));
     assert_ok(mu_session_open(job, &(mu_session_opts){.phases = MU_TEST, .keep_all = true}, &s, err));
-    mu_inspect in = {job, s, &s->test, MU_TEST, "test"};
+    mu_inspect in = {job, s, &s->test, MU_TEST, "test", {0}};
     mu_page p;
     bool found;
     mu_page_init(&p, "t");

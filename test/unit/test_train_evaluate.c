@@ -34,7 +34,7 @@ static void compare(const char *fused, const char *unrolled, int least) {
         bool found;
         prepare(&t[i], i ? unrolled : fused, NULL, 0);
         assert_ok(mu_evaluate(&t[i].s->test, MU_TEST, NULL, NULL, &sc[i], err));
-        mu_inspect in = {t[i].job, t[i].s, &t[i].s->test, MU_TEST, "test"};
+        mu_inspect in = {t[i].job, t[i].s, &t[i].s->test, MU_TEST, "test", {0}};
         assert_ok(mu_confusion_measure(&c[i], &in, &found, err));
         assert_true(found);
         mu_worker_init(&w[i], t[i].s);

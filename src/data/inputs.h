@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// inputs.h - what a model must know of its training data, in order to read other data in the same way.
+//
+// Every saved model carries it as one JSON text (train/model.h), so the training files may go:
+//
+//   {"format": 1, "reader": "sentences",
+//    "fields": [{"name": "words", "shape": [37], "store": "i32", "classes": 5954}, ...],
+//    "labels": ["ABBR", "DESC", ...],                 class names; absent = they have none
+//    "mean": {"field": 0, "values": [...]},           what `mean` or `mean_file` came to; absent = none
+//    "learnt": {...}}                                 what the reader's class tells (mu_reader_class.tell)
+//
+// The keys of the data block itself (scale, crop, how a line looks) are in the job, which is saved beside it.
+#ifndef MU_DATA_INPUTS_H
+#define MU_DATA_INPUTS_H
+
+#include "data/reader.h"
+
+#define MU_INPUTS_MAX_BYTES ((size_t)64 << 20)  // of the text; a safetensors header has at most 100 MB
+
+typedef struct mu_source mu_source;
+
+typedef struct mu_inputs {
+    mu_arena           arena;
+    json_t            *root;            // owned
+    const char        *reader;          // class of the training data's reader
+    const json_t      *learnt;          // in root; NULL = nothing
+    int                n_fields;
+    mu_data_field      field[MU_MAX_FIELDS];    // of the reader, before transformation
+    const char *const *labels;          // [n_labels]; NULL = the classes have no names
+    int64_t            n_labels;
+    int                mean_field;      // whose mean; -1 = none
+    const float       *mean;
+    size_t             n_mean;
+} mu_inputs;
+
+// The text of the training data that is open as `train`; owned (free it with mu_free). *out = NULL where it
+// would be larger than a model's header may be.
+MU_MUST_CHECK mu_status mu_inputs_write(const mu_source *train, char **out, mu_err *err);
+
+// `what` names the text in messages. MU_EMODEL where it is damaged.
+MU_MUST_CHECK mu_status mu_inputs_read(const char *text, size_t size, const char *what, mu_inputs **out,
+                                       mu_err *err);
+void mu_inputs_destroy(mu_inputs *in);          // NULL is fine
+
+// For readers: texts to and from JSON. `put` returns NULL when a text is not UTF-8 or memory ran out.
+json_t *mu_inputs_put_texts(const char *const *text, size_t n);
+MU_MUST_CHECK mu_status mu_inputs_get_texts(const json_t *list, mu_arena *arena, const char *const **out,
+                                            size_t *n, mu_err *err);
+
+#endif

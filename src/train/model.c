@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// model.c - see model.h.
+#include "train/model.h"
+
+#include "base/log.h"
+#include "store/rundir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOB "muster.job"
+#define INPUTS "muster.inputs"
+#define SCORES "muster.scores"
+
+// ---- what is saved ----
+
+static void add(mu_model_about *a, const char *key, char *text) {
+    if (!text) return;
+    a->row[a->n] = (mu_st_meta){key, text};
+    a->owned[a->n++] = text;
+}
+
+static char *job_text(const mu_job *job) {
+    char *text = NULL, *kept = NULL;
+    size_t size = 0;
+    mu_err why = {0};
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    mu_status st = mu_job_write(job, f, &why);
+    if (fclose(f) == 0 && st == MU_OK && mu_json_utf8_valid(text, size)) kept = mu_strdup(text, "model/about");
+    else mu_warn("the model is saved without its job: %s", why.msg[0] ? why.msg : "it is no UTF-8");
+    free(text);
+    return kept;
+}
+
+static char *scores_text(const mu_model_score *scores, size_t n) {
+    json_t *o = json_object();
+    for (size_t i = 0; o && i < n; i++)
+        if (json_object_set_new(o, scores[i].name, mu_json_number(scores[i].value))) break;
+    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(o);
+    return text;
+}
+
+mu_status mu_model_describe(const mu_session *s, const mu_model_score *scores, size_t n_scores,
+                            mu_model_about *out, mu_err *err) {
+    char *inputs = NULL;
+    *out = (mu_model_about){.row = {{"format", "pt"}}, .n = 1}; // what PyTorch's loader asks for
+    mu_json_init();
+    if (s->train.source) MU_TRY(mu_inputs_write(s->train.source, &inputs, err));
+    else if (s->inputs) inputs = json_dumps(s->inputs->root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    add(out, INPUTS, inputs);
+    add(out, JOB, job_text(s->job));
+    add(out, SCORES, n_scores ? scores_text(scores, n_scores) : NULL);
+    return MU_OK;
+}
+
+void mu_model_about_fini(mu_model_about *a) {
+    for (size_t i = 0; i < a->n; i++) mu_free(a->owned[i]);
+    *a = (mu_model_about){0};
+}
+
+// ---- opening ----
+
+static mu_status open_arrays(mu_model *m, const char *path, mu_ckpt_which which, mu_err *err) {
+    if (!mu_fs_is_folder(path)) {
+        MU_TRY(mu_st_open(path, &m->file, err));
+        m->arrays = m->file;
+        m->path = path;
+        return MU_OK;
+    }
+    char inner[MU_FS_PATH];
+    MU_TRY(mu_fs_join(inner, path, MU_RUN_CHECKPOINTS, err)); // a run folder, or already the checkpoints
+    MU_TRY(mu_ckpt_load(mu_fs_is_folder(inner) ? inner : path, which, &m->checkpoint, err));
+    m->arrays = m->checkpoint->params;
+    m->path = m->checkpoint->path;
+    return MU_OK;
+}
+
+mu_status mu_model_open(mu_model *m, const char *path, mu_ckpt_which which, mu_err *err) {
+    *m = (mu_model){0};
+    mu_status st = open_arrays(m, path, which, err);
+    const char *text = st == MU_OK ? mu_st_about(m->arrays, INPUTS) : NULL;
+    if (text) st = mu_inputs_read(text, strlen(text), m->path, &m->inputs, err);
+    if (st != MU_OK) mu_model_close(m);
+    return st;
+}
+
+void mu_model_close(mu_model *m) {
+    mu_inputs_destroy(m->inputs);
+    mu_st_close(m->file);
+    mu_ckpt_unload(m->checkpoint);
+    *m = (mu_model){0};
+}
+
+bool mu_model_is_file(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".safetensors");
+}
+
+mu_status mu_model_load_job(const mu_model *m, const char *word, const char *const *sets, size_t n_sets,
+                            mu_job **job, mu_err *err) {
+    char path[MU_FS_PATH];
+    if (mu_model_is_file(word)) {
+        const char *text = m->arrays ? mu_st_about(m->arrays, JOB) : NULL;
+        const char *slash = strrchr(word, '/'); // paths begin in the current folder: the model may be anywhere
+        if (text) return mu_job_parse(slash ? slash + 1 : word, text, strlen(text), sets, n_sets, job, err);
+        return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", word), err,
+                             "Name the job file, and the model with `--model`.");
+    }
+    if (mu_fs_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
+    else if (snprintf(path, sizeof path, "%s", word) >= (int)sizeof path)
+        return MU_FAIL(err, MU_EUSAGE, "path too long: `%.80s...`", word);
+    return mu_job_load(path, sets, n_sets, job, err);
+}
+
+mu_status mu_model_take_params(const mu_model *m, mu_params *ps, bool all, int *n_taken, mu_err *err) {
+    *n_taken = 0;
+    for (int i = 0; i < ps->n; i++) {
+        mu_param *p = ps->list[i];
+        if (p->is_state) continue;
+        const mu_st_tensor *t = mu_st_find(m->arrays, p->name);
+        if (!t && !all) continue;
+        if (!t)
+            return mu_err_hinted(MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", m->path, p->name),
+                                 err, "The file belongs to another net; it holds %zu arrays.",
+                                 mu_st_count(m->arrays));
+        mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
+        if (st != MU_OK) {
+            mu_err_note(err, "while loading `%s`", m->path);
+            return st;
+        }
+        ++*n_taken;
+    }
+    return MU_OK;
+}
