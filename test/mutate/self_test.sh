@@ -39,6 +39,10 @@ sed -i 's|^int toy_listed|// moved\n\n&|; s|// never changed$|// other words|' "
 mutate --only 639993f1ce >"$dir/log"
 grep -q 'src/toy/toy.c:22 toy_listed()' "$dir/log" || bad "another identity after lines moved"
 
+sed -i 's|x < 0 ?|x < 1 ?|' "$dir/tree/src/toy/toy.c"
+mutate >"$dir/log"
+grep -q '639993f1ce is listed, but there is no such change' "$dir/log" || bad "no word about a record that is gone"
+
 sed -i '/why:/d' "$dir/tree/test/mutants.txt"
 mutate >"$dir/log" 2>&1 && bad "a listed mutant without a reason is accepted"
 grep -q 'has no reason' "$dir/log" || bad "no word about the missing reason"
