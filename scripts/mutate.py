@@ -570,6 +570,8 @@ def main():
     with multiprocessing.Pool(args.jobs, Worker.start, (build, multiprocessing.Value("i", 0))) as pool:
         time_tests(pool, build)
         rows = [run_room(pool, build, room, listed, args) for room in rooms]
+        pool.close()    # without it workers are ended by a signal, and one that is about to wait misses it
+        pool.join()
     return summary(rows)
 
 
