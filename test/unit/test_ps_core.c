@@ -358,7 +358,7 @@ static void test_check_finds(void **unused) {
     rig_fini(&r);
 }
 
-// A gradient as stale as the bound allows is right, one more is not: waiting, being applied or being computed.
+// A gradient as stale as the bound allows is right, one more is not: waiting, being applied or computed.
 static void test_check_finds_what_is_too_stale(void **unused) {
     (void)unused;
     enum { BOUND = 3 };
