@@ -6,6 +6,10 @@ One small wrong change at a time (mutants.py) is made to a source of the room; i
 others, must fail. A mutant that passes them all within its time has survived: a test is missing, or the
 change changes nothing and stands in test/mutants.txt with the reason.
 
+The test named after the source comes first, then those of the room, the fast before the slow. A test is ended
+at its first failure. One that runs at several levels of the processor is taken at the best one; where a kernel
+was changed, at those levels at which its code is another.
+
   scripts/mutate.py [--rooms data,net] [--count 40] [--seed 1] [--jobs 2] [--only ID,ID]
 
 The tree is copied to BUILD/tree and built once, at -O1. A mutant is compiled in a worker's own copy of src/ and
@@ -59,11 +63,17 @@ class Test:
     command: list
     env: dict
     target: str         # what Ninja builds
+    at: int = 0         # where in the command that program stands: at_level comes before it
+    level: str = ""     # of the processor; "" = it does not say
     skip_status: int = -1
     link: str = ""      # the command that links it
     parts: set = field(default_factory=set)     # base names of the objects it takes from libraries
     seconds: float = 0
     key: str = ""       # of its time
+
+    @property
+    def program(self):
+        return self.command[self.at]
 
 
 def say(text):
@@ -121,6 +131,7 @@ class Build:
         self.users = self.read_deps()
         self.members = {}       # library -> its objects
         self.tests = self.read_tests()
+        self.best_level = self.find_best_level()
 
     def read_deps(self):
         """Source -> the objects made from it."""
@@ -141,18 +152,25 @@ class Build:
                 continue
             p = {q["name"]: q["value"] for q in t.get("properties", [])}
             env = dict(e.split("=", 1) for e in p.get("ENVIRONMENT", []))
-            target = os.path.relpath(t["command"][0], self.out)
+            wrapped = os.path.basename(t["command"][0]) == "at_level"     # LEVEL PROGRAM
+            at, level = (2, t["command"][1]) if wrapped else (0, "")
+            target = os.path.relpath(t["command"][at], self.out)
             # Tests with plug-ins of their own have some sources a second time.
             if target.startswith("..") or "PASS_REGULAR_EXPRESSION" in p or target.endswith("_extended"):
                 continue
-            tests.append(Test(t["name"], t["command"], env, target, p.get("SKIP_RETURN_CODE", -1)))
+            tests.append(Test(t["name"], t["command"], env, target, at, level, p.get("SKIP_RETURN_CODE", -1)))
             if t["name"] == "sim_self_test":
-                tests.append(Test("sim_short", t["command"][:1] + SIM_SHORT, env, target))
+                tests.append(Test("sim_short", t["command"][:1] + SIM_SHORT, env, target, at, level))
         if not tests:
             die("no tests: is cmocka installed?")
         for test in tests:
             self.read_link(test)
         return [t for t in tests if t.link]
+
+    def find_best_level(self):
+        """Of this processor; "" where no test asks for one."""
+        asked = {t.level: t.command[:2] for t in self.tests if t.level}
+        return max((v for v, command in asked.items() if call(command + ["true"]).returncode == 0), default="")
 
     def read_link(self, test):
         lines = call(["ninja", "-C", str(self.out), "-t", "commands", "-s", test.target]).stdout.splitlines()
@@ -216,6 +234,23 @@ def limit_resources():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+FAILED = b"[  FAILED  ]"    # as cmocka writes it, at once
+
+
+def wait_for(process, log, limit_s):
+    """Its status; FAILED as soon as it has said so, None when the time is over."""
+    until = time.monotonic() + limit_s
+    while True:
+        left_s = until - time.monotonic()
+        try:
+            return process.wait(max(0, min(left_s, 0.1)))
+        except subprocess.TimeoutExpired:
+            if FAILED in log.read_bytes():
+                return FAILED
+            if left_s <= 0:
+                return None
+
+
 def run_test(test, program, folder, limit_s):
     """"passed", "failed" or "time", and the seconds it took. Nothing it started is left."""
     work = folder / "run"
@@ -223,13 +258,12 @@ def run_test(test, program, folder, limit_s):
     work.mkdir(parents=True)
     env = dict(os.environ, **test.env, TMPDIR=str(work))
     began = time.monotonic()
+    command = test.command[:test.at] + [str(program)] + test.command[test.at + 1:]
     with open(folder / "test.log", "wb") as log:
-        p = subprocess.Popen([str(program)] + test.command[1:], cwd=work, env=env, stdin=subprocess.DEVNULL,
-                             stdout=log, stderr=log, start_new_session=True, preexec_fn=limit_resources)
-        try:
-            status = p.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            status = None
+        p = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                             start_new_session=True, preexec_fn=limit_resources)
+        status = wait_for(p, folder / "test.log", limit_s)
+        if status in (FAILED, None):
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
     end_all_children()
@@ -322,26 +356,41 @@ class Outcome:
     n_tests: int = 0
 
 
+def levels_of(objects, best):
+    """Levels at which these objects can be wrong. What is no kernel is the same at each."""
+    found = [re.search(r"_(v\d)\.dir/", obj) for obj in objects]
+    return {m.group(1) if m else best for m in found} | {""}
+
+
 def judge_mutant(job):
     mutant, tests, limit_s = job
     build, folder = Worker.build, Worker.folder
     began = time.monotonic()
     changed = {n.read_text(): n.with_suffix(".o") for n in objects_folder(build, mutant).glob("*.name")}
     names = {Path(obj).name for obj in changed}
+    levels = levels_of(changed, build.best_level)
     program = folder / "program"
     out = Outcome(mutant, "survived")
     for test in tests:
         left_s = limit_s - (time.monotonic() - began)
-        if not names & test.parts or left_s < 1.1 * test.seconds:
+        if not names & test.parts or test.level not in levels:
+            continue
+        # One of the room that does not fit in may still fail early.
+        if left_s < (1 if is_own(test, mutant.path.split("/")[0]) else 1.1 * test.seconds):
             continue
         link_mutant(test, changed, program)
         test_limit_s = min(limit_of(test), left_s)
-        result, _ = run_test(test, program, folder, test_limit_s)
+        result, seconds = run_test(test, program, folder, test_limit_s)
         out.n_tests += 1
         if result == "time" and test_limit_s < 3 + 1.5 * test.seconds:
             continue    # the mutant's time is over; the test might have passed
-        # It counts only if the right program passes now, in the same time: a busy machine is no bug.
-        if result != "passed" and run_test(test, test.command[0], folder, test_limit_s)[0] == "passed":
+        # It counts only if the right program passes now, or does not fail where the wrong one did; where that one
+        # hangs it must end in the same time: a busy machine is no bug.
+        if result == "passed":
+            continue
+        right_limit_s = test_limit_s if result == "time" else min(3 + 3 * seconds, limit_of(test))
+        right, _ = run_test(test, test.program, folder, right_limit_s)
+        if right == "passed" or (right, result) == ("time", "failed"):
             out.end, out.by = ("time" if result == "time" else "killed"), test.name
             break
     out.seconds = time.monotonic() - began
@@ -349,7 +398,7 @@ def judge_mutant(job):
 
 
 def time_test(test):
-    result, seconds = run_test(test, test.command[0], Worker.folder, LONGEST_TEST_S)
+    result, seconds = run_test(test, test.program, Worker.folder, LONGEST_TEST_S)
     return test.name, result, seconds
 
 
@@ -373,11 +422,36 @@ def read_list(path):
     return reasons
 
 
-def tests_of(build, room):
-    """Own tests first, then near ones, then the others, each the fastest first."""
-    own = re.compile(rf"test_{room}(_|$)|{OWN.get(room, '$^')}")
+def base_name(test):
+    return test.name.split("@")[0]
+
+
+def say_what_is_gone(root, listed):
+    """Records whose line was changed since: their reason may no longer hold."""
+    ids = set()
+    for room in sorted(p for p in (root / "src").iterdir() if p.is_dir()):
+        ids |= {m.id for m in mutants.list_mutants({p.name: p.read_text() for p in room.glob("*.c")})}
+    for key in sorted(set(listed) - ids):
+        say(f"test/mutants.txt: {key} is listed, but there is no such change any more")
+
+
+def is_own(test, room):
+    return re.match(rf"test_{room}(_|$)|{OWN.get(room, '$^')}", base_name(test)) is not None
+
+
+def is_named_after(test, path):
+    """test_ps_core for ps/core.c, and for ps/core_check.c as well."""
+    name = f"test_{path[:-2].replace('/', '_')}"
+    return name == base_name(test) or name.startswith(base_name(test) + "_")
+
+
+def tests_for(build, path):
+    """Of a source: named after it, own ones of its room, near ones, then the others, each the fastest first."""
+    room = path.split("/")[0]
     near = re.compile(NEAR.get(room, "$^"))
-    return sorted(build.tests, key=lambda t: (not own.match(t.name), not near.match(t.name), t.seconds))
+    return sorted(build.tests, key=lambda t: (not is_named_after(t, path), not is_own(t, room),
+                                              not near.match(base_name(t)), t.level not in ("", build.best_level),
+                                              t.seconds))
 
 
 def choose(pool, candidates, count):
@@ -418,10 +492,10 @@ def run_room(pool, build, room, listed, args):
         chosen = [m for m in everything if m.id in wanted and pool.apply(compile_mutant, (m,))]
     else:
         chosen = choose(pool, mutants.pick(everything, args.seed), args.count)
-    tests = tests_of(build, room)
+    tests = {path: tests_for(build, path) for path in sources}
     say(f"\n{room}: {len(chosen)} of {len(everything)} possible mutants, seed {args.seed}")
     left_out = [m for m in chosen if m.id in listed and not args.only]
-    work = [(m, tests, args.limit) for m in chosen if m not in left_out]
+    work = [(m, tests[m.path], args.limit) for m in chosen if m not in left_out]
     outcomes = []
     for outcome in pool.imap_unordered(judge_mutant, work):
         outcomes.append(outcome)
@@ -455,14 +529,21 @@ def time_tests(pool, build):
     path = build.folder / "times.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     for t in build.tests:
-        t.key = f"{t.name} {os.stat(t.command[0]).st_mtime_ns}"
+        t.key = f"{t.name} {os.stat(t.program).st_mtime_ns}"
         t.seconds = known.get(t.key, 0)
     by_name = {t.name: t for t in build.tests}
-    for name, result, seconds in pool.imap_unordered(time_test, [t for t in build.tests if not t.seconds]):
+    timed = [t for t in build.tests if t.level in ("", build.best_level)]
+    for name, result, seconds in pool.imap_unordered(time_test, [t for t in timed if not t.seconds]):
         by_name[name].seconds = seconds
-        if result != "passed":
+        if result == "time" and any(is_own(by_name[name], room) for room in ROOMS):
+            say(f"slow: {name} (only its first {LIMIT_S} s are seen)")
+        elif result != "passed":
             say(f"left out: {name} ({'takes too long' if result == 'time' else 'fails without a change'})")
             build.tests.remove(by_name[name])
+    kept = {base_name(t): t.seconds for t in build.tests if t.seconds}
+    for t in build.tests:   # other levels are not much slower
+        t.seconds = t.seconds or kept.get(base_name(t), 0)
+    build.tests = [t for t in build.tests if t.seconds]
     path.write_text(json.dumps({t.key: t.seconds for t in build.tests}))
 
 
@@ -483,11 +564,14 @@ def main():
     root = args.root.resolve()
     folder = (args.build or root / "build-mutate").resolve()
     listed = read_list(root / "test" / "mutants.txt")
+    say_what_is_gone(root, listed)
     build = Build(root, folder)
     shutil.rmtree(folder / "objects", ignore_errors=True)
     with multiprocessing.Pool(args.jobs, Worker.start, (build, multiprocessing.Value("i", 0))) as pool:
         time_tests(pool, build)
         rows = [run_room(pool, build, room, listed, args) for room in rooms]
+        pool.close()    # without it workers are ended by a signal, and one that is about to wait misses it
+        pool.join()
     return summary(rows)
 
 

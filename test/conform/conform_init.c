@@ -131,6 +131,10 @@ static void sparse_gaussian_keeps_few_inputs(void **state) {
     (void)state;
     moments m = draw("gaussian", (setting[]){{"sparse", 15, 0}, {0}});
     expect("gaussian", "inputs of an output", (64000 - (double)m.zeros) / 64, 15, 1.5);
+    // Which ones is a draw of its own for each place.
+    mu_rng_fill_uniform(mu_rng_key_make(3, "init/test"), 1, 0, b, 64000);
+    for (int i = 0; i < 64000; i++)
+        if ((a[i] != 0) != (b[i] < 15.0f / 1000.0f)) fail_msg("element %d is %g", i, (double)a[i]);
 }
 
 static void unitball_rows_sum_to_one(void **state) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of comm/stream: every alignment of both sides, sizes around every border, nothing written beside.
+// Tests of comm/stream: every alignment of both sides, sizes around every border, nothing written beside; at
+// every level that the processor has.
 #include "comm_help.h"
 
 #include "comm/stream.h"
@@ -8,15 +9,22 @@ enum { MAX = 3 * 4096, PAD = 128 };
 
 static unsigned char source[MAX + 2 * PAD], target[MAX + 2 * PAD], expected[MAX + 2 * PAD];
 
+typedef void (*copy_fn)(void *restrict to, const void *restrict from, size_t bytes);
+static const copy_fn copy_at[] = {MU_LEVEL_ADDRESSES(mu_stream_copy)};
+
+static int n_levels(void) { return MU_LEVEL_COUNT > 1 ? mu_level_of_cpu() - MU_LEVEL_FIRST + 1 : 1; }
+
 static void copy_and_compare(size_t to, size_t from, size_t n) {
-    memset(target, 0xA5, sizeof target);
     memset(expected, 0xA5, sizeof expected);
     memcpy(expected + PAD + to, source + from, n);
-    mu_stream_copy(target + PAD + to, source + from, n);
-    for (size_t i = 0; i < sizeof target; i++) {
-        if (target[i] != expected[i])
-            fail_msg("to +%zu, from +%zu, %zu bytes: byte %td is %d, expected %d", to, from, n,
-                     (ptrdiff_t)i - (ptrdiff_t)(PAD + to), target[i], expected[i]);
+    for (int level = 0; level < n_levels(); level++) {
+        memset(target, 0xA5, sizeof target);
+        copy_at[level](target + PAD + to, source + from, n);
+        if (!memcmp(target, expected, sizeof target)) continue;
+        size_t i = 0;
+        while (target[i] == expected[i]) i++;
+        fail_msg("level %d of %d, to +%zu, from +%zu, %zu bytes: byte %td is %d, expected %d", level + 1,
+                 MU_LEVEL_COUNT, to, from, n, (ptrdiff_t)i - (ptrdiff_t)(PAD + to), target[i], expected[i]);
     }
 }
 

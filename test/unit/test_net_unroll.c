@@ -406,6 +406,28 @@ static void long_nets_build_fast(void **state) {
     done(&f);
 }
 
+// The copies of a loss share its weight, the given one or that of its table.
+static void copies_share_the_weight_of_a_loss(void **state) {
+    (void)state;
+    static const char *const given[] = {"", ", loss_weight: 1", ", loss_weight: 6"};
+    static const double times[] = {1, 1, 6};
+    double first = 0;
+    for (size_t k = 0; k < MU_COUNT(given); k++) {
+        char layers[300];
+        fixture f;
+        snprintf(layers, sizeof layers,
+                 "- {name: x, type: inner_product, src: data.seq, outputs: 5, unroll: 3}\n"
+                 "- {name: loss, type: softmax_loss, src: [x, data.words], unroll: 3%s}\n",
+                 given[k]);
+        must_build(&f, 3, 1, layers);
+        const double loss = step(&f);
+        if (k == 0) first = loss;
+        assert_true(loss > 0.1);
+        close_to("loss", loss, times[k] * first);
+        done(&f);
+    }
+}
+
 // ---- phases and problems ----
 
 static void prediction_needs_no_label(void **state) {
@@ -527,6 +549,7 @@ int main(void) {
         cmocka_unit_test(a_cycle_through_two_layers),  cmocka_unit_test(trees_add_up),
         cmocka_unit_test(a_cycle_beside_one_that_waits),
         cmocka_unit_test(gradients_by_differences),    cmocka_unit_test(reuse_changes_no_bit),
+        cmocka_unit_test(copies_share_the_weight_of_a_loss),
         cmocka_unit_test(long_nets_build_fast),        cmocka_unit_test(prediction_needs_no_label),
         cmocka_unit_test(problems_are_said_once),      cmocka_unit_test(memory_may_run_out),
     };

@@ -21,7 +21,8 @@ static mu_step_rate rate_at(void *ctx, int64_t version, int64_t samples) {
     return (mu_step_rate){.rate = 0.01};
 }
 
-static void world_open(world *w, const char *protocol) {
+// own: the set of learner 0, which computes on these weights; NULL = none, as the others have.
+static void world_open_with(world *w, const char *protocol, mu_weights_mode weights, params *own) {
     mu_err err = {0};
     memset(w, 0, sizeof *w);
     (void)bound_get(&w->updater, "{type: sgd, momentum: 0.9, rate: 0.01}");
@@ -31,22 +32,30 @@ static void world_open(world *w, const char *protocol) {
     w->setup = (mu_setup){.learners = LEARNERS,
                           .protocol = mu_protocol_at(mu_protocol_index(protocol)),
                           .rows = 2, .global_batch = 2 * LEARNERS, .reference_batch = 2 * LEARNERS,
-                          .server = MU_SERVER_PROCESS, .server_threads = 1, .splits = LEARNERS,
+                          .server = MU_SERVER_PROCESS, .server_threads = 1, .splits = LEARNERS, .own = 1,
+                          .weights = weights,
                           .rate_rule = MU_RATE_MEAN, .max_losses = 1, .hang_timeout = 0.05};
     const mu_core_config core = {.learners = LEARNERS,
-                                 .protocol = mu_protocol_index(protocol), .splits = LEARNERS,
+                                 .protocol = mu_protocol_index(protocol), .splits = LEARNERS, .own = 1,
                                  .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS,
-                                 .end_sample = 1000};
+                                 .rate_rule = MU_RATE_MEAN, .end_sample = 1000};
     const mu_shared_opts o = {.run_id = "client", .job_name = "client", .setup = &w->setup, .core = &core,
                               .params = &w->blocks.ps, .updater = w->updater.u, .n_records = 1000};
     if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (own) params_init(own, w->blocks.ps.n_slots);
+    if (own) mu_params_rebase(&own->ps, w->shared.weights, w->shared.history);
     for (int l = 0; l < LEARNERS; l++) {
-        const mu_shared_client_opts c = {.shared = &w->shared, .learner = l, .rate_at = rate_at};
+        const mu_shared_client_opts c = {.shared = &w->shared, .learner = l, .rate_at = rate_at,
+                                         .params = own && l == 0 ? &own->ps : NULL};
         mu_lease lease;
         if (mu_shared_client_open(&w->client[l], &c, &err) != MU_OK) fail_msg("%s", err.msg);
         mu_client *base = &w->client[l].base;
         assert_true(base->class->lease(base, &lease, NULL, NULL));
     }
+}
+
+static void world_open(world *w, const char *protocol) {
+    world_open_with(w, protocol, MU_WEIGHTS_SHARED, NULL);
 }
 
 static void world_close(world *w) {
@@ -73,14 +82,18 @@ static mu_push_result end(world *w, int l) {
     return r;
 }
 
-// Both have pushed, the update is formed and no executor applies it: learner 0 begins on weights in the
-// making.
-static void begin_on_next_version(world *w) {
-    for (int l = 0; l < LEARNERS; l++) begin(w, l), assert_int_equal(end(w, l), MU_ACCEPTED);
+// The update is formed, and no executor applies it.
+static void form(world *w) {
     mu_core *c = mu_shared_begin(&w->shared);
     assert_non_null(c);
     assert_true(mu_core_form(c));
     mu_shared_commit(&w->shared);
+}
+
+// Both have pushed: learner 0 begins on weights in the making.
+static void begin_on_next_version(world *w) {
+    for (int l = 0; l < LEARNERS; l++) begin(w, l), assert_int_equal(end(w, l), MU_ACCEPTED);
+    form(w);
     begin(w, 0);
     assert_int_equal(w->client[0].base.grant.version, 1);
 }
@@ -127,10 +140,9 @@ static void test_waiting_for_weights_is_counted(void **unused) {
 }
 
 // Staleness is that of the moment of the push, and of accepted gradients only.
-static void test_staleness_of_accepted(void **unused) {
-    (void)unused;
+static void check_staleness(const char *protocol) {
     static world w;
-    world_open(&w, "hogwild");
+    world_open(&w, protocol);
     begin(&w, 0);
     begin(&w, 1);
     assert_int_equal(end(&w, 1), MU_ACCEPTED);
@@ -144,6 +156,131 @@ static void test_staleness_of_accepted(void **unused) {
     mu_shared_commit(&w.shared);
     assert_int_equal(end(&w, 0), MU_FENCED);
     assert_int_equal(atomic_load(&row[0].n_stale), 1);
+    world_close(&w);
+}
+
+static void test_staleness_of_accepted(void **unused) {
+    (void)unused;
+    check_staleness("hogwild");
+    check_staleness("mirror");
+}
+
+// Where learners write weights themselves a snapshot waits until the last one has handed over.
+static void test_snapshot_waits_for_all(void **unused) {
+    (void)unused;
+    static const char *const all[] = {"hogwild", "mirror"};
+    for (size_t k = 0; k < MU_COUNT(all); k++) {
+        static world w;
+        int64_t version, samples;
+        world_open(&w, all[k]);
+        begin(&w, 0);
+        begin(&w, 1);
+        mu_server_pause(&w.shared, true);
+        assert_false(mu_server_snapshot(&w.shared, &version, &samples));
+        assert_int_equal(end(&w, 1), MU_ACCEPTED);
+        assert_false(mu_server_snapshot(&w.shared, &version, &samples));
+        assert_int_equal(end(&w, 0), MU_ACCEPTED);
+        assert_true(mu_server_snapshot(&w.shared, &version, &samples));
+        assert_int_equal(version, 2);
+        world_close(&w);
+    }
+}
+
+// ---- running statistics ----
+
+enum { MEAN = 4 }; // of threads_help.h's parameters
+
+static void assert_mean(const mu_param *p, uint64_t seed) {
+    for (size_t i = 0; i < p->count; i++) assert_near(p->value[i], noise(seed, i), 0);
+}
+
+// They are the learner's own, and those of the weights whenever it begins, also twice on the same copy.
+static void test_statistics_of_the_weights(void **unused) {
+    (void)unused;
+    for (int copy = 0; copy < 2; copy++) {
+        static world w;
+        static params own;
+        world_open_with(&w, "async", copy ? MU_WEIGHTS_COPY : MU_WEIGHTS_SHARED, &own);
+        float *mean = w.shared.weights + w.blocks.p[MEAN].offset;
+        const size_t n = w.blocks.p[MEAN].count;
+        fill(mean, n, 1, 1);
+        begin(&w, 0);
+        assert_mean(&own.p[MEAN], 1);
+        fill(own.p[MEAN].value, n, 2, 1); // by the forward pass
+        for (size_t i = 0; i < n; i++) assert_near(mean[i], noise(1, i), 0);
+        assert_int_equal(end(&w, 0), MU_ACCEPTED);
+        form(&w);
+        begin(&w, 0);
+        assert_mean(&own.p[MEAN], 1);
+        world_close(&w);
+        params_fini(&own);
+    }
+}
+
+// ---- mirrors ----
+
+static void assert_same_block(const world *w, const float *got, const float *want, const char *what) {
+    for (size_t i = 0; i < w->blocks.ps.count; i++)
+        if (memcmp(&got[i], &want[i], sizeof got[i]))
+            fail_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)got[i], (double)want[i]);
+}
+
+static void give_gradient(world *w, int learner, int64_t step) {
+    mu_client *c = &w->client[learner].base;
+    static params made;
+    params_init(&made, w->blocks.ps.n_slots);
+    make_gradient(&made, learner, step);
+    begin(w, learner);
+    for (int i = 0; i < N_PARAMS; i++) c->class->push(c, i, &made.p[i]);
+    assert_int_equal(end(w, learner), MU_ACCEPTED);
+    params_fini(&made);
+}
+
+// By one gradient, from nothing, divided by the mean staleness of 2: history v = -rate g / 2, weights += v.
+static void assert_first_step(const world *w, const float *weights, const float *history) {
+    static params made;
+    params_init(&made, w->blocks.ps.n_slots);
+    make_gradient(&made, 0, 0);
+    const mu_param *p = &made.p[0]; // a dense one
+    for (size_t i = 0; i < p->count; i++) {
+        const double v = -0.01 / LEARNERS * (double)p->grad.dense[i];
+        assert_near(history[p->offset + i], v, 1e-8);
+        assert_near(weights[p->offset + i], v, 1e-8);
+    }
+    params_fini(&made);
+}
+
+// All apply the same gradients, whichever way: a snapshot that nobody came before, layer by layer, or what no
+// layer asked for at the end.
+static void test_mirrors_and_snapshot_are_one(void **unused) {
+    (void)unused;
+    static world w;
+    mu_err err = {0};
+    world_open(&w, "mirror");
+    const mu_shared *g = &w.shared;
+    give_gradient(&w, 0, 0);
+    block_set out = blocks_make(&w.blocks);
+    for (int step = 1; step < 4; step++) {
+        fill(out.value, w.blocks.ps.count, 1, 1);
+        fill(out.slot[0], w.blocks.ps.count, 2, 1);
+        mu_shared_copy_out(&w.shared, out.value, out.slot);
+        begin(&w, 0);
+        w.client[0].base.class->computed(&w.client[0].base);
+        begin(&w, 1);
+        for (int i = 0; i < N_PARAMS; i++)
+            assert_int_equal(w.client[1].base.class->collect(&w.client[1].base, i, &err), MU_OK);
+        for (int l = 0; l < LEARNERS; l++) {
+            assert_same_block(&w, mu_own_weights(g, l), out.value, l ? "by layers" : "at the end");
+            assert_same_block(&w, mu_own_history(g, l, 0), out.slot[0], "history");
+        }
+        if (step == 1) assert_first_step(&w, out.value, out.slot[0]);
+        w.client[1].base.class->computed(&w.client[1].base);
+        mu_shared_copy_out(&w.shared, out.value, out.slot); // of mirrors that are up to date
+        assert_same_block(&w, out.value, mu_own_weights(g, 0), "up to date");
+        give_gradient(&w, 1, step);
+        give_gradient(&w, 0, step);
+    }
+    blocks_free(&out);
     world_close(&w);
 }
 
@@ -205,6 +342,9 @@ int main(void) {
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),
+        cmocka_unit_test(test_snapshot_waits_for_all),
+        cmocka_unit_test(test_statistics_of_the_weights),
+        cmocka_unit_test(test_mirrors_and_snapshot_are_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -358,6 +358,39 @@ static void test_check_finds(void **unused) {
     rig_fini(&r);
 }
 
+// A gradient as stale as the bound allows is right, one more is not: waiting, being applied or computed.
+static void test_check_finds_what_is_too_stale(void **unused) {
+    (void)unused;
+    enum { BOUND = 3 };
+    mu_core_config config = rig_config("softsync", 3);
+    config.splits = 3, config.bound = BOUND;
+    rig r = rig_make(&config);
+    for (int i = 0; i < BOUND + 1; i++) rig_gradient(&r, 0), rig_update(&r, 1);
+    rig_gradient(&r, 0);
+    assert_true(rig_form(&r));
+    rig_gradient(&r, 1);
+    assert_int_equal(rig_begin(&r, 2), MU_GO);
+    mu_core_part *taken = (mu_core_part *)mu_core_part_at(r.c, 0);
+    mu_core_part *waiting = (mu_core_part *)mu_core_waiting(r.c, 0);
+    mu_core_learner *l = (mu_core_learner *)mu_core_learner_at(r.c, 2);
+    const struct {
+        int64_t *version, newest;
+    } all[] = {{&taken->id.version, r.c->version}, {&waiting->id.version, r.c->version + 1},
+               {&l->version, r.c->version + 1}};
+    char why[200];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const int64_t was = *all[i].version;
+        *all[i].version = all[i].newest - BOUND;
+        rig_check(&r);
+        *all[i].version -= 1;
+        if (mu_core_check(r.c, why, sizeof why)) fail_msg("version %zu may be too old unseen", i);
+        assert_non_null(strstr(why, "bound"));
+        *all[i].version = was;
+    }
+    rig_check(&r);
+    rig_fini(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hardsync_steps),
@@ -372,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_ssp_waits_for_the_slowest),
         cmocka_unit_test(test_hogwild_ticks_at_once),
         cmocka_unit_test(test_check_finds),
+        cmocka_unit_test(test_check_finds_what_is_too_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ static void a_killed_program_leaves_no_process(void **state) {
     pid_t program = fork(); // no thread is left here
     if (!program) {
         muster_run *run = open_run(text, NULL, "train.steps=100000000");
-        _exit(muster_run_train(run, note_pids, b, NULL, NULL));
+        _exit((int)muster_run_train(run, note_pids, b, NULL, NULL));
     }
     double until = mu_clock_s() + 60;
     while (!atomic_load(&b->helper) && mu_clock_s() < until) usleep(1000);

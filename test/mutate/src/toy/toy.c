@@ -27,3 +27,7 @@ int toy_counts_down(int x) {
     }
     return left;
 }
+
+int toy_at_level(int x) {
+    return x + 1;
+}

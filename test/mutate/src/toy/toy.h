@@ -7,5 +7,6 @@ int toy_tested(int x);
 int toy_untested(int x);
 int toy_listed(int x);
 int toy_counts_down(int x);
+int toy_at_level(int x);
 
 #endif
