@@ -7,7 +7,6 @@
 #include "cli/scores_text.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 struct test { const char *model, *on, *head; bool best, all; };
@@ -30,7 +29,7 @@ static void print(const mu_args *a, const struct test *v, mu_phase phase, const 
             (double)sc->samples / sc->seconds);
     if (!a->json) {
         for (int i = 0; i < sc->n; i++) printf("%s %.6g\n", sc->name[i], sc->value[i]);
-        mu_scores_print(j, !isnan(sc->accuracy), v->all, stdout);
+        mu_scores_print(j, sc->accuracy, v->all, stdout);
         return;
     }
     json_t *o = json_object();

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_ALL = 25, ROWS_SOME = 10, MISTAKES = 10, NAME_LEAST = 13, NAME_MOST = 32, NUMBER = 10 };
+enum { ROWS_ALL = 25, ROWS_SOME = 10, MISTAKES = 10, NAME_LEAST = 14, NAME_MOST = 32, NUMBER = 10 };
 
 static const char *name_of(const mu_judge *j, int64_t k, char room[64]) {
     return mu_class_name(j->classes.names, j->classes.n_names, k, room);
@@ -49,7 +49,7 @@ static void put_value(FILE *out, const char *name, double value) {
 // ---- classes ----
 
 static int name_width(const mu_judge *j) {
-    int width = NAME_LEAST; // of the words "weighted mean"
+    int width = NAME_LEAST; // of the words "worst 10 by f1"
     char room[64];
     for (int64_t k = 0; j->classes.names && k < j->classes.width; k++) {
         const int n = (int)mu_markup_letters(name_of(j, k, room));
@@ -152,10 +152,12 @@ static void put_other(FILE *out, const mu_head *h) {
                 mu_head_name(h->layer), h->other, h->other);
 }
 
-void mu_scores_print(const mu_judge *j, bool accuracy_said, bool all, FILE *out) {
+void mu_scores_print(const mu_judge *j, double said, bool all, FILE *out) {
     const mu_class_scores *s = &j->class_scores;
     if (j->classes.layer) {
-        if (!accuracy_said) put_value(out, "accuracy", mu_class_scores_accuracy(s));
+        const double accuracy = mu_class_scores_accuracy(s);
+        if (isnan(said)) put_value(out, "accuracy", accuracy);
+        else if (fabs(accuracy - said) > 1e-9) put_value(out, "head_accuracy", accuracy);
         put_value(out, "top5_accuracy", mu_class_scores_top5(s));
         put_value(out, "calibration_error", mu_class_scores_calibration(s));
         put_value(out, "mean_confidence", mu_class_scores_confidence(s));
@@ -243,6 +245,7 @@ void mu_scores_json(const mu_judge *j, json_t *object) {
     json_object_set_new(object, "calibration_error", mu_json_number(mu_class_scores_calibration(s)));
     json_object_set_new(object, "mean_confidence", mu_json_number(mu_class_scores_confidence(s)));
     json_object_set_new(object, "head", json_string(mu_head_name(j->classes.layer)));
+    json_object_set_new(object, "head_accuracy", mu_json_number(mu_class_scores_accuracy(s)));
     json_object_set_new(object, "answers", json_integer(s->samples));
     json_object_set_new(object, "broken_answers", json_integer(s->broken));
     json_object_set_new(object, "macro", rates_json(&macro));

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 // Lines "name value" in the manner of metrics, then a table of the classes or outputs, means and the most
-// frequent mistakes. More than 25 rows are shown by their worst and largest only, unless `all`.
-// `accuracy_said`: it stands above already. Nothing for a net without such heads.
-void mu_scores_print(const mu_judge *j, bool accuracy_said, bool all, FILE *out);
+// frequent mistakes. More than 25 rows are shown by their worst and largest only, unless `all`. `said` is the
+// accuracy that stands above, over all heads; NaN = none. Nothing for a net without heads.
+void mu_scores_print(const mu_judge *j, double said, bool all, FILE *out);
 // Adds keys to the object. Undefined values are null.
 void mu_scores_json(const mu_judge *j, json_t *object);
 
