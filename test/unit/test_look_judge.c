@@ -14,6 +14,10 @@
 #define SCORES "- {name: ip, type: inner_product, src: data.features, outputs: 7}\n"
 #define LOSS "- {name: loss, type: softmax_loss, src: [ip, data.label], top: [1, 5]}\n"
 
+#define TWO                                                                                                  \
+    "{reader: zip, parts: [{reader: synthetic, shape: [2, 3, 3], classes: 2, records: 30},"                  \
+    " {reader: synthetic, shape: [3, 2, 2], classes: 2, records: 30, seed: 1}], names: [image, _, to, _]}"
+
 typedef struct judged {
     training t;
     mu_judge j;
@@ -196,6 +200,14 @@ static void assert_no_head(const char *job) {
     done(&g);
 }
 
+// Two codes of two kinds of data that learn to be near, as for retrieval: neither is the other's target.
+static void test_codes_are_no_targets(void **state) {
+    (void)state;
+    assert_no_head(FRAME(TWO, "- {name: a, type: inner_product, src: data.image, outputs: 2}\n"
+                              "- {name: b, type: inner_product, src: data.to, outputs: 2}\n"
+                              "- {name: off, type: euclidean_loss, src: [a, b]}\n"));
+}
+
 // The input is no target, by whatever way it comes; nor is what another layer has learned.
 static void test_no_head(void **state) {
     (void)state;
@@ -241,9 +253,6 @@ static void test_parts_of_a_field(void **state) {
 // Outputs of images are numbered by channel, row, column; sequences have the values of one time step.
 static void test_shapes_of_outputs(void **state) {
     (void)state;
-#define TWO                                                                                                  \
-    "{reader: zip, parts: [{reader: synthetic, shape: [2, 3, 3], classes: 2, records: 30},"                  \
-    " {reader: synthetic, shape: [3, 2, 2], classes: 2, records: 30, seed: 1}], names: [image, _, to, _]}"
     judged g;
     judge_head(&g,
                FRAME(TWO, "- {name: conv, type: convolution, src: data.image, filters: 3, kernel: 2}\n"
@@ -292,6 +301,7 @@ int main(void) {
         cmocka_unit_test(test_one_score),
         cmocka_unit_test(test_time_steps),
         cmocka_unit_test(test_no_head),
+        cmocka_unit_test(test_codes_are_no_targets),
         cmocka_unit_test(test_parts_of_a_field),
         cmocka_unit_test(test_shapes_of_outputs),
         cmocka_unit_test(test_class_names),

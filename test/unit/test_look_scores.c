@@ -131,6 +131,11 @@ static void test_calibration(void **state) {
     assert_int_equal(s.bin[7].n, 1);
     assert_near(mu_class_scores_calibration(&s), 0.25, 1e-12);
     mu_class_scores_fini(&s);
+    // a third is 5/15 and belongs to the bin that ends there
+    assert_ok(mu_class_scores_init(&s, 3, err));
+    mu_class_scores_add(&s, (const float[3]){2, 2, 2}, 1, MU_SCORES_LOGITS);
+    assert_int_equal(s.bin[4].n, 1);
+    mu_class_scores_fini(&s);
 }
 
 // Many classes have no matrix, and the same numbers.
@@ -195,7 +200,7 @@ static void test_numbers_by_hand(void **state) {
     mu_number_scores s;
     int64_t out[4];
     assert_ok(mu_number_scores_init(&s, 2, err));
-    assert_true(isnan(mu_number_scores_all(&s).rmse));
+    assert_true(isnan(mu_number_scores_all(&s).rmse)); // nothing yet
     assert_true(isnan(mu_number_scores_of(&s, 0).mae));
     const double target[3] = {1, 2, 6}, answered[3] = {2, 2, 4};
     for (int i = 0; i < 3; i++) {
@@ -207,7 +212,8 @@ static void test_numbers_by_hand(void **state) {
     assert_errors(mu_number_scores_all(&s), sqrt(5.12 / 6), 3.6 / 6, 1 - 5.0 / 14);
     assert_int_equal(mu_number_scores_worst(&s, out, 4), 1);
     assert_int_equal(out[0], 0);
-    mu_number_scores_add(&s, 0, NAN, 1);
+    mu_number_scores_add(&s, 1, NAN, 1); // the first output has its R2 still
+    assert_errors(mu_number_scores_of(&s, 0), sqrt(5.0 / 3), 1, 1 - 5.0 / 14);
     assert_true(isnan(mu_number_scores_all(&s).rmse) && isnan(mu_number_scores_all(&s).r2));
     mu_number_scores_fini(&s);
 }
