@@ -227,7 +227,7 @@ const char *mu_class_name(const char *const *names, int64_t n_names, int64_t k, 
     for (const char *p = name; *p; p++) clean &= (unsigned char)*p >= ' ' && *p != 0x7f;
     if (clean) return name;
     size_t n = 0;
-    for (; name[n] && n < 63; n++) out[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
+    for (; n < 63 && name[n]; n++) out[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
     out[n] = '\0';
     return out;
 }
