@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/jobs.h"
 
+#include "base/log.h"
 #include "look/extract.h"
 #include "plot/sheet.h"
 
@@ -172,11 +173,7 @@ static json_t *recall_json(const result *r, int i) {
                      "mean_rank", c->mean_rank);
 }
 
-static void print_recall(const mu_args *a, const result *r) {
-    if (a->json) {
-        mu_cli_print_json(json_pack("{s:[o, o]}", "recall", recall_json(r, 0), recall_json(r, 1)));
-        return;
-    }
+static void print_recall(const result *r) {
     for (int i = 0; i < 2; i++) {
         const mu_recall *c = &r->recall[i];
         printf("%s -> %s: recall@1 %.4f  recall@5 %.4f  recall@10 %.4f  median rank %g of %" PRId64
@@ -211,12 +208,45 @@ static mu_status draw_sheet(mu_extract *x, const wanted_arrays *w, const result 
 
 // ---- the verb ----
 
-static mu_status save(mu_extract *x, const wanted_arrays *w, const char *path, mu_err *err) {
+static json_t *file_json(const mu_extract *x, const mu_extract_file *f) {
+    json_t *arrays = json_array();
+    for (size_t i = f->first; i < f->first + f->n; i++)
+        json_array_append_new(arrays, json_string(x->name[i]));
+    return json_pack("{s:s, s:I, s:I, s:o}", "file", f->path, "rows", (json_int_t)f->rows, "columns",
+                     (json_int_t)f->columns, "arrays", arrays);
+}
+
+// Says what was written, and adds it to `files`.
+static void tell_files(const mu_extract *x, const char *path, json_t *files) {
+    mu_extract_file f;
+    for (size_t i = 0; mu_extract_file_at(x, path, i, &f); i++) {
+        mu_text names = {0};
+        for (size_t k = f.first; k < f.first + f.n; k++)
+            mu_text_printf(&names, "%s%s", k > f.first ? ", " : "", x->name[k]);
+        mu_info("wrote %s: %" PRId64 " rows, %" PRId64 " column%s of %s", f.path, f.rows, f.columns,
+                f.columns == 1 ? "" : "s", names.failed ? "arrays" : names.s);
+        mu_text_fini(&names);
+        json_array_append_new(files, file_json(x, &f));
+    }
+}
+
+static mu_status save(mu_extract *x, const wanted_arrays *w, const char *path, json_t *files, mu_err *err) {
     size_t all = x->n;
     x->n = w->n_out;            // the rest was collected for --recall
     mu_status st = mu_extract_save(x, path, err);
+    if (st == MU_OK) tell_files(x, path, files);
     x->n = all;
     return st;
+}
+
+static void print(const mu_args *a, const struct extract *v, const result *r, json_t *files) {
+    if (v->recall && !a->json) print_recall(r);
+    json_t *o = json_object();
+    if (v->recall)
+        json_object_set_new(o, "recall", json_pack("[o, o]", recall_json(r, 0), recall_json(r, 1)));
+    if (v->out) json_object_set(o, "files", files);
+    if (a->json) mu_cli_print_json(o);
+    else json_decref(o);
 }
 
 static mu_status extract(const mu_args *a, mu_inspect *in, const struct extract *v, mu_err *err) {
@@ -226,11 +256,14 @@ static mu_status extract(const mu_args *a, mu_inspect *in, const struct extract 
     mu_distance distance = MU_COSINE;
     if (v->distance) distance = (mu_distance)mu_choice_find(MU_DISTANCE_CHOICES, v->distance);
     MU_TRY(choose(&w, v, in, err));
+    json_t *files = json_array();
     mu_status st = mu_extract_run(in, w.name, w.n, &x, err);
-    if (st == MU_OK && v->out) st = save(&x, &w, v->out, err);
+    if (st == MU_OK && v->out) st = save(&x, &w, v->out, files, err);
     if (st == MU_OK && v->recall) st = measure(&x, &w, distance, &r, err);
-    if (st == MU_OK && v->recall) print_recall(a, &r);
+    if (st == MU_OK) print(a, v, &r, files);
     if (st == MU_OK && v->sheet) st = draw_sheet(&x, &w, &r, v, err);
+    if (st == MU_OK && v->sheet) mu_info("wrote %s", v->sheet);
+    json_decref(files);
     drop(&r);
     mu_extract_fini(&x);
     return st;

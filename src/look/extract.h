@@ -32,4 +32,13 @@ const mu_tensor *mu_extract_find(const mu_extract *x, const char *name); // NULL
 MU_MUST_CHECK mu_status mu_extract_save(const mu_extract *x, const char *path, mu_err *err);
 bool mu_extract_can_save(const char *path);     // does it know the ending?
 
+typedef struct mu_extract_file {
+    char    path[MU_FS_PATH];
+    size_t  first, n;           // the arrays in it: x->name[first .. first + n)
+    int64_t rows, columns;      // columns: values of a record in all of them; in a .csv its number as well
+} mu_extract_file;
+
+// File i of those that mu_extract_save writes; false = there are fewer.
+bool mu_extract_file_at(const mu_extract *x, const char *path, size_t i, mu_extract_file *out);
+
 #endif

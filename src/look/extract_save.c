@@ -51,13 +51,17 @@ static mu_status save_npy(const mu_tensor *t, const char *path, mu_err *err) {
     return mu_outfile_commit(f, err);
 }
 
+// Array i has a file of its own, beside the first one's. False = its name is too long.
+static bool npy_path(const mu_extract *x, const char *path, size_t i, char out[MU_FS_PATH]) {
+    int stem = (int)(strlen(path) - strlen(".npy"));
+    return snprintf(out, MU_FS_PATH, i ? "%.*s.%s.npy" : "%.*s.npy", stem, path, short_name(x->name[i])) <
+           MU_FS_PATH;
+}
+
 static mu_status save_all_npy(const mu_extract *x, const char *path, mu_err *err) {
     char beside[MU_FS_PATH];
     for (size_t i = 0; i < x->n; i++) {
-        int stem = (int)(strlen(path) - strlen(".npy"));
-        int n = snprintf(beside, sizeof beside, i ? "%.*s.%s.npy" : "%.*s.npy", stem, path,
-                         short_name(x->name[i]));
-        if (n >= (int)sizeof beside) return MU_FAIL(err, MU_EUSAGE, "`%.60s...` is too long", path);
+        if (!npy_path(x, path, i, beside)) return MU_FAIL(err, MU_EUSAGE, "`%.60s...` is too long", path);
         MU_TRY(save_npy(&x->array[i], beside, err));
     }
     return MU_OK;
@@ -130,4 +134,16 @@ mu_status mu_extract_save(const mu_extract *x, const char *path, mu_err *err) {
     if (ends_in(path, ".safetensors")) return save_safetensors(x, path, err);
     return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` is no kind of file for arrays", path), err,
                          "Let the name end in .npy, .csv or .safetensors.");
+}
+
+bool mu_extract_file_at(const mu_extract *x, const char *path, size_t i, mu_extract_file *out) {
+    const bool apart = ends_in(path, ".npy");
+    if (i >= (apart ? x->n : 1)) return false;
+    *out = (mu_extract_file){.first = apart ? i : 0, .n = apart ? 1 : x->n, .rows = x->rows};
+    if (apart) (void)npy_path(x, path, i, out->path); // mu_extract_save has refused what is too long
+    else snprintf(out->path, sizeof out->path, "%s", path);
+    if (ends_in(path, ".csv")) out->columns = 1;
+    for (size_t k = out->first; k < out->first + out->n; k++)
+        out->columns += mu_shape_inner(&x->array[k].shape, 1);
+    return true;
 }

@@ -233,6 +233,8 @@ static void plan_values(planner *p) {
             extend(it, i);
             if (net->backward && mu_layer_runs_in_backward(l) && (l->class->flags & MU_BACK_NEEDS_SRC))
                 extend(it, 2 * n - 1 - i);
+            if (!net->backward && (l->class->flags & (MU_LAYER_LOSS | MU_LAYER_OUTPUT)))
+                extend(it, 2 * n); // who looks at answers reads them after the pass (look/head.h)
             bool names_rows =
                 l->src[k]->value.dtype == MU_I32; // of a gradient that is applied after backward
             if (has_params(l) && (p->plan->keep_factors || names_rows)) extend(it, 2 * n);

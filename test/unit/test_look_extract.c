@@ -121,6 +121,33 @@ static void check_csv(const char *dir, const mu_extract *x) {
     mu_free(file);
 }
 
+static void check_file(const mu_extract *x, const char *path, size_t i, const char *want, size_t n,
+                       int64_t columns) {
+    mu_extract_file f;
+    assert_true(mu_extract_file_at(x, path, i, &f));
+    assert_string_equal(f.path, want);
+    assert_int_equal(f.first, i);
+    assert_int_equal(f.n, n);
+    assert_int_equal(f.rows, ROWS);
+    assert_int_equal(f.columns, columns);
+    assert_false(mu_extract_file_at(x, path, i + n < x->n ? x->n : i + 1, &f));
+}
+
+// What is said of the files is what test_files_read_back finds in them: six values and a label.
+static void test_files_are_known(void **ctx) {
+    (void)ctx;
+    mu_inspect in;
+    mu_extract x;
+    assert_ok(open_bench(&in, err));
+    assert_ok(mu_extract_run(&in, (const char *const[]){"ip", "data.label"}, 2, &x, err));
+    check_file(&x, "d/a.npy", 0, "d/a.npy", 1, 6);
+    check_file(&x, "d/a.npy", 1, "d/a.label.npy", 1, 1);
+    check_file(&x, "a.csv", 0, "a.csv", 2, 8); // the record's number stands first
+    check_file(&x, "a.safetensors", 0, "a.safetensors", 2, 7);
+    mu_extract_fini(&x);
+    mu_inspect_close(&in);
+}
+
 static void test_files_read_back(void **ctx) {
     (void)ctx;
     char dir[64], path[128];
@@ -177,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_values_are_those_of_the_net),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_files_read_back),
+        cmocka_unit_test(test_files_are_known),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

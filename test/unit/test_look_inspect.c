@@ -329,6 +329,77 @@ static void test_many_squares(void **state) {
     mu_inspect_close(&in);
 }
 
+// Where a name ends and what it stands beside, of <g transform="translate(x y) rotate(d)"> with a name in it.
+typedef struct placed {
+    double x, y;
+    int turned;
+} placed;
+
+static size_t find_names(const char *svg, const char *anchor, placed *out, size_t most) {
+    size_t n = 0;
+    for (const char *p = svg; (p = strstr(p, "<g transform=\"translate(")) && n < most; p++) {
+        placed at = {0};
+        const char *end = strstr(p, "</g>"), *mine = strstr(p, anchor);
+        assert_true(sscanf(p, "<g transform=\"translate(%lf %lf) rotate(%d)", &at.x, &at.y, &at.turned) >= 2);
+        if (mine && end && mine < end) out[n++] = at;
+    }
+    return n;
+}
+
+// Names are there at any number of classes, do not overlap, and what is cut short or left out is in titles.
+static void test_names_of_many_classes(void **state) {
+    (void)state;
+    static const int sizes[] = {2, 10, 40, 64, 120, 210, 1000};
+    static char text[1000][48];
+    static const char *names[1000];
+    static placed at[1000];
+    mu_inspect in = opened(&(mu_inspect_opts){0});
+    for (int k = 0; k < 1000; k++) {
+        names[k] = text[k];
+        snprintf(text[k], sizeof text[k], k % 5 ? "class <%d> & more" : "a name of more than 24 letters %d",
+                 k);
+    }
+    for (size_t i = 0; i < MU_COUNT(sizes); i++) {
+        const int n = sizes[i];
+        mu_page p;
+        mu_confusion c;
+        assert_ok(mu_confusion_init(&c, n, err));
+        c.names = names, c.n_names = n;
+        for (int k = 0; k < n; k++) {
+            c.count[k * n + k] = 20 + k % 7, c.count[k * n + k * 13 % n] += k % 11;
+            c.samples += 20 + k % 7 + k % 11, c.right += 20 + k % 7;
+        }
+        mu_page_init(&p, "t");
+        assert_ok(mu_plot_matrix(&p, &in, &c, err));
+        const char *svg = p.v[0].svg.s;
+        assert_well_formed(&p.v[0].svg);
+        const size_t rows = find_names(svg, "text-anchor=\"end\"", at, MU_COUNT(at));
+        assert_int_equal(rows, n <= 120 ? n : n == 210 ? 105 : 112);
+        for (size_t k = 1; k < rows; k++) assert_true(at[k].y - at[k - 1].y >= 9.5);
+        const size_t columns = find_names(svg, "text-anchor=\"start\"", at, MU_COUNT(at));
+        assert_int_equal(columns, rows);
+        for (size_t k = 0; k < columns; k++) {
+            assert_int_equal(at[k].turned, n <= 36 ? -45 : -90);
+            if (n <= 36) assert_true(at[k].x + 170 * 0.7 < p.v[0].width); // 24 letters are not cut off
+            if (k) assert_true(at[k].x - at[k - 1].x >= 9.5);
+        }
+        assert_non_null(strstr(svg, ">a name of more than 24 l\xe2\x80\xa6</text>"));
+        assert_non_null(strstr(svg, "<title>a name of more than 24 letters 0: "));
+        for (int k = n - 3 < 0 ? 0 : n - 3; k < n; k++) { // in the title of its row, named or not
+            char band[128];
+            snprintf(band, sizeof band,
+                     k % 5 ? "<title>class &lt;%d&gt; &amp; more: %d of %d right</title></rect>"
+                           : "<title>a name of more than 24 letters %d: %d of %d right</title></rect>",
+                     k, c.count[k * n + k], (int)mu_confusion_truths(&c, k));
+            if (!strstr(svg, band)) fail_msg("%d classes: no `%s`", n, band);
+        }
+        assert_int_equal(count(svg, "fill-opacity=\"0\""), n);
+        mu_page_fini(&p);
+        mu_confusion_fini(&c);
+    }
+    mu_inspect_close(&in);
+}
+
 // A report comes out of what is left: with everything, without data, without a net.
 static void test_report(void **state) {
     (void)state;
@@ -361,10 +432,15 @@ static void test_report(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_inside), cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_filters),      cmocka_unit_test(test_images),
-        cmocka_unit_test(test_scatter),      cmocka_unit_test(test_confusion),
-        cmocka_unit_test(test_images_of_other_channels), cmocka_unit_test(test_many_squares),
+        cmocka_unit_test(test_reads_inside),
+        cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_confusion),
+        cmocka_unit_test(test_images_of_other_channels),
+        cmocka_unit_test(test_many_squares),
+        cmocka_unit_test(test_names_of_many_classes),
         cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, train_once, clean);
