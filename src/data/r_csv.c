@@ -251,7 +251,6 @@ static mu_status take_labels(mu_reader *r, struct csv *s, mu_err *err) {
 static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     struct csv *s = r->state;
     size_t n = p->words.n;
-    if (!s->classes.n && r->known && r->known->labels) MU_TRY(take_labels(r, s, err));
     int32_t *class_of = mu_alloc_array(n + 1, sizeof *class_of, "data/csv");
     if (!class_of) return MU_FAIL_NOMEM(err, "labels");
     int64_t n_classes = (int64_t)s->classes.n;
@@ -313,7 +312,9 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     mu_infile_close(&in);
     if (st == MU_OK && !s->n_rows) st = MU_FAIL(err, MU_EDATA, "`%s` holds no rows", s->file);
     if (st == MU_OK) st = set_shape(r, s, err);
+    if (st == MU_OK && !s->classes.n && r->known && r->known->labels) st = take_labels(r, s, err);
     if (st == MU_OK && s->label_column >= 0) st = number_labels(r, &p, err);
+    else if (st == MU_OK && s->classes.n) r->label_names = s->classes.v, r->n_labels = (int64_t)s->classes.n;
     mu_labels_fini(&p.words);
     mu_free(p.text);
     mu_free(p.start);

@@ -43,12 +43,12 @@ static inline void fuzz_check_record(const mu_reader *r, const mu_record *rec) {
 }
 
 // `state` holds the bound options (paths in place).
-static inline void fuzz_reader(const char *name, const void *state) {
+static inline void fuzz_reader_known(const char *name, const void *state, const mu_known *known) {
     const mu_reader_class *c = (const mu_reader_class *)(const void *)mu_registry_find(&mu_readers, name);
     mu_reader *r = NULL;
     mu_err err = {0};
     uint64_t before = mu_alloc_get_stats().n_live;
-    if (mu_reader_open(c, state, MU_NOPOS, NULL, &r, &err) == MU_OK) {
+    if (mu_reader_open(c, state, MU_NOPOS, known, &r, &err) == MU_OK) {
         if (r->n_records < 1 || r->n_fields < 1) abort();
         for (int64_t i = 0; i < r->n_records && i < FUZZ_MAX_RECORDS; i++) {
             mu_record rec = {{0}};
@@ -64,6 +64,8 @@ static inline void fuzz_reader(const char *name, const void *state) {
     }
     if (mu_alloc_get_stats().n_live != before || mu_alloc_get_stats().peak_bytes > FUZZ_MAX_BYTES) abort();
 }
+
+static inline void fuzz_reader(const char *name, const void *state) { fuzz_reader_known(name, state, NULL); }
 
 // Options of the class at their defaults; `key` set to the file.
 static inline void *fuzz_options(mu_arena *arena, const char *reader, const char *key,
