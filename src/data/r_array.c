@@ -5,13 +5,15 @@
 // data files, so `data.predict: {reader: array, shape: [1, 28, 28]}` says what fields they would have.
 #include "data/reader.h"
 
-struct array { mu_ints shape; const char *field; };
+struct array { mu_ints shape; const char *field; int64_t classes; };
 
 static const mu_field fields[] = {
     MU_FIELD(struct array, shape, MU_INTS, NULL, "[1,65536]",
              "of one sample: [channels, height, width] or [features]"),
     MU_FIELD(struct array, field, MU_STRING, "", NULL,
              "its name in the net, data.<field>; image or features when left out"),
+    MU_FIELD(struct array, classes, MU_INT, "0", "[0,2147483647]",
+             "values are whole numbers below this, such as words; 0 = any numbers"),
     {0},
 };
 
@@ -22,6 +24,7 @@ static mu_status open_array(mu_reader *r, mu_err *err) {
     bool image = a->shape.n == 3;
     mu_data_field f = {.name = image ? "image" : "features", .store = MU_STORE_F32, .is_image = image};
     if (a->field && a->field[0]) f.name = a->field;
+    if (a->classes) f.store = MU_STORE_I32, f.n_classes = a->classes, f.is_image = false;
     f.shape.n = (int)a->shape.n;
     for (size_t i = 0; i < a->shape.n; i++) f.shape.d[i] = a->shape.v[i];
     size_t bytes = mu_data_field_bytes(&f);

@@ -133,19 +133,32 @@ mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, 
     if (folder && !(r->folder = mu_strdup(folder, "api/run"))) return MU_FAIL_NOMEM(err, "the run");
     MU_TRY(keep(job->path, job->text, job->edits, job->n_edits, &r->source, err));
     MU_TRY(mu_job_parse(job->path, job->text, job->size, job->edits, job->n_edits, &r->job, err));
+    if (!phases) MU_TRY(mu_model_add_arrays(&r->model, r->job, err));
     const mu_session_opts o = {.phases = phases, .trains = true, .inputs = r->model.inputs};
     mu_status st = mu_session_open(r->job, &o, &r->session, err);
     return problem(r->job, st, err);
 }
 
+// The job that the model was trained by.
+static mu_status own_job(const mu_model *m, muster_job **out, mu_err *err) {
+    const char *text = mu_model_job_text(m);
+    if (text) return keep("job.yaml", text, NULL, 0, out, err);
+    return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", m->path), err,
+                         "Load the job, and give both to muster_run_create_predictor.");
+}
+
+// job NULL: the model's own.
 static muster_status create(const muster_job *job, const char *folder, unsigned phases, const char *model,
                             muster_run **out, muster_error *err) {
     mu_err e = {0};
+    muster_job *own = NULL;
     muster_run *r = mu_alloc(sizeof *r, "api/run");
     int n;
     mu_status st = r ? MU_OK : MU_FAIL_NOMEM(&e, "the run");
     if (st == MU_OK && model) st = mu_model_open(&r->model, model, MU_CKPT_NEWEST, &e);
-    if (st == MU_OK) st = mu_api_open(r, job, folder, phases, &e);
+    if (st == MU_OK && !job) st = own_job(&r->model, &own, &e);
+    if (st == MU_OK) st = mu_api_open(r, job ? job : own, folder, phases, &e);
+    muster_job_destroy(own);
     if (st == MU_OK && !phases) st = mu_session_add_arrays(r->session, &e);
     if (st == MU_OK && phases) st = mu_state_load_initial(r->job, r->session->params, &e);
     if (st == MU_OK && model) st = mu_model_take_params(&r->model, r->session->params, true, &n, &e);
@@ -169,6 +182,12 @@ muster_status muster_run_create_predictor(const muster_job *job, const char *mod
     if (!job || !out)
         return mu_api_misuse(err, "muster_run_create_predictor needs a job and a place for the run");
     return create(job, NULL, 0, model, out, err);
+}
+
+muster_status muster_run_create_from_model(const char *model, muster_run **out, muster_error *err) {
+    if (!model || !out)
+        return mu_api_misuse(err, "muster_run_create_from_model needs a model and a place for the run");
+    return create(NULL, NULL, 0, model, out, err);
 }
 
 void mu_api_close(muster_run *run) {

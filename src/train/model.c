@@ -115,6 +115,36 @@ mu_status mu_model_load_job(const mu_model *m, const char *word, const char *con
     return mu_job_load(path, sets, n_sets, job, err);
 }
 
+const char *mu_model_job_text(const mu_model *m) { return m->arrays ? mu_st_about(m->arrays, JOB) : NULL; }
+
+static mu_status add_scalar(mu_job *job, mu_node *to, const char *key, const char *text, mu_err *err) {
+    mu_node *n = mu_node_create(&job->arena, MU_SCALAR, MU_NOPOS);
+    if (!n || !(n->text = mu_arena_strdup(&job->arena, text))) return MU_FAIL_NOMEM(err, "the job");
+    n->key = key;
+    return mu_node_append(&job->arena, to, n, err);
+}
+
+mu_status mu_model_add_arrays(const mu_model *m, mu_job *job, mu_err *err) {
+    if (!m->inputs || !m->inputs->n_fields || !job->data || mu_node_find(job->data, "predict")) return MU_OK;
+    const mu_data_field *f = &m->inputs->field[0];
+    mu_node *block = mu_node_create(&job->arena, MU_MAP, job->data->pos),
+            *shape = mu_node_create(&job->arena, MU_LIST, MU_NOPOS);
+    char number[24];
+    if (!block || !shape) return MU_FAIL_NOMEM(err, "the job");
+    block->key = "predict";
+    shape->key = "shape";
+    MU_TRY(add_scalar(job, block, "reader", "array", err));
+    MU_TRY(add_scalar(job, block, "field", f->name, err));
+    for (int i = 0; i < f->shape.n; i++) {
+        snprintf(number, sizeof number, "%lld", (long long)f->shape.d[i]);
+        MU_TRY(add_scalar(job, shape, NULL, number, err));
+    }
+    snprintf(number, sizeof number, "%lld", (long long)f->n_classes);
+    if (f->store == MU_STORE_I32) MU_TRY(add_scalar(job, block, "classes", number, err));
+    MU_TRY(mu_node_append(&job->arena, block, shape, err));
+    return mu_node_append(&job->arena, job->data, block, err);
+}
+
 mu_status mu_model_take_params(const mu_model *m, mu_params *ps, bool all, int *n_taken, mu_err *err) {
     *n_taken = 0;
     for (int i = 0; i < ps->n; i++) {
