@@ -303,6 +303,29 @@ static void test_series(void **unused) {
                         check_series(rules[r], series[s], n, batch, limited ? 1.5f : 0);
 }
 
+// Right after a series of two, whose second update still lies on the stack, a series of one makes no pair.
+static void test_series_ends_with_its_last(void **unused) {
+    (void)unused;
+    bound b;
+    mu_updater *u = bound_get(&b, "{type: sgd, rate: 1, momentum: 0.9}");
+    problem q[2], want, got;
+    mu_update update[2];
+    problem_init(&want, 19, 333, 3), problem_init(&got, 19, 333, 3);
+    for (int i = 0; i < 2; i++) {
+        problem_init(&q[i], 19, 333, 3);
+        add_grads(&q[i], "ff", 1, 5, 100 * (uint64_t)i);
+        update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01, {i, false}};
+    }
+    const mu_target other = target(u, &q[0].p, q[0].w, q[0].h), t = target(u, &got.p, got.w, got.h);
+    const mu_target one = target(u, &want.p, want.w, want.h);
+    mu_updater_apply(&one, &update[0]);
+    mu_updater_apply_series(&other, 2, update, 0, got.p.count);
+    mu_updater_apply_series(&t, 1, update, 0, got.p.count);
+    assert_same_bits(&want, &got, "one of two");
+    problem_fini(&q[0]), problem_fini(&q[1]), problem_fini(&want), problem_fini(&got);
+    bound_fini(&b);
+}
+
 static void count_pair(void *ctx, const mu_piece *p) {
     assert_int_equal(p[0].offset, p[1].offset);
     assert_int_equal(p[0].n_terms, p[1].n_terms);
@@ -400,6 +423,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_right),
         cmocka_unit_test(test_one_gradient),
+        cmocka_unit_test(test_series_ends_with_its_last),
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_guard),
