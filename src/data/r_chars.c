@@ -140,7 +140,8 @@ static mu_status open_chars(mu_reader *r, mu_err *err) {
     text.name = "next";
     r->field[r->n_fields++] = text;
     r->field[r->n_fields++] =
-        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams,
+                        .is_begin = true, .one_text = true};
     return MU_OK;
 }
 
