@@ -101,15 +101,16 @@ static void test_records_before(void **ctx) {
 
 enum { LENGTH = 3, S = 6, PER_STREAM = 11, N = S * PER_STREAM };
 
-// 11 records of 3 characters for each of 6 streams; no two records are the same.
+// 11 records of 3 characters for each of 6 streams; no two records are the same. What is left over is not
+// enough for another record of each stream, and lies at the end: the streams join.
 static const char *text_yaml(const char *keys) {
-    char text[S * PER_STREAM * LENGTH + 1];
+    char text[S * PER_STREAM * LENGTH + 1 + 10];
     for (int i = 0; i < N; i++) {
         text[LENGTH * i] = (char)('a' + i % 10);
         text[LENGTH * i + 1] = (char)('A' + i / 10);
         text[LENGTH * i + 2] = '.';
     }
-    text[sizeof text - 1] = '.';
+    memset(text + N * LENGTH, '.', sizeof text - N * LENGTH);
     const char *path = write_file("t", text, sizeof text);
     return yaml_of("{reader: chars, file: %s, streams: 6, length: 3%s}", path, keys);
 }

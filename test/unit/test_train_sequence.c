@@ -361,28 +361,35 @@ static void a_score_is_of_the_text(void **state) {
     assert_true(zero > loss[4] + 0.01);
 }
 
+static int lines_of(const char *name) {
+    char path[96], line[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    int lines = 0;
+    while (fgets(line, sizeof line, f)) lines++;
+    fclose(f);
+    return lines;
+}
+
 // Layers that write files write what counts.
 static void a_warm_up_leaves_no_rows(void **state) {
     (void)state;
-    char job[2048], path[96], line[256];
+    char job[2048];
     write_letters();
-    snprintf(path, sizeof path, "%s/rows.csv", folder);
     const char *at = strstr(letters, "train: {batch");
     snprintf(job, sizeof job,
              "folder: %s\n%.*s- {name: last, type: time_step, src: ip, step: -1, include: test}\n"
-             "- {name: rows, type: csv_output, src: last, path: rows.csv, include: test}\n%s",
+             "- {name: rows, type: csv_output, src: last, path: rows, include: test}\n"
+             "- {name: sorted, type: argsort, src: last, top: 2, path: sorted, include: test}\n%s",
              folder, (int)(at - letters), letters, at);
     training t;
     mu_scores sc;
     train(&t, job, &(mu_run_opts){.no_files = true}, (const char *const[]){"train.steps=3"}, 1);
     if (mu_evaluate(&t.s->test, MU_TEST, NULL, NULL, &sc, &t.err) != MU_OK) fail_msg("%s", t.err.msg);
     end(&t);
-    int lines = 0;
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) lines++;
-    fclose(f);
-    assert_int_equal(lines, 97);        // and a header
+    assert_int_equal(lines_of("rows"), 97);     // and a header
+    assert_int_equal(lines_of("sorted"), 96);
 }
 
 // Back-propagation through time is back-propagation on the unrolled net.
