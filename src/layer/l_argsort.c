@@ -47,7 +47,6 @@ static void best(const float *x, int64_t c, int32_t *out, int64_t k) {
 static mu_status write_rows(mu_layer *l, const mu_step *step, mu_err *err) {
     struct argsort *s = l->state;
     bool fresh;
-    if (step->first_sample < 0) return MU_OK; // a warm-up
     MU_TRY(mu_rowfile_begin(&s->file, l, s->path, step, &fresh, err));
     for (int64_t b = 0; b < step->rows; b++)
         for (int64_t i = 0; i < s->top; i++)

@@ -72,7 +72,6 @@ static void write_row(const mu_layer *l, const struct csv_output *s, int64_t row
 static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     struct csv_output *s = l->state;
     bool fresh;
-    if (step->first_sample < 0) return MU_OK; // a warm-up
     MU_TRY(mu_rowfile_begin(&s->file, l, s->path, step, &fresh, err));
     if (fresh && s->header) write_header(l, s);
     for (int64_t b = 0; b < step->rows; b++) write_row(l, s, b, step->first_sample + b);

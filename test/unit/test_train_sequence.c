@@ -372,7 +372,7 @@ static int lines_of(const char *name) {
     return lines;
 }
 
-// Layers that write files write what counts.
+// Layers that write files begin anew with record 0, so that what counts is left.
 static void a_warm_up_leaves_no_rows(void **state) {
     (void)state;
     char job[2048];
