@@ -14,12 +14,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct sample { const char *model, *prime; int64_t length, seed; double temperature; bool best; };
+struct sample { const char *model, *prime; int64_t length, warmup, seed; double temperature; bool best; };
+
+enum { WARMUP = 200 };  // characters
 
 static const mu_opt options[] = {
     MU_OPT(struct sample, prime, "prime", MU_OPT_TEXT, "TEXT",
-           "what the text begins with; a new line when not given"),
+           "what the text begins with, read first; the longer, the better the net knows where it is"),
     MU_OPT(struct sample, length, "length", MU_OPT_INT, "N", "characters drawn; 1000 when not given"),
+    MU_OPT(struct sample, warmup, "warmup", MU_OPT_INT, "N",
+           "without a prime: characters drawn first and not shown, and on to the end of their line; 200"),
     MU_OPT(struct sample, temperature, "temperature", MU_OPT_NUMBER, "T",
            "below 1 more certain, above more daring, 0 = the best only; 1"),
     MU_OPT(struct sample, seed, "seed", MU_OPT_INT, "N", "another number, another text; 1 when not given"),
@@ -95,9 +99,10 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct sample *v = values;
     mu_cli_model c;
     mu_sampler *m = NULL;
-    mu_sample_opts o = {.prime = v->prime ? v->prime : "", .length = v->length, .temperature = v->temperature,
-                        .seed = (uint64_t)v->seed};
+    mu_sample_opts o = {.prime = v->prime ? v->prime : "", .length = v->length, .warmup = v->warmup,
+                        .temperature = v->temperature, .seed = (uint64_t)v->seed};
     if (!mu_args_given(a, "length")) o.length = 1000;
+    if (!mu_args_given(a, "warmup")) o.warmup = WARMUP;
     if (!mu_args_given(a, "temperature")) o.temperature = 1;
     if (!mu_args_given(a, "seed")) o.seed = 1;
     mu_status st = mu_cli_open_model(a, a->word[0], v->model, v->best, &(mu_session_opts){0}, &c, err);
@@ -116,8 +121,9 @@ const mu_verb_class mu_verb_sample = {
     .usage = "RUN|MODEL|JOB [options]",
     .example = "muster sample runs/char-rnn-0abc12 --prime 'static int ' --temperature 0.5",
     .about =
-        "Writes the prime and as many characters after it as --length says. The text is a function of the "
-        "model and the options. The model knows its characters, so no text is needed.",
+        "Writes the prime and as many characters after it as --length says. Without a prime the model reads "
+        "a new line and a text that it draws for itself (--warmup): it knows texts under way. The text is "
+        "a function of the model and the options. The model knows its characters, so no file is needed.",
     .args = {.options = options, MU_ARGS_ONE_WORD("a run folder, a model file or a job file")},
     .run = run,
 };

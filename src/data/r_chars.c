@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // r_chars.c - a text as parallel streams of characters, for models that predict the next one.
 //
-// The part from..to of the file is cut into `streams` pieces of the same length, read side by side:
+// The part from..to of the file is cut into `streams` pieces of as many records each, one directly behind the
+// other, read side by side; what is left over at its end is not used:
 //
 //     stream 0  |record 0      |record S      |record 2S     | ...      S = streams
 //     stream 1  |record 1      |record S + 1  | ...
@@ -128,8 +129,8 @@ static mu_status lay_out(mu_reader *r, struct chars *s, mu_err *err) {
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`from` %g is not before `to` %g", s->from, s->to);
     int64_t last = (int64_t)(s->to * (double)s->in.size);
     s->first = (int64_t)(s->from * (double)s->in.size);
-    s->stride = last > s->first ? (last - s->first - 1) / s->streams : 0;
-    int64_t per_stream = s->stride / s->length;
+    const int64_t per_stream = last > s->first ? (last - s->first - 1) / s->streams / s->length : 0;
+    s->stride = per_stream * s->length; // whole records: a stream begins where the one before it ends
     r->n_records = per_stream * s->streams;
     if (r->n_records) return MU_OK;
     MU_FAIL(err, MU_EDATA, "`%s` is too short: %" PRId64 " characters from %g to %g, and %" PRId64
@@ -153,7 +154,8 @@ static mu_status open_chars(mu_reader *r, mu_err *err) {
     text.name = "next";
     r->field[r->n_fields++] = text;
     r->field[r->n_fields++] =
-        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams,
+                        .is_begin = true, .one_text = true};
     return MU_OK;
 }
 

@@ -35,11 +35,11 @@ static mu_status damaged(const struct record *s, const char *what, mu_err *err) 
 
 static mu_status parse_field(mu_reader *r, struct record *s, const uint8_t *p, mu_err *err) {
     mu_data_field *d = &r->field[r->n_fields];
-    uint32_t store = mu_le32(p + 24), n_dims = mu_le32(p + 32);
+    uint32_t store = mu_le32(p + 24), kind = mu_le32(p + 28), n_dims = mu_le32(p + 32);
     if (!memchr(p, 0, MU_RECORD_NAME) || !p[0] || store > MU_STORE_I32 || n_dims > MU_RECORD_DIMS)
         return damaged(s, "bad field in the header", err);
     *d = (mu_data_field){
-        .store = (mu_store)store, .is_image = mu_le32(p + 28) == 1, .streams = mu_le32(p + 36)};
+        .store = (mu_store)store, .is_image = kind == 1, .streams = mu_le32(p + 36), .one_text = kind == 3};
     d->name = mu_arena_strdup(r->arena, (const char *)p);
     if (!d->name) return MU_FAIL_NOMEM(err, "field names");
     d->shape.n = (int)n_dims;
@@ -48,6 +48,9 @@ static mu_status parse_field(mu_reader *r, struct record *s, const uint8_t *p, m
         if (d->shape.d[i] < 1) return damaged(s, "bad dimension in the header", err);
     }
     d->n_classes = (int64_t)mu_le64(p + 72);
+    const bool may_begin = store == MU_STORE_I32 && !n_dims && d->streams;
+    d->is_begin = may_begin && (kind > 1 || !strcmp(d->name, "begin")); // by name in files of old
+    if (kind > 1 && (kind > 3 || !may_begin)) return damaged(s, "impossible field in the header", err);
     size_t bytes = mu_data_field_bytes(d);
     if (!bytes || bytes > s->in.size || (d->is_image && (n_dims != 3 || store == MU_STORE_I32)) ||
         d->n_classes < 0)

@@ -90,7 +90,8 @@ static mu_status open_text(mu_reader *r, struct synthetic *s, mu_err *err) {
     r->field[r->n_fields++] =
         (mu_data_field){.name = "label", .store = MU_STORE_I32, .shape = shape, .n_classes = s->vocab};
     r->field[r->n_fields++] =
-        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams};
+        (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2, .streams = s->streams,
+                        .is_begin = s->streams > 0};
     r->field[r->n_fields] = mu_label_field(s->classes);
     r->field[r->n_fields++].name = "class";
     return MU_OK;

@@ -18,6 +18,7 @@
 #include "tensor/tensor.h"
 
 #define MU_MAX_FIELDS 8
+#define MU_WARMUP_MAX 1024      // records of a stream that an evaluation reads before the first that counts
 
 typedef enum mu_store { MU_STORE_U8, MU_STORE_F32, MU_STORE_I32 } mu_store;
 
@@ -29,6 +30,8 @@ typedef struct mu_data_field {
     int64_t     n_classes;      // labels and words: classes seen or declared, 0 = unknown
     const char *const *names;   // [n_classes] what they are called, as long as the reader lives; or NULL
     int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept
+    bool        is_begin;       // int32, of streams: 1 where a sequence begins; training may begin more
+    bool        one_text;       // of is_begin: the streams are parts of one text, in order
 } mu_data_field;
 
 typedef struct mu_record {      // filled by read(); pointers stay valid until the next read()

@@ -9,7 +9,8 @@
 //             16  80  field, once each:
 //                      0  24  name, padded with zeros
 //                     24   4  store: 0 unsigned byte, 1 float32, 2 int32
-//                     28   4  1 = image (dimensions C, H, W; elements in H, W, C order)
+//                     28   4  1 = image (dimensions C, H, W; elements in H, W, C order), 2 = says where
+//                             sequences begin, 3 = the same of streams that are parts of one text
 //                     32   4  number of dimensions, 0..4
 //                     36   4  streams: record i continues record i - streams, 0 = it does not
 //                     40  32  four dimensions, int64, unused ones 0

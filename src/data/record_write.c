@@ -36,7 +36,7 @@ static mu_status write_header(record_writer *w, mu_err *err) {
             return MU_FAIL(err, MU_EUNSUPPORTED, "field `%s` does not fit into a record file", d->name);
         memcpy(p, d->name, strlen(d->name));
         mu_put_le32(p + 24, (uint32_t)d->store);
-        mu_put_le32(p + 28, d->is_image);
+        mu_put_le32(p + 28, d->is_image ? 1 : !d->is_begin ? 0 : d->one_text ? 3 : 2);
         mu_put_le32(p + 32, (uint32_t)d->shape.n);
         mu_put_le32(p + 36, (uint32_t)d->streams);
         for (int i = 0; i < d->shape.n; i++) mu_put_le64(p + 40 + 8 * i, (uint64_t)d->shape.d[i]);

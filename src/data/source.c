@@ -38,7 +38,9 @@ struct mu_source {
     mu_transform    transform[MU_MAX_FIELDS];
     mu_mean         mean[MU_MAX_FIELDS];        // as given; transform.mean may be one expanded row of it
     mu_rng_key      shuffle_key;
-    bool            in_streams;                 // records continue each other: their order is kept
+    mu_streams      streams;                    // n > 0: records continue each other, their order is kept
+    int             begin_field;                // that says where; -1 = none
+    bool            warming;                    // the evaluation began before record 0
     int64_t         next, fill_at;              // sample numbers of global batch starts
     bad_records    *bad;
     size_t          bad_bytes;
@@ -64,7 +66,7 @@ static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err
     if (n > s->max_bad) {
         atomic_fetch_sub(&s->bad->n, 1);
         if (err && err->status == MU_OK) *err = *why;
-        if (s->in_streams) {
+        if (s->streams.n) {
             mu_err_note(err, "records continue each other here: without this one streams would be mixed up");
             mu_err_hint(err, "Repair the data, or take the record's stream out of it.");
         } else {
@@ -99,7 +101,7 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
 }
 
 static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {
-    if (s->o.phase != MU_TRAIN || !s->o.shuffle || s->in_streams) return position;
+    if (s->o.phase != MU_TRAIN || !s->o.shuffle || s->streams.n) return position;
     return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records,
                                    (uint64_t)position);
 }
@@ -114,6 +116,11 @@ static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_er
     return MU_FAIL_AT(err, MU_EDATA, s->spec.pos, "none of the %" PRId64 " records is good", n);
 }
 
+// The record that an evaluation has at a place.
+static int64_t record_of(const mu_source *s, int64_t sample) {
+    return sample < 0 ? mu_streams_record_before(&s->streams, sample) : sample;
+}
+
 // ---- filling a batch ----
 
 static mu_status no_answer(const mu_source *s, int64_t sample, mu_err *err) {
@@ -122,14 +129,31 @@ static mu_status no_answer(const mu_source *s, int64_t sample, mu_err *err) {
                          err, "The warning above says what is wrong with it; repair it or take it out.");
 }
 
-// Which samples a batch holds. False: nothing follows.
+// Which samples a batch holds. False: nothing follows. Batches of the warm-up end at record 0, so the first
+// of them may be short.
 static bool choose_samples(mu_source *s, int64_t start, int64_t *first, int64_t *n) {
     *first = start + s->o.first_row;
     *n = s->rows;
     if (s->lease) return s->lease(s->lease_ctx, first, n) && *n <= s->rows;
     if (s->o.phase == MU_TRAIN) return true;
+    const int64_t before = s->streams.warmup * s->streams.n;
+    if (start < 0) {
+        const int64_t end = *first + *n;
+        if (*first < -before) *first = -before;
+        *n = end > *first ? end - *first : 0;
+        return true;
+    }
     if (s->n_records - *first < *n) *n = s->n_records > *first ? s->n_records - *first : 0;
     return start < s->n_records;
+}
+
+// Does a sequence begin with the sample? The reader says so of its record; a stream that was warmed up goes
+// on with its first one.
+static int32_t begins(const mu_source *s, int64_t sample, int32_t says) {
+    if (s->o.phase == MU_TRAIN) return says || mu_streams_reset(&s->streams, sample);
+    if (!s->warming) return says;
+    if (sample < 0) return sample < (1 - s->streams.warmup) * s->streams.n;
+    return sample < s->streams.n ? 0 : says;
 }
 
 static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end,
@@ -142,12 +166,16 @@ static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_th
         mu_record rec = {{0}};
         bool ok = true;
         if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, first + i, &rec, err));
-        else MU_TRY(try_record(s, first + i, &rec, &ok, err));
+        else MU_TRY(try_record(s, record_of(s, first + i), &rec, &ok, err));
         if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, first + i, err);
         if (!ok) continue; // an evaluation counts what it has seen, nothing twice
         for (int f = 0; f < s->reader->n_fields; f++) {
             size_t row = (size_t)mu_shape_count(&s->field[f].shape);
             mu_transform_apply(&s->transform[f], rec.field[f], first + i, b->field[f].f + (size_t)rows * row);
+        }
+        if (s->begin_field >= 0) {
+            int32_t *begin = &b->field[s->begin_field].i[rows];
+            *begin = begins(s, first + i, *begin);
         }
         rows++;
     }
@@ -181,6 +209,16 @@ mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err) {
     if (mu_prefetch_running(s->prefetch)) return MU_FAIL(err, MU_EUSAGE, "cannot seek while prefetching");
     if (sample < 0) return MU_FAIL(err, MU_EUSAGE, "cannot seek to sample %" PRId64, sample);
     s->next = sample;
+    s->warming = false;
+    return MU_OK;
+}
+
+// Batches end at record 0, so that none holds both what counts and what does not.
+mu_status mu_source_seek_warmup(mu_source *s, mu_err *err) {
+    MU_TRY(mu_source_seek(s, 0, err));
+    const int64_t before = s->streams.warmup * s->streams.n, batch = s->o.batch;
+    s->warming = before > 0;
+    s->next = -((before + batch - 1) / batch) * batch;
     return MU_OK;
 }
 
@@ -358,10 +396,32 @@ static mu_status check_opts(const mu_source_opts *o, mu_err *err) {
 }
 
 // Records that continue each other: their order is kept, and all streams end together.
-static void keep_streams(mu_source *s, int64_t streams) {
+static void keep_streams(mu_source *s, const mu_data_field *d, int field) {
+    const int64_t streams = d->streams;
     if (streams <= 0) return;
-    s->in_streams = true;
+    s->streams.n = streams;
     if (s->n_records > streams) s->n_records -= s->n_records % streams;
+    s->streams.per_stream = s->n_records / streams;
+    if (!d->is_begin) return;
+    s->begin_field = field;
+    s->streams.warmup = d->one_text && s->o.phase != MU_TRAIN ? s->spec.warmup : 0;
+    if (s->streams.warmup > s->streams.per_stream) s->streams.warmup = s->streams.per_stream;
+}
+
+static mu_status set_streams(mu_source *s, mu_err *err) {
+    static const char *const keys[] = {"reset", "reset_every", "warmup"};
+    s->begin_field = -1;
+    s->streams = (mu_streams){.reset = (mu_reset)s->spec.reset, .every = s->spec.reset_every,
+                              .key = mu_rng_key_make(s->o.seed, "reset")};
+    for (int f = 0; f < s->reader->n_fields; f++) keep_streams(s, &s->reader->field[f], f);
+    for (size_t i = 0; !s->streams.n && i < MU_COUNT(keys); i++)
+        if (mu_node_find(s->spec.block, keys[i]))
+            return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, keys[i]),
+                              "`%s` needs records that continue each other, and here they do not", keys[i]);
+    if (s->streams.n && s->spec.max_bad > 0)
+        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "max_bad"),
+                          "`max_bad` must be 0 here: the records continue each other, none can be left out");
+    return MU_OK;
 }
 
 static mu_status make_bad_records(mu_source *s, mu_err *err) {
@@ -384,12 +444,9 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                           "reader `%s` has no records of its own: it serves only `data.predict`",
                           s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
-    for (int f = 0; f < s->reader->n_fields; f++) keep_streams(s, s->reader->field[f].streams);
-    if (s->in_streams && s->spec.max_bad > 0)
-        return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "max_bad"),
-                          "`max_bad` must be 0 here: the records continue each other, none can be left out");
+    MU_TRY(set_streams(s, err));
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
-    if (s->in_streams) s->max_bad = 0;
+    if (s->streams.n) s->max_bad = 0;
     MU_TRY(make_bad_records(s, err));
     bool has_image = false;
     for (int f = 0; f < s->reader->n_fields; f++) has_image |= s->reader->field[f].is_image;

@@ -11,6 +11,9 @@
 // max_bad of them stop the run with MU_EDATA. Where records continue each other (streams) the first one does:
 // its neighbours' states would come to the wrong streams.
 //
+// Data in streams: training sets the field `begin` to 1 now and then (`reset`, data/streams.h), besides where
+// the reader does; evaluations are warmed up (mu_source_seek_warmup).
+//
 // Transformation of image fields: crop (random in training, centre otherwise; shift lets the window hang
 // over the edge), minus mean (of the pixel's place before cropping, or per channel), times scale, mirror
 // (random, training only). Other
@@ -27,10 +30,11 @@
 #define MU_DATA_SOURCE_H
 
 #include "data/inputs.h"
+#include "data/streams.h"
 #include "job/job.h"
 
 typedef struct mu_batch {
-    int64_t     first;                  // sample number of row 0
+    int64_t     first;                  // sample number of row 0; < 0: warm-up, nothing of it counts
     int64_t     n;                      // valid rows; rows beyond are stale
     mu_tensor   field[MU_MAX_FIELDS];   // (batch, ...) as the reader's fields after transformation
 } mu_batch;
@@ -62,6 +66,9 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     bool        mirror;
     int64_t     limit;                  // records used, 0 = all
     int64_t     max_bad;                // -1 = a thousandth of the records, at least 10
+    int         reset;                  // a mu_reset, of streams in training
+    int64_t     reset_every;            // records
+    int64_t     warmup;                 // records of each stream, in evaluations
 } mu_source_spec;
 
 // Binds without opening; what `muster data` needs to reach the bare reader. MU_EJOB after reporting.
@@ -74,8 +81,8 @@ MU_MUST_CHECK mu_status mu_source_open_spec(const mu_source_spec *spec, const mu
                                             mu_source **out, mu_err *err);
 
 // Binds and opens one block of `data:` (reader class by key `reader`, plus the transformation fields
-// scale, mean, mean_file, crop, shift, mirror, limit, max_bad). Problems go to the binder's diags (MU_EJOB
-// returned); failures of the files go to err.
+// of mu_source_fields). Problems go to the binder's diags (MU_EJOB returned); failures of the files go to
+// err.
 mu_status mu_source_open(mu_binder *b, const mu_node *block, const mu_source_opts *o,
                          mu_source **out, mu_err *err);
 void      mu_source_close(mu_source *s);        // stops the thread; NULL is fine
@@ -88,6 +95,10 @@ int64_t          mu_source_n_records(const mu_source *s);       // after `limit`
 
 // The next batch starts at this sample number. Not while started.
 mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);
+// The same for an evaluation from record 0 on. Where streams are parts of one text, batches of the records
+// before come first (batch->first < 0): read by the net and not counted, they leave it the states with which
+// record 0 and its neighbours go on.
+mu_status mu_source_seek_warmup(mu_source *s, mu_err *err);
 // Batches are whatever `lease` says, instead of one after the other: samples [*first, *first + *rows), at
 // most the rows of a batch. False ends the stream. Called by the filling side, so by the prefetch thread
 // once started; training only. Not while started.

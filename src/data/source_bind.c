@@ -25,6 +25,12 @@ const mu_field mu_source_fields[] = {
     MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only the first so many records; 0 = all"),
     MU_FIELD(mu_source_spec, max_bad, MU_INT, "-1", "[-1,)",
              "bad records skipped before giving up; -1 = a thousandth of all, at least 10"),
+    MU_FIELD_ENUM(mu_source_spec, reset, "random", MU_RESET_WORDS,
+                  "training begins streams anew, with state zero: at random, or each after a count, in turn"),
+    MU_FIELD(mu_source_spec, reset_every, MU_INT, "20", "[1,1000000]",
+             "records of a stream from one reset to the next; with random ones on average"),
+    MU_FIELD(mu_source_spec, warmup, MU_INT, "4", "[0,1024]",
+             "records of each stream that an evaluation reads before those it counts; 0 = begin at zero"),
     {0},
 };
 

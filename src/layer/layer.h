@@ -49,7 +49,7 @@ typedef struct mu_metric {              // reported by loss and output layers in
 typedef struct mu_step {                // what forward and backward know about the moment
     mu_phase phase;
     int64_t  step;                      // update number, from 0
-    int64_t  first_sample;              // global number of row 0
+    int64_t  first_sample;              // global number of row 0; < 0 in the warm-up of an evaluation
     int64_t  rows;                      // valid rows of this batch; losses and metrics count only these
     int64_t  global_rows;               // rows of the whole batch over all learners: losses divide by it
     bool     accumulate;                // add to the gradients of the batch before instead of starting anew

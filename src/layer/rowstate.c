@@ -56,10 +56,17 @@ mu_status mu_rowstate_infer(mu_rowstate *s, mu_layer *l, const char *what, int64
     return s->own ? MU_OK : MU_FAIL_NOMEM(err, "the states of a layer");
 }
 
+// The number of sample g in its stream. Outside of training it counts from the longest warm-up on, so that it
+// is never negative.
+static int64_t number_of(const mu_rowstate *s, int64_t g) {
+    return s->param ? g / s->streams : (g + MU_WARMUP_MAX * s->streams) / s->streams;
+}
+
 // The state of the stream of sample g after its number q.
 static float *state_of(const mu_rowstate *s, int64_t g, int64_t q) {
     float *base = s->param ? s->param->value : s->own;
-    return base + g % s->streams * row_floats(s) + (q & 1) * (1 + s->width);
+    const int64_t stream = (g % s->streams + s->streams) % s->streams;
+    return base + stream * row_floats(s) + (q & 1) * (1 + s->width);
 }
 
 // Learners may share the memory (hogwild): a tag that is seen says that its state is complete.
@@ -70,7 +77,7 @@ static float tag_of(const float *at) {
 }
 
 const float *mu_rowstate_before(const mu_rowstate *s, int64_t g) {
-    const int64_t q = g / s->streams - 1;
+    const int64_t q = number_of(s, g) - 1;
     if (q < 0) return NULL;
     const float *at = state_of(s, g, q), tag = tag_for(q);
     return tag > 0 && tag_of(at) == tag ? at + 1 : NULL;
@@ -85,7 +92,7 @@ const float *mu_rowstate_read(const mu_rowstate *s, int64_t g, float *to) {
 }
 
 const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
-    const int64_t q = g / s->streams;
+    const int64_t q = number_of(s, g);
     const float now = tag_for(q), *best = NULL;
     float best_tag = 0;
     for (int64_t k = 0; k < 2; k++) {
@@ -98,7 +105,7 @@ const float *mu_rowstate_latest(const mu_rowstate *s, int64_t g) {
 }
 
 float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
-    float *at = state_of(s, g, g / s->streams);
+    float *at = state_of(s, g, number_of(s, g));
     float none = 0;
     __atomic_store(at, &none, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); // the tag goes before the first value is written
@@ -106,7 +113,7 @@ float *mu_rowstate_slot(mu_rowstate *s, int64_t g) {
 }
 
 void mu_rowstate_commit(mu_rowstate *s, int64_t g) {
-    const int64_t q = g / s->streams;
+    const int64_t q = number_of(s, g);
     float tag = tag_for(q);
     __atomic_store(state_of(s, g, q), &tag, __ATOMIC_RELEASE);
 }

@@ -4,7 +4,8 @@
 // Sample g is number g / streams of stream g % streams. After a sample the layer leaves a state for the next
 // one of its stream: the hidden state of a recurrent layer, a persistent Gibbs chain. In training the states
 // lie in a parameter (`is_state`), so they are in every checkpoint, shared by the learners, and a run that
-// resumes goes on with the same bits; other phases have a memory of their own that begins anew with sample 0.
+// resumes goes on with the same bits; other phases have a memory of their own that begins anew with sample 0,
+// or with the warm-up before it, whose samples have negative numbers (data/source.h).
 //
 //   a row of the parameter = a stream:  [tag | state after an even number][tag | state after an odd one]
 //
@@ -19,6 +20,7 @@
 #ifndef MU_LAYER_ROWSTATE_H
 #define MU_LAYER_ROWSTATE_H
 
+#include "data/reader.h"
 #include "layer/layer.h"
 
 #define MU_ROWSTATE_MAX 8000    // floats of one state

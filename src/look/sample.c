@@ -248,6 +248,9 @@ static mu_status check_opts(const mu_sampler *m, const mu_sample_opts *o, const 
     if (o->length < 0 || n >= MU_SAMPLE_MAX || o->length > MU_SAMPLE_MAX - (int64_t)n)
         return MU_FAIL(err, MU_EUSAGE, "a text of %" PRId64 " characters is not possible, at most %d",
                        o->length, MU_SAMPLE_MAX);
+    if (o->warmup < 0 || o->warmup > MU_SAMPLE_MAX)
+        return MU_FAIL(err, MU_EUSAGE, "a warm-up of %" PRId64 " characters is not possible, at most %d",
+                       o->warmup, MU_SAMPLE_MAX);
     if (!(o->temperature >= 0) || !isfinite(o->temperature))
         return MU_FAIL(err, MU_EUSAGE, "temperature %g is not possible: 0 or more", o->temperature);
     for (const char *c = prime; *c; c++)
@@ -265,18 +268,33 @@ static double uniform(mu_rng_key key, int64_t number) {
     return ((double)u[0] + (double)u[1] * 0x1p-32) * 0x1p-32;
 }
 
+// Reads what stands before the text; *at counts the characters.
+static mu_status read_before(mu_sampler *m, const mu_sample_opts *o, const char *prime, int64_t *at,
+                             mu_err *err) {
+    for (const char *c = prime; *c; c++)
+        MU_TRY(read_one(m, (*at)++, m->number[(unsigned char)*c], err));
+    if (*prime) return MU_OK;
+    const int32_t line = m->number['\n'];
+    const mu_rng_key key = mu_rng_key_make(o->seed, "sample/warmup");
+    MU_TRY(read_one(m, (*at)++, line >= 0 ? line : 0, err));
+    for (int64_t i = 0; o->warmup && i < 2 * o->warmup; i++) {
+        const int32_t c = choose(m, 1, uniform(key, i));
+        MU_TRY(read_one(m, (*at)++, c, err));
+        if (i + 1 >= o->warmup && c == line) break;
+    }
+    return MU_OK;
+}
+
 mu_status mu_sampler_draw(mu_sampler *m, const mu_sample_opts *o, mu_sample_sink sink, void *ctx,
                           double *nats, mu_err *err) {
     const char *prime = o->prime ? o->prime : "";
     MU_TRY(check_opts(m, o, prime, err));
     int64_t at = 0;
-    int32_t c = m->number['\n'] >= 0 ? m->number['\n'] : 0;
-    if (!*prime) MU_TRY(read_one(m, at++, c, err));
-    for (; *prime; prime++) MU_TRY(read_one(m, at++, m->number[(unsigned char)*prime], err));
+    MU_TRY(read_before(m, o, prime, &at, err));
     const mu_rng_key key = mu_rng_key_make(o->seed, "sample");
     double sum = 0;
     for (int64_t i = 0; i < o->length; i++) {
-        c = choose(m, o->temperature, uniform(key, i));
+        const int32_t c = choose(m, o->temperature, uniform(key, i));
         double all = weigh(m->scores->f, m->n_classes, 1, m->p);
         sum -= log(m->p[c] / all);
         MU_TRY(sink(ctx, m->names[c][0], err));

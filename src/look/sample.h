@@ -24,8 +24,9 @@ void      mu_sampler_destroy(mu_sampler *m);    // NULL is fine; before the sess
 #define MU_SAMPLE_MAX (1 << 24) // characters of one text, with its prime: what the states can count
 
 typedef struct mu_sample_opts {
-    const char *prime;          // read first, so that the text continues it; "" or NULL = a new line
+    const char *prime;          // read first, so that the text continues it; "" or NULL = none
     int64_t     length;         // characters drawn
+    int64_t     warmup;         // without a prime: characters drawn before and not handed out
     double temperature; // scores are divided by it: 1 = as trained, below = more certain, 0 = the best only
     uint64_t    seed;
 } mu_sample_opts;
@@ -33,8 +34,10 @@ typedef struct mu_sample_opts {
 // Gets each character drawn, not those of the prime. Any status but MU_OK ends the drawing.
 typedef mu_status (*mu_sample_sink)(void *ctx, char c, mu_err *err);
 
-// A text from its beginning; the same options give the same text. *nats: mean of -log p of the characters
-// drawn, as the model sees them at temperature 1.
+// A text; the same options give the same text. A model knows texts that are under way better than the state
+// zero of a net that has read nothing. So it reads the prime first. Without one it reads a new line, and
+// draws `warmup` characters for itself at temperature 1 and on to the end of their line, at most as many
+// again. *nats: mean of -log p of the characters drawn, as the model sees them at temperature 1.
 mu_status mu_sampler_draw(mu_sampler *m, const mu_sample_opts *o, mu_sample_sink sink, void *ctx,
                           double *nats, mu_err *err);
 

@@ -105,6 +105,7 @@ static mu_status pass(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
         mu_net_set_input(p->net, batch->field, mu_source_n_fields(p->source));
         mu_step s = {.phase = phase, .first_sample = batch->first, .rows = batch->n, .global_rows = batch->n};
         MU_TRY(mu_net_forward(p->net, &s, err));
+        if (batch->first < 0) continue; // leaves states, counts nothing
         add_metrics(p->net, t);
         if (visit) MU_TRY(visit(ctx, p->net, batch, err));
         out->samples += batch->n;
@@ -126,7 +127,7 @@ mu_status mu_evaluate(mu_session_phase *p, mu_phase phase, mu_batch_visitor visi
     memset(out, 0, sizeof *out);
     mu_source_stop(p->source);
     mu_status st = totals_init(&t, p->net, err);
-    if (st == MU_OK) st = mu_source_seek(p->source, 0, err);
+    if (st == MU_OK) st = mu_source_seek_warmup(p->source, err);
     if (st == MU_OK) st = mu_source_start(p->source, err);
     if (st == MU_OK) st = pass(p, phase, visit, ctx, &t, out, err);
     mu_source_stop(p->source);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// evaluate.h - one pass over a data set, every sample counted exactly once.
+// evaluate.h - one pass over a data set, every sample counted exactly once. Where streams are parts of one
+// text a warm-up that is not counted goes before it (mu_source_seek_warmup): figures are those of a text
+// under way, do not depend on the batch, and hardly on the number of streams.
 #ifndef MU_TRAIN_EVALUATE_H
 #define MU_TRAIN_EVALUATE_H
 

@@ -52,6 +52,10 @@ case $(cat text) in abcd*) ;; *) bad "greedy text: $(cat text)" ;; esac
 "$MUSTER" sample letters --length 200 --seed 5 -q >one && "$MUSTER" sample letters --length 200 --seed 5 -q >two
 cmp one two || bad "one seed, two texts"
 "$MUSTER" sample letters --length 200 --seed 6 -q >two && cmp -s one two && bad "two seeds, one text"
+"$MUSTER" sample letters --length 9 --warmup 0 --temperature 0 -q >one || bad "--warmup 0"
+case $(cat one) in "abcd "*) ;; *) bad "text after a new line: $(cat one)" ;; esac
+"$MUSTER" sample letters --warmup 99999999 -q 2>err && bad "a warm-up of 99999999 went through"
+grep -q 'warm-up of 99999999 characters' err || bad "message: $(cat err)"
 "$MUSTER" sample letters --length 5 --json -q | grep -q '"length":5' || bad "--json"
 "$MUSTER" sample letters --prime xyz -q 2>err && bad "an unknown character went through"
 grep -q 'does not know byte 0x78' err || bad "message: $(cat err)"

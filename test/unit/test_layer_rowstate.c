@@ -51,6 +51,21 @@ static void test_successor_finds_it(void **state) {
     assert_null(mu_rowstate_before(&s, 4)); // long past
 }
 
+// Outside of training samples may stand before number 0.
+static void test_a_warm_up_leads_to_the_first(void **state) {
+    (void)state;
+    mu_rowstate s = {.streams = STREAMS, .width = WIDTH, .own = values};
+    for (int64_t g = -2 * STREAMS; g < 0; g++) {
+        if (g < -STREAMS) assert_null(mu_rowstate_before(&s, g));
+        else expect(mu_rowstate_before(&s, g), (float)(g - STREAMS));
+        leave(&s, g, (float)g);
+    }
+    for (int64_t g = 0; g < STREAMS; g++) expect(mu_rowstate_before(&s, g), (float)(g - STREAMS));
+    for (int64_t g = 0; g < 2 * STREAMS; g++) leave(&s, g, (float)g);
+    for (int64_t g = 0; g < STREAMS; g++) assert_null(mu_rowstate_before(&s, g)); // long past
+    assert_null(mu_rowstate_before(&s, -MU_WARMUP_MAX * STREAMS));
+}
+
 static void test_latest_is_older(void **state) {
     (void)state;
     mu_param p = param_of(values);
@@ -181,6 +196,7 @@ static void test_merge_takes_the_newest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_warm_up_leads_to_the_first, clear),
         cmocka_unit_test_setup(test_successor_finds_it, clear),
         cmocka_unit_test_setup(test_latest_is_older, clear),
         cmocka_unit_test_setup(test_only_newer_states, clear),

@@ -73,6 +73,41 @@ static void test_greedy_follows_the_table(void **ctx) {
     rig_close(&r);
 }
 
+// Without a prime the model first writes for itself, and on to the end of a line if there is one.
+static void test_warm_up(void **ctx) {
+    (void)ctx;
+    static const int next[2][4] = {{2, 2, 3, 1}, {1, 2, 3, 0}}; // round a b c; lines of abc
+    static const struct {
+        int table;
+        const char *prime;
+        int64_t warmup;
+        const char *want;
+    } rows[] = {
+        {0, "", 0, "bcabca"}, {0, "", 1, "abcabc"},  {0, "", 3, "bcabca"}, // 0, 2 and 6 characters before
+        {0, "", 4, "abcabc"}, {0, "ba", 4, "bcabca"},                      // 8; a prime is enough
+        {1, "", 1, "c\nabc\n"}, {1, "", 2, "abc\nab"}, // c is left; a whole line, one again, two
+        {1, "", 4, "abc\nab"}, {1, "", 5, "abc\nab"},
+    };
+    rig r;
+    assert_ok(rig_open(&r, chars, bigram, err));
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        memset(r.table, 0, 16 * sizeof *r.table);
+        for (int k = 0; k < 4; k++) r.table[k * 4 + next[rows[i].table][k]] = 99;
+        text t = {.n = 0};
+        mu_sample_opts o = {.prime = rows[i].prime, .length = 6, .warmup = rows[i].warmup};
+        assert_ok(mu_sampler_draw(r.sampler, &o, take, &t, NULL, err));
+        if (strcmp(t.s, rows[i].want)) fail_msg("row %zu: `%s`, not `%s`", i, t.s, rows[i].want);
+    }
+    static const int64_t bad[] = {-1, MU_SAMPLE_MAX + 1};
+    for (size_t i = 0; i < MU_COUNT(bad); i++) {
+        mu_err e = {0};
+        mu_sample_opts o = {.length = 6, .warmup = bad[i]};
+        assert_int_equal(mu_sampler_draw(r.sampler, &o, take, NULL, NULL, &e), MU_EUSAGE);
+        assert_non_null(strstr(e.msg, "warm-up"));
+    }
+    rig_close(&r);
+}
+
 // Whatever stands before, a new line, a, b and c have scores 0, 1, 2, 3: at temperature T, p ~ exp(score /
 // T).
 static void test_temperature_and_seed(void **ctx) {
@@ -298,6 +333,7 @@ int main(void) {
     temp_dir(dir);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_follows_the_table), cmocka_unit_test(test_temperature_and_seed),
+        cmocka_unit_test(test_warm_up),
         cmocka_unit_test(test_state_is_carried),         cmocka_unit_test(test_unrolled_draws_as_fused),
         cmocka_unit_test(test_bad_options),              cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_no_character_model),       cmocka_unit_test(test_forgetful_nets),

@@ -5,10 +5,12 @@
 
 static char folder[] = "test-sequence-XXXXXX";
 
-// 24 texts side by side in pieces of 6 words; a batch holds a piece of each of them.
+// 24 texts side by side in pieces of 6 words; a batch holds a piece of each of them. About five of them begin
+// anew.
 #define DATA                                                                                                 \
     "data:\n"                                                                                                \
-    "  train: {reader: synthetic, vocab: 12, shape: [6], streams: 24, records: 480, noise: 0.05}\n"          \
+    "  train: {reader: synthetic, vocab: 12, shape: [6], streams: 24, records: 480, noise: 0.05,"            \
+    " reset_every: 5}\n"                                                                                     \
     "  test: {reader: synthetic, vocab: 12, shape: [6], streams: 24, records: 96, noise: 0.05}\n"
 #define NET(cell)                                                                                            \
     "net:\n"                                                                                                 \
@@ -91,6 +93,73 @@ static void two_learners_equal_one(void **state) {
         if (!(d <= 1e-5)) fail_msg("%s with 2 learners is off by %g", names[c], d);
         end(&one);
         end(&two);
+    }
+}
+
+static const mu_param *param_of(const training *t, const char *name) {
+    for (int i = 0; i < t->s->params->n; i++)
+        if (!strcmp(t->s->params->list[i]->name, name)) return t->s->params->list[i];
+    fail_msg("no parameter `%s`", name);
+    return NULL;
+}
+
+// Both kinds of net begin anew where the data says so, and leave the same states.
+static void fused_equals_unrolled(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {{NET("gru"), UNROLLED("gru_cell", "")},
+                                           {NET("lstm"), UNROLLED("lstm_cell", ".1")}};
+    static const char *const resets[] = {"data.train.reset=random", "data.train.reset=counted"};
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t i = 0; i < 4; i++) {
+        training t[2];
+        for (int k = 0; k < 2; k++) {
+            char text[2048];
+            snprintf(text, sizeof text, "%s%s%s%s", TRAIN("30"), DATA, pairs[i / 2][k], SGD("0.05"));
+            train(&t[k], text, &quiet, (const char *const[]){resets[i % 2], "net.drop.ratio=0"}, 2);
+        }
+        for (int p = 0; p < t[0].s->params->n; p++) {
+            const mu_param *a = t[0].s->params->list[p], *b = param_of(&t[1], a->name);
+            assert_int_equal(a->count, b->count);
+            for (size_t e = 0; e < a->count; e++)
+                if (!(fabsf(a->value[e] - b->value[e]) <= 1e-4f))
+                    fail_msg("%s[%zu] is %g and %g", a->name, e, (double)a->value[e], (double)b->value[e]);
+        }
+        end(&t[0]);
+        end(&t[1]);
+    }
+}
+
+// Sixteen walks along a period of 16 words of which each is one of four, so that a net has to know where it
+// is. With states that are never reset it learns to count by itself, and stays out of step when it begins
+// with nothing: that is the failure. With resets it learns to find its place from what it reads.
+static void a_text_can_begin_anywhere(void **state) {
+    (void)state;
+    static const char job[] =
+        "name: t\ndata:\n"
+        "  train: {reader: synthetic, vocab: 4, shape: [20], streams: 16, records: 64000, noise: 0}\n"
+        "  test: {reader: synthetic, vocab: 4, shape: [20], streams: 16, records: 16, noise: 0}\n"
+        "net:\n- {name: rec, type: gru, src: [data.words, data.begin], hidden: 32}\n"
+        "- {name: ip, type: inner_product, outputs: 4, axis: 2}\n"
+        "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+        "train: {batch: 16, steps: 1500}\ntest: {every: never, batch: 16}\n"
+        "updater: {type: adam, clip_value: 5, rate: 0.01}\n";
+    static const char *const resets[] = {"never", "random", "counted"}, *const cells[] = {"gru", "lstm"};
+    const mu_run_opts quiet = {.no_files = true};
+    for (size_t i = 0; i < 2 * MU_COUNT(resets); i++) {
+        char reset[64], cell[64];
+        const char *how = resets[i / 2];
+        snprintf(reset, sizeof reset, "data.train.reset=%s", how);
+        snprintf(cell, sizeof cell, "net.rec.type=%s", cells[i % 2]);
+        training t;
+        mu_scores sc;
+        train(&t, job, &quiet, (const char *const[]){reset, cell}, 2);
+        if (mu_evaluate(&t.s->test, MU_TEST, NULL, NULL, &sc, &t.err) != MU_OK) fail_msg("%s", t.err.msg);
+        const double carried = t.r.train_loss, zero = sc.loss;
+        print_message("%s, %s: loss %.4f carried on, %.4f from zero\n", cells[i % 2], how, carried, zero);
+        assert_true(carried < 0.1);
+        if (i / 2 == 0) assert_true(zero > carried + 1); // or the test shows nothing
+        else if (!(zero < carried + 0.25)) fail_msg("reset %s: %g and %g", how, carried, zero);
+        end(&t);
     }
 }
 
@@ -227,6 +296,104 @@ static void vocabularies_agree(void **state) {
     check_job(job, sentences, (const char *const[]){"data.test.vocab_of=train.tsv"}, 1, NULL, NULL);
 }
 
+// A line again and again, now and then a letter is wrong: who reads on in the middle has to find the place.
+static void write_lines(const char *path, size_t size, uint64_t seed) {
+    static const char line[] = "abacadbbcdcaddb\n";
+    char *text = malloc(size);
+    assert_non_null(text);
+    for (size_t i = 0; i < size; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        text[i] = (seed >> 33) % 100 < 2 ? (char)('a' + (seed >> 48) % 4) : line[i % 16];
+    }
+    write_file(path, text, size);
+    free(text);
+}
+
+static const char letters[] =
+    "name: t\ndata:\n  train: {reader: chars, file: train.txt, streams: 16, length: 10}\n"
+    "  test: {reader: chars, file: test.txt, vocab_of: train.txt, streams: 16, length: 10}\n"
+    "net:\n- {name: gru, type: gru, src: [data.chars, data.begin], hidden: 24}\n"
+    "- {name: ip, type: inner_product, outputs: 5, axis: 2}\n"
+    "- {name: loss, type: softmax_loss, src: [ip, data.next]}\n"
+    "train: {batch: 16, steps: 400}\ntest: {every: never, batch: 16}\n"
+    "updater: {type: adam, clip_value: 5, rate: 0.01}\n";
+
+static double score_of(const char *const *sets, size_t n) {
+    training t;
+    mu_scores sc;
+    char folder_is[96];
+    const char *all[8];
+    snprintf(folder_is, sizeof folder_is, "folder=%s", folder);
+    for (size_t i = 0; i < n; i++) all[i] = sets[i];
+    all[n] = folder_is;
+    train(&t, letters, &(mu_run_opts){.no_files = true}, all, n + 1);
+    if (mu_evaluate(&t.s->test, MU_TEST, NULL, NULL, &sc, &t.err) != MU_OK) fail_msg("%s", t.err.msg);
+    assert_int_equal(sc.samples, 96); // each record, and none twice
+    end(&t);
+    return sc.loss;
+}
+
+static void write_letters(void) {
+    char path[96];
+    snprintf(path, sizeof path, "%s/train.txt", folder);
+    write_lines(path, 20001, 1);
+    snprintf(path, sizeof path, "%s/test.txt", folder);
+    write_lines(path, 961, 2);  // 96 records, in whatever number of streams
+}
+
+// The loss of one text is that of its characters in their places, however it is cut into streams and batches.
+// Begun with state zero, 32 streams of three records are another matter.
+static void a_score_is_of_the_text(void **state) {
+    (void)state;
+    write_letters();
+    static const char *const cut[][2] = {{"data.test.streams=1", "test.batch=1"},
+                                         {"data.test.streams=6", "test.batch=4"},
+                                         {"data.test.streams=16", "test.batch=16"},
+                                         {"data.test.streams=32", "test.batch=5"},
+                                         {"data.test.streams=32", "test.batch=32"}};
+    double loss[MU_COUNT(cut)];
+    for (size_t i = 0; i < MU_COUNT(cut); i++) {
+        loss[i] = score_of(cut[i], 2);
+        print_message("%s, %s: %.5f\n", cut[i][0], cut[i][1], loss[i]);
+        if (!(fabs(loss[i] - loss[0]) < 0.003)) fail_msg("%g is not %g", loss[i], loss[0]);
+    }
+    assert_true(fabs(loss[3] - loss[4]) < 1e-6); // batches change nothing
+    const double zero = score_of((const char *const[]){cut[4][0], cut[4][1], "data.test.warmup=0"}, 3);
+    print_message("begun with zeros: %.5f\n", zero);
+    assert_true(zero > loss[4] + 0.01);
+}
+
+static int lines_of(const char *name) {
+    char path[96], line[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    int lines = 0;
+    while (fgets(line, sizeof line, f)) lines++;
+    fclose(f);
+    return lines;
+}
+
+// Layers that write files begin anew with record 0, so that what counts is left.
+static void a_warm_up_leaves_no_rows(void **state) {
+    (void)state;
+    char job[2048];
+    write_letters();
+    const char *at = strstr(letters, "train: {batch");
+    snprintf(job, sizeof job,
+             "folder: %s\n%.*s- {name: last, type: time_step, src: ip, step: -1, include: test}\n"
+             "- {name: rows, type: csv_output, src: last, path: rows, include: test}\n"
+             "- {name: sorted, type: argsort, src: last, top: 2, path: sorted, include: test}\n%s",
+             folder, (int)(at - letters), letters, at);
+    training t;
+    mu_scores sc;
+    train(&t, job, &(mu_run_opts){.no_files = true}, (const char *const[]){"train.steps=3"}, 1);
+    if (mu_evaluate(&t.s->test, MU_TEST, NULL, NULL, &sc, &t.err) != MU_OK) fail_msg("%s", t.err.msg);
+    end(&t);
+    assert_int_equal(lines_of("rows"), 97);     // and a header
+    assert_int_equal(lines_of("sorted"), 96);
+}
+
 // Back-propagation through time is back-propagation on the unrolled net.
 static void bptt_gives_the_bits_of_bp(void **state) {
     (void)state;
@@ -267,6 +434,10 @@ int main(void) {
         cmocka_unit_test(a_warm_start_fits_the_streams),
         cmocka_unit_test(vocabularies_agree),
         cmocka_unit_test(two_learners_equal_one),
+        cmocka_unit_test(fused_equals_unrolled),
+        cmocka_unit_test(a_text_can_begin_anywhere),
+        cmocka_unit_test(a_score_is_of_the_text),
+        cmocka_unit_test(a_warm_up_leaves_no_rows),
         cmocka_unit_test(every_protocol_ends),
         cmocka_unit_test(bptt_gives_the_bits_of_bp),
         cmocka_unit_test(a_step_allocates_nothing),
