@@ -163,16 +163,20 @@ mu_status mu_ckpt_verify(const char *step_dir, mu_err *err) {
     return status;
 }
 
+// Warns of each checkpoint that cannot be used until one can. Those without a readable manifest have no known
+// age and could be the newest: they come first, so that damage is named there as anywhere else.
 static mu_status load_newest(const char *dir, const mu_ckpt_entry *list, size_t n, mu_ckpt_loaded **out,
                              mu_err *err) {
     mu_err first = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < 2 * n; k++) {
+        const mu_ckpt_entry *e = &list[k % n];
         char path[MU_FS_PATH];
         mu_err why = {0};
-        MU_TRY(mu_fs_join(path, dir, list[i].name, err));
+        if ((e->serial < 0) != (k < n)) continue;
+        MU_TRY(mu_fs_join(path, dir, e->name, err));
         mu_status status = load_one(path, out, &why);
         if (status == MU_OK) {
-            if (i) mu_warn("using checkpoint `%s` instead", path);
+            if (first.status != MU_OK) mu_warn("using checkpoint `%s` instead", path);
             return MU_OK;
         }
         if (status == MU_ENOMEM) return MU_FAIL_NOMEM(err, "a checkpoint");
