@@ -188,6 +188,27 @@ static mu_status load_newest(const char *dir, const mu_ckpt_entry *list, size_t 
     return MU_EMODEL;
 }
 
+// Why BEST leads to none of the checkpoints: it is not there, is damaged, or names one that is gone.
+static mu_status no_best(const char *dir, mu_err *err) {
+    char path[MU_FS_PATH], *line = NULL;
+    size_t n;
+    int64_t step;
+    MU_TRY(mu_fs_join(path, dir, "BEST", err));
+    mu_status status = mu_fs_read(path, LINE_MAX_BYTES, &line, &n, err);
+    if (status == MU_ENOTFOUND) {
+        mu_err_clear(err);
+        return MU_FAIL(err, MU_ENOTFOUND, "no checkpoint in `%s` is marked as the best", dir);
+    }
+    if (status == MU_OK) {
+        line[strcspn(line, "\n")] = '\0';
+        status = parse_name(line, &step)
+                     ? MU_FAIL(err, MU_EMODEL, "`%s` names `%s`, which is not there", path, line)
+                     : MU_FAIL(err, MU_EMODEL, "`%s` is damaged: it does not name a checkpoint", path);
+    }
+    mu_free(line);
+    return mu_err_hinted(status, err, "Leave out `--best` to take the newest checkpoint.");
+}
+
 static mu_status load_best(const char *dir, const mu_ckpt_entry *list, size_t n, mu_ckpt_loaded **out,
                            mu_err *err) {
     for (size_t i = 0; i < n; i++) {
@@ -196,7 +217,7 @@ static mu_status load_best(const char *dir, const mu_ckpt_entry *list, size_t n,
         MU_TRY(mu_fs_join(path, dir, list[i].name, err));
         return load_one(path, out, err);
     }
-    return MU_FAIL(err, MU_ENOTFOUND, "no checkpoint in `%s` is marked as the best", dir);
+    return no_best(dir, err);
 }
 
 mu_status mu_ckpt_load(const char *path, mu_ckpt_which which, mu_ckpt_loaded **out, mu_err *err) {

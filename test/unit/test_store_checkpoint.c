@@ -209,6 +209,28 @@ static void test_damage_is_named(void **state) {
     }
 }
 
+// A damaged record of the best checkpoint is not the same as none.
+static void test_damaged_best(void **state) {
+    (void)state;
+    static const struct { const char *text, *says; } cases[] = {
+        {"step-8\n", "BEST` names `step-8`, which is not there"},
+        {"stxp-1\n", "BEST` is damaged: it does not name a checkpoint"},
+        {"", "BEST` is damaged"},
+    };
+    char dir[64], path[80];
+    temp_dir(dir);
+    assert_ok(toy_save(dir, 1, 1, 3, true, err));
+    snprintf(path, sizeof path, "%s/BEST", dir);
+    mu_ckpt_loaded *c;
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        write_file(path, cases[i].text, strlen(cases[i].text));
+        assert_fails(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err), MU_EMODEL, cases[i].says);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_fails(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err), MU_ENOTFOUND, "marked as the best");
+    remove_tree(dir);
+}
+
 static void test_damage_is_located(void **state) {
     (void)state;
     char dir[64], path[200];
@@ -286,6 +308,7 @@ int main(void) {
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_bit_rot),
         cmocka_unit_test(test_damage_is_named),
+        cmocka_unit_test(test_damaged_best),
         cmocka_unit_test(test_damage_is_located),
         cmocka_unit_test(test_allocation_failures),
     };
