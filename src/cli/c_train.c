@@ -15,6 +15,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 struct train { const char *resume, *out, *record, *replay; };
@@ -174,6 +175,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session_opts o = {
         .phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .trains = true, .restored = v->resume != NULL};
     mu_status st = mu_stop_install(err);
+    signal(SIGPIPE, SIG_IGN);   // the reader of the messages may leave; training does not depend on it
     if (st == MU_OK && v->replay) st = mu_runlog_edits(v->replay, &a->arena, &a->set, &a->n_sets, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) {
@@ -185,7 +187,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_run_result r;
         st = mu_run_train(s, &ro, &r, err);
         mu_progress_done(&sc.p);
-        bool ended = st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED;
+        bool ended = st == MU_OK || mu_stop_was_asked(st);
         if (ended) print_summary(s, &r);
         if (ended && st != MU_OK) { // asked for, so not an error
             mu_info("%s\n%s", err->msg, err->hint);

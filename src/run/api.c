@@ -8,6 +8,7 @@
 #include "run/api.h"
 
 #include "run/helper.h"
+#include "train/stopflag.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@ _Static_assert(sizeof(((muster_result *)0)->checkpoint) == MU_FS_PATH, "a result
 // ---- errors ----
 
 static muster_status status_of(mu_status st) {
-    return st == MU_ETERMINATED ? MUSTER_STOPPED : (muster_status)mu_status_exit_code(st);
+    return mu_stop_was_asked(st) ? MUSTER_STOPPED : (muster_status)mu_status_exit_code(st);
 }
 
 muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out) {
@@ -239,7 +240,7 @@ muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_f
     mu_err e = {0};
     mu_status st = mu_run_train(run->session, &o, &r, &e);
     if (r.run_dir[0]) run->continues = true;
-    if (out && (st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED)) fill_result(&r, out);
+    if (out && (st == MU_OK || mu_stop_was_asked(st))) fill_result(&r, out);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }
 
