@@ -105,6 +105,10 @@ void mu_live_text_other(mu_text *t, const mu_live *l) {
     else if (l->state == MU_LIVE_VANISHED)
         mu_text_printf(t, "%s  ended without goodbye (process %ld); go on with: muster train --resume %s\n",
                        l->dir, (long)l->pid, l->dir);
+    else if (l->state == MU_LIVE_HIDDEN && l->pid)
+        mu_text_printf(t, "%s  process %ld of another user works on it\n", l->dir, (long)l->pid);
+    else if (l->state == MU_LIVE_HIDDEN)
+        mu_text_printf(t, "%s  its lock may not be read by you, so whether it trains is not known\n", l->dir);
     else mu_text_printf(t, "%s  ended\n", l->dir);
 }
 

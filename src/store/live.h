@@ -6,7 +6,8 @@
 // pid and fd lead to the shared region through /proc/<pid>/fd/<fd>. The file is a hint, never the proof:
 // after kill -9 it stays behind and the pid may belong to another program by then. The proof is that the
 // process still has that descriptor open and that it is the region of this run id. A run with one learner
-// has no region; its proof is that the process named in `lock` has that very file open. Looking takes no
+// has no region; its proof is that the process named in `lock` has that very file open. Of another user's
+// process the descriptors are not shown; there /proc/locks has to say that it holds the lock. Looking takes no
 // lock and changes nothing, so it can never be in the way of a run that is just starting.
 #ifndef MU_STORE_LIVE_H
 #define MU_STORE_LIVE_H
@@ -21,13 +22,14 @@ typedef enum mu_live_state {
     MU_LIVE_GROUP,              // learners and a region: pid and fd are good
     MU_LIVE_SINGLE,             // one process that trains alone, or a run that is about to end: pid is good
     MU_LIVE_ENDED,              // no process works on it
-    MU_LIVE_VANISHED            // none does, but live.json says otherwise: it ended without goodbye
+    MU_LIVE_VANISHED,           // none does, but live.json says otherwise: it ended without goodbye
+    MU_LIVE_HIDDEN              // a process that this user may not look at works on it
 } mu_live_state;
 
 typedef struct mu_live {
     mu_live_state state;
     char   dir[MU_FS_PATH];     // the run folder
-    pid_t  pid;                 // VANISHED: the one it had; ENDED: 0
+    pid_t  pid;                 // VANISHED: the one it had; ENDED: 0; HIDDEN: 0 = not known
     int    fd;                  // GROUP and VANISHED, else -1
     char   run_id[64];          // GROUP and VANISHED, else ""
     double started;             // seconds since 1970; 0 = unknown
