@@ -7,8 +7,8 @@
 // after kill -9 it stays behind and the pid may belong to another program by then. The proof is that the
 // process still has that descriptor open and that it is the region of this run id. A run with one learner
 // has no region; its proof is that the process named in `lock` has that very file open. Of another user's
-// process the descriptors are not shown; there /proc/locks has to say that it holds the lock. Looking takes no
-// lock and changes nothing, so it can never be in the way of a run that is just starting.
+// process the descriptors are not shown; there /proc/locks has to say that it holds the lock. Looking takes
+// no lock and changes nothing, so it can never be in the way of a run that is just starting.
 #ifndef MU_STORE_LIVE_H
 #define MU_STORE_LIVE_H
 

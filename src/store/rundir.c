@@ -172,6 +172,18 @@ mu_status mu_rundir_open(const char *path, mu_rundir *out, mu_err *err) {
     return MU_OK;
 }
 
+bool mu_rundir_is_there(const mu_rundir *d) {
+    char path[MU_FS_PATH];
+    struct stat mine, there;
+    if (fstat(d->lock_fd, &mine) || mu_rundir_path(d, MU_RUN_LOCK, path, NULL) != MU_OK) return false;
+    return lstat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+mu_status mu_rundir_create_again(mu_rundir *d, mu_err *err) {
+    MU_TRY(mu_fs_mkdirs(d->path, err));
+    return enter(d, err);
+}
+
 void mu_rundir_close(mu_rundir *d) {
     if (!d) return;
     if (d->log_fd >= 0) mu_fs()->close(d->log_fd);

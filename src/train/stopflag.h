@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // stopflag.h - SIGINT, SIGTERM and SIGHUP as a flag that the training loop reads between steps.
 //
-// The first signal only sets the flag (the first one stays: it decides the exit code 130, 143 or 129). A second
-// SIGINT is a person who does not want to wait: the process exits with 130 at once, which checkpoints
+// The first signal only sets the flag (the first one stays: it decides the exit code 130, 143 or 129). A
+// second SIGINT is a person who does not want to wait: the process exits with 130 at once, which checkpoints
 // survive by construction. A second one of the others changes nothing. SIGHUP is what a closed terminal
 // sends; where `nohup` had it ignored it stays so.
 #ifndef MU_TRAIN_STOPFLAG_H
