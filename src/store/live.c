@@ -126,7 +126,7 @@ static proof lock_holder(const char *dir, pid_t *holder) {
     struct stat st;
     *holder = 0;
     if (mu_fs_join(path, dir, MU_RUN_LOCK, NULL) != MU_OK) return GONE;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return not_seen();
     ssize_t n = read(fd, text, sizeof text - 1);
     bool known = n > 0 && !fstat(fd, &st);
@@ -227,7 +227,7 @@ void mu_live_last_metrics(const char *dir, char *out, size_t size) {
     char path[MU_FS_PATH], tail[TAIL_BYTES];
     out[0] = '\0';
     if (mu_fs_join(path, dir, MU_RUN_METRICS, NULL) != MU_OK) return;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
     off_t end = lseek(fd, 0, SEEK_END), from = end > TAIL_BYTES ? end - TAIL_BYTES : 0;
     ssize_t got = end > 0 ? pread(fd, tail, sizeof tail, from) : 0;
