@@ -304,13 +304,32 @@ bool mu_build_is_absent(mu_net_builder *nb, const mu_node *block, const char *na
 
 // ---- one block ----
 
+// A required key is missing. When another key of the block looks like it, that one is the mistake.
+static void missing_key(mu_net_builder *nb, const mu_node *node, mu_srcpos where, const char *key,
+                        const char *what, const char *hint) {
+    mu_diags *d = nb->b->diags;
+    mu_words want = {0}, known = {0};
+    mu_words_add(d, &want, key);
+    for (const mu_field *f = mu_layer_common_fields; f->key; f++) mu_words_add(d, &known, f->key);
+    for (size_t i = 0; node->kind == MU_MAP && i < node->n; i++) {
+        const mu_node *item = node->item[i];
+        const char *near = mu_suggest(item->key, &want) ? mu_suggest(item->key, &known) : NULL;
+        if (!near || strcmp(near, key) || !strcmp(item->key, key)) continue;
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, item->key_pos, "unknown key `%s`: %s", item->key, what);
+        mu_diag_label(d, g, "did you mean `%s`?", key);
+        return;
+    }
+    mu_diag_hint(d, mu_diags_add(d, MU_DIAG_ERROR, where, "%s", what), "%s", hint);
+}
+
 static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node, const char *name) {
     const mu_node *type = mu_node_find(node, "type");
     const char *word = mu_node_text(type);
     if (!word) {
-        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type ? type->pos : node->pos,
-                                  "layer `%s` has no `type`", name);
-        mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
+        char what[160];
+        snprintf(what, sizeof what, "layer `%.120s` has no `type`", name);
+        missing_key(nb, node, type ? type->pos : node->pos, "type", what,
+                    "`muster help layer` lists the types.");
         return NULL;
     }
     const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, word);
@@ -374,9 +393,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
     size_t errors_before = d->n_errors;
     const mu_node *node = u->node, *name_node = mu_node_find(node, "name");
     if (!u->name || !*u->name) {
-        mu_diag *g =
-            mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
-        mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
+        missing_key(nb, node, name_node ? name_node->pos : node->pos, "name", "a layer has no `name`",
+                    "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
         nb->absent[nb->n_absent++] = "?";
         return MU_OK;
     }
