@@ -44,17 +44,10 @@ static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
 }
 
 static void write_name(FILE *out, const char *name) {
-    fputc(',', out);
-    if (!strpbrk(name, ",\"")) {
-        fputs(name, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *name; name++) {
-        if (*name == '"') fputc('"', out);
-        fputc(*name, out);
-    }
-    fputc('"', out);
+    mu_text cell = {0};
+    mu_text_csv_cell(&cell, name);
+    fprintf(out, ",%s", cell.s ? cell.s : "");
+    mu_text_fini(&cell);
 }
 
 // The class of the n scores from `first` on.

@@ -3,6 +3,7 @@
 //
 // Everything wrong with the job is reported to the diags and building goes on, so that one check
 // shows all problems; a layer whose shapes are unknown is `broken` and silences its consumers.
+#include "base/utf8.h"
 #include "job/suggest.h"
 #include "net/build.h"
 #include "net/unroll.h"
@@ -361,6 +362,8 @@ static void check_name(mu_net_builder *nb, const char *name, const mu_node *node
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, node->pos, "two layers are called `%s`", name);
         mu_diag_hint(d, g, "The first one is at line %d.", other->pos.line);
     }
+    if (mu_utf8_has_control(name))
+        mu_diags_add(d, MU_DIAG_ERROR, node->pos, "the name of a layer has a control character in it");
     if (!strcmp(name, "data"))
         mu_diags_add(d, MU_DIAG_ERROR, node->pos, "`data` is the name of the data set, not free for a layer");
 }
