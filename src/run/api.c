@@ -100,10 +100,17 @@ static muster_status finish_load(mu_job *job, mu_status st, const char *const *e
     return result;
 }
 
+static bool all_given(const char *const *edits, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!edits[i]) return false;
+    return true;
+}
+
 muster_status muster_job_load(const char *path, const char *const *edits, size_t n_edits, muster_job **out,
                               muster_error *err) {
     if (!path || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_load needs a path and a place for the job");
+    if (!all_given(edits, n_edits)) return mu_api_misuse(err, "an edit of muster_job_load is NULL");
     mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_load(path, edits, n_edits, &job, &e);
@@ -114,6 +121,7 @@ muster_status muster_job_parse(const char *name, const char *text, size_t size, 
                                size_t n_edits, muster_job **out, muster_error *err) {
     if (!name || !text || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_parse needs a name, a text and a place for the job");
+    if (!all_given(edits, n_edits)) return mu_api_misuse(err, "an edit of muster_job_parse is NULL");
     mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_parse(name, text, size, edits, n_edits, &job, &e);
