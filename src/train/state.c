@@ -4,6 +4,7 @@
 #include "train/state.h"
 
 #include "base/log.h"
+#include "ops/finite.h"
 #include "store/rundir.h"
 
 #include <math.h>
@@ -102,6 +103,10 @@ static mu_status copy_params(const mu_st_file *f, const char *path, mu_params *p
                                  err, "The file belongs to another net; it holds %zu arrays.",
                                  mu_st_count(f));
         mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
+        if (st == MU_OK && !mu_is_below(p->value, p->count, MU_BELOW_INFINITY))
+            st = mu_err_hinted(MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` holds values that are not finite",
+                                          p->name),
+                               err, "The model diverged before it was saved, or the file is damaged.");
         if (st != MU_OK) {
             mu_err_note(err, "while loading `%s`", path);
             return st;

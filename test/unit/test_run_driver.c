@@ -293,6 +293,25 @@ static void a_full_disk_may_hold_the_model(void **state) {
     close_job(&again);
 }
 
+static void a_model_that_is_not_finite_is_refused(void **state) {
+    (void)state;
+    training t;
+    char model[300];
+    int n = 0;
+    open_job(&t, "name: t\ntrain: {batch: 16, steps: 1}\n" DATA NET SGD, NULL, 0);
+    float *value = t.s->params->list[1]->value, was = value[0];
+    snprintf(model, sizeof model, "%s/nan.safetensors", folder);
+    for (int i = 0; i < 2; i++) {
+        value[0] = i ? NAN : was;
+        assert_int_equal(mu_state_export(folder, "nan.safetensors", t.s->params, &t.err), MU_OK);
+        mu_status st = mu_state_load_params(model, MU_CKPT_NEWEST, t.s->params, true, &n, &t.err);
+        assert_int_equal(st, i ? MU_EMODEL : MU_OK);
+    }
+    assert_non_null(strstr(t.err.msg, "holds values that are not finite"));
+    assert_non_null(strstr(t.err.msg, t.s->params->list[1]->name));
+    close_job(&t);
+}
+
 static void every_reason_to_stop(void **state) {
     (void)state;
     static const struct { const char *set, *why; } cases[] = {
@@ -460,6 +479,7 @@ int main(void) {
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
         cmocka_unit_test(a_full_disk_may_hold_the_model),
+        cmocka_unit_test(a_model_that_is_not_finite_is_refused),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
         cmocka_unit_test(a_failing_final_evaluation_keeps_the_model),
         cmocka_unit_test(a_skipped_step_leaves_no_trace),
