@@ -27,6 +27,7 @@ typedef struct mu_data_field {
     bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
     int64_t     n_classes;      // labels and words: classes seen or declared, 0 = unknown
     const char *const *names;   // [n_classes] what they are called, as long as the reader lives; or NULL
+    const char *top_from;       // where the largest label stands, for messages; NULL = not known
     int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept
 } mu_data_field;
 

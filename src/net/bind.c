@@ -108,6 +108,7 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
         b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
         b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
         b->n_classes = f->n_classes;
+        b->top_from = f->top_from;
         b->names = f->names;
         b->streams = f->streams;
     }
