@@ -130,8 +130,8 @@ static void print_json(const mu_run_result *r) {
     mu_cli_print_json(o);
 }
 
-// Results are what a person asked for: --quiet silences the way to them, so they go to stdout then. With --json
-// that has its one line alone.
+// Results are what a person asked for: --quiet silences the way to them, so they go to stdout then. With
+// --json that has its one line alone.
 static void tell(const mu_args *a, const char *fmt, ...) MU_PRINTF(2, 3);
 static void tell(const mu_args *a, const char *fmt, ...) {
     char text[1024];
