@@ -111,7 +111,8 @@ static void print_json(const mu_run_result *r) {
         {"versions", g->versions}, {"learners_lost", g->learners_lost},
         {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
         {"lock_repairs", g->lock_repairs}, {"repeated_samples", g->repeated_samples},
-        {"torn_updates", g->torn_updates}, {"best_step", r->best_step}, {"bad_records", g->bad_records},
+        {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
+        {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
@@ -169,7 +170,11 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
     int n = 0;
     for (int i = 0; sc && i < sc->n && n < (int)sizeof line; i++)
         n += snprintf(line + n, sizeof line - (size_t)n, "  %s %.4f", sc->name[i], sc->value[i]);
-    if (sc) tell(a, "%s%s  (%" PRId64 " samples)", r->tested ? "test" : "validation", line, sc->samples);
+    char of[64] = ""; // a training that was stopped is not evaluated again
+    if (sc && r->scored_step != r->steps)
+        snprintf(of, sizeof of, ", at step %" PRId64 " of %" PRId64, r->scored_step, r->steps);
+    if (sc)
+        tell(a, "%s%s  (%" PRId64 " samples%s)", r->tested ? "test" : "validation", line, sc->samples, of);
     if (r->skipped || r->rollbacks || r->learners.bad_records)
         tell(a, "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->learners.bad_records);

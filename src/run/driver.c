@@ -79,7 +79,7 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
     double t0 = mu_clock_s();
     mu_scores sc;
     MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));
-    mu_training_keep_scores(r->out, phase, &sc);
+    mu_training_keep_scores(r->out, phase, &sc, r->at.step);
     if (r->at.samples > r->start_samples || !r->o->resume)
         mu_training_write_scores(r, phase, &sc, &r->at); // else it is there
     r->eval_s += mu_clock_s() - t0;

@@ -51,6 +51,17 @@ wait_for_checkpoint "$dir/nohup"
 kill -HUP $pid
 wait $pid; expect $? 0 "SIGHUP that nohup had ignored"
 
+# A training that is stopped is not evaluated again: the scores are those of an earlier step, and say so.
+"$MUSTER" train "$dir/job.yaml" --out "$dir/scored" --set test.at_start=true --set test.every=never --json \
+    > "$dir/out.json" 2> "$dir/log" & pid=$!
+wait_for_checkpoint "$dir/scored"
+kill -TERM $pid; wait $pid; expect $? 143 "SIGTERM before an evaluation"
+grep -q '"scored_step":0,' "$dir/out.json" || fail "the result does not say of which step its scores are"
+grep -qE '^test .*\(100 samples, at step 0 of [1-9]' "$dir/log" || fail "the text does not say so"
+"$MUSTER" train "$dir/job.yaml" --out "$dir/whole" --set train.steps=30 --json > "$dir/out.json" 2> "$dir/log"
+grep -q '"scored_step":30,' "$dir/out.json" || fail "the scores of a whole training are not of its last step"
+grep -q '(100 samples)' "$dir/log" || fail "a whole training names a step of its scores"
+
 # A reader that leaves ends no training.
 "$MUSTER" train "$dir/job.yaml" --out "$dir/pipe" --set train.steps=100 --set test.every="10 steps" 2>&1 | head -n 1 > "$dir/out"
 expect "${PIPESTATUS[0]}" 0 "a reader of the messages that leaves"
