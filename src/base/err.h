@@ -29,6 +29,7 @@
     X(EMODEL,          3,    "bad model file or checkpoint")     \
     X(EDIVERGED,       4,    "training diverged")                \
     X(ENOTFOUND,       6,    "not found")                        \
+    X(EHANGUP,         129,  "hung up")                          \
     X(EINTERRUPTED,    130,  "interrupted")                      \
     X(ETERMINATED,     143,  "terminated")
 

@@ -2,10 +2,8 @@
 // level.c - see level.h. Asking the processor: the features of a level, as the x86-64 psABI lists them.
 #include "base/level.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -104,18 +102,4 @@ int mu_level_choose(void) {
 bool mu_level_set_core_type(int level) {
     const char *core = level == 2 ? "Nehalem" : level == 3 ? "Haswell" : NULL; // v4: the library's own choice
     return core && !getenv("OPENBLAS_CORETYPE") && !setenv("OPENBLAS_CORETYPE", core, 1);
-}
-
-void mu_level_cap_libraries(char *const *argv) {
-#if defined(MU_LEVELS) && defined(MU_HAVE_BLAS)
-    char self[PATH_MAX];
-    if (!mu_level_is_asked() || !mu_level_set_core_type(mu_level())) return;
-    // The program's own name stays that of the process.
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return;
-    self[n] = '\0';
-    execv(self, argv);
-#else
-    (void)argv;
-#endif
 }

@@ -67,11 +67,8 @@ MU_MUST_CHECK mu_status mu_level_check(mu_err *err);
 // The same for any word (NULL or "" = none) and processor; sets *level.
 MU_MUST_CHECK mu_status mu_level_parse(const char *word, int cpu, int *level, mu_err *err);
 
-// OpenBLAS reads once, when it is loaded, which processor's kernels to use. So a program that is to respect
-// MUSTER_CPU there as well sets OPENBLAS_CORETYPE and executes itself once more, at the beginning of main().
-// Returns when there is nothing to do, or when it cannot.
-void mu_level_cap_libraries(char *const *argv);
-// Sets OPENBLAS_CORETYPE for a level, unless it is set; false = nothing was changed.
+// Sets OPENBLAS_CORETYPE for a level, unless it is set; false = nothing was changed. OpenBLAS reads it once,
+// when it is loaded (base/startup.h).
 bool mu_level_set_core_type(int level);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -75,6 +76,7 @@ void mu_log(mu_log_level level, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    mu_utf8_mask_control(text); // names in it may come from any file
     mu_clock_rfc3339(stamp, sizeof stamp);
     if ((int)level <= atomic_load(&show)) put_on_stderr(level, stamp, text);
     int n = snprintf(line, sizeof line, "%s %s %s\n", stamp, names[level], text);

@@ -9,4 +9,8 @@
 size_t mu_utf8_sequence(const char *s, size_t n);       // bytes of the character at s, n >= 1; 0 = none there
 bool   mu_utf8_valid(const char *s, size_t n);
 
+// Control characters (C0 and C1 of ISO 6429, and DEL) steer a terminal: escape sequences begin with one.
+bool mu_utf8_has_control(const char *s);
+void mu_utf8_mask_control(char *s);     // each becomes `?`, but for tab and line end
+
 #endif

@@ -166,8 +166,17 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (!attached)
         return mu_err_hinted(
             MU_FAIL(err, MU_ENOTFOUND, "`%s` has no learners to shoot at: %s", live.dir,
-                    live.state == MU_LIVE_SINGLE ? "one process trains alone" : "it has ended"),
+                    live.state == MU_LIVE_SINGLE   ? "one process trains alone"
+                    : live.state == MU_LIVE_HIDDEN ? "it is another user's"
+                                                   : "it has ended"),
             err, "Start it with `muster train JOB --learners 2` or more.");
+    if (g.head->alone) {
+        mu_shared_close(&g);
+        return mu_err_hinted(
+            MU_FAIL(err, MU_ENOTFOUND, "`%s` has no learners to shoot at: one process trains alone",
+                    live.dir),
+            err, "Start it with `muster train JOB --learners 2` or more.");
+    }
     mu_status s = shoot(a, values, &script, &live, &g, err);
     mu_shared_close(&g);
     return s;

@@ -87,17 +87,10 @@ static const char *name_of(const answer_writer *w, int64_t class, char number[24
 // ---- csv ----
 
 static void write_name(FILE *out, const char *name) {
-    fputc(',', out);
-    if (!strpbrk(name, ",\"\r\n")) {
-        fputs(name, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *name; name++) {
-        if (*name == '"') fputc('"', out);
-        fputc(*name, out);
-    }
-    fputc('"', out);
+    mu_text cell = {0};
+    mu_text_csv_cell(&cell, name);
+    fprintf(out, ",%s", cell.s ? cell.s : "");
+    mu_text_fini(&cell);
 }
 
 static void write_csv_head(const answer_writer *w) {

@@ -41,7 +41,7 @@ static mu_status show_group(const mu_args *a, const mu_shared *g, mu_err *err) {
 }
 
 static void print_other_json(const mu_live *l, const char *line) {
-    static const char *const state[] = {"training", "training", "ended", "vanished"};
+    static const char *const state[] = {"training", "training", "ended", "vanished", "hidden"};
     json_t *o = json_object(), *metrics = *line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
     bool utf8 = mu_json_utf8_valid(l->dir, strlen(l->dir));
     json_object_set_new(o, "state", json_string(state[l->state]));

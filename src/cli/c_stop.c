@@ -59,6 +59,15 @@ static void print_result(const mu_args *a, const mu_live *l, const char *what, d
     mu_cli_print_json(o);
 }
 
+static mu_status refuse(const mu_live *l, mu_err *err) {
+    mu_text t = {0};
+    mu_live_text_other(&t, l);
+    t.n -= t.n > 0;
+    MU_FAIL(err, MU_EUNSUPPORTED, "not stopped: %.*s", (int)t.n, t.s ? t.s : "");
+    mu_text_fini(&t);
+    return mu_err_hinted(MU_EUNSUPPORTED, err, "Only that user, or root, can stop it.");
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct stop *o = values;
     double wait_s = mu_args_given(a, "wait") ? o->wait : WAIT_S, began = mu_clock_s();
@@ -68,6 +77,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_json_init();
     MU_TRY(mu_stop_install(err));
     MU_TRY(mu_live_open(a->n_words ? a->word[0] : NULL, &live, &g, &attached, err));
+    if (live.state == MU_LIVE_HIDDEN) return refuse(&live, err);
     if (!mu_live_works(&live)) {
         if (!a->n_words) return MU_FAIL(err, MU_ENOTFOUND, "no run is alive in `" MU_RUNS "/`");
         print_result(a, &live,
@@ -95,7 +105,7 @@ const mu_verb_class mu_verb_stop = {
     .about =
         "The run finishes what is under way, saves a checkpoint and ends, as after Ctrl-C; "
         "`muster train --resume RUN` goes on from there. Without RUN the one under runs/ that was started "
-        "last. Exit code 0 once it has ended, 1 when it has not in time.",
+        "last. Exit code 0 once it has ended, 1 when it has not in time or is another user's.",
     .args = {.options = options, .common = MU_COMMON_JSON, .max_words = 1, .words_are = "a run folder"},
     .run = run,
 };

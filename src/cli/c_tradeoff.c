@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 enum { MAX_WORDS = 64, MAX_CELLS = 100000, MAX_LAMBDA = 1024, MAX_MU = 1000000 };
@@ -288,7 +289,7 @@ static mu_status draw(const grid *g, const mu_trials *table, mu_err *err) {
 static mu_status finish(const mu_args *a, const grid *g, const mu_trials *table,
                         const mu_tradeoff_count *n, mu_status st,
                         mu_err *err) {
-    bool stopped = st == MU_EINTERRUPTED || st == MU_ETERMINATED;
+    bool stopped = mu_stop_was_asked(st);
     if (st != MU_OK && !stopped) return st;
     mu_err own = {0};
     mu_status drawn = draw(g, table, &own);
@@ -347,6 +348,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_json_init();
     MU_TRY(read_grid(a, o, g, err));
     MU_TRY(mu_stop_install(err));
+    signal(SIGPIPE, SIG_IGN);   // the reader of the messages may leave; hours of training do not depend on it
     mu_status st = check_job(a, o, g, &job, err);
     if (st == MU_OK) st = train(a, o, g, job, err);
     mu_cli_close(job, NULL, err);

@@ -15,6 +15,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 
 struct train { const char *resume, *out, *record, *replay; };
@@ -109,7 +111,8 @@ static void print_json(const mu_run_result *r) {
         {"versions", g->versions}, {"learners_lost", g->learners_lost},
         {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
         {"lock_repairs", g->lock_repairs}, {"repeated_samples", g->repeated_samples},
-        {"torn_updates", g->torn_updates}, {"best_step", r->best_step}, {"bad_records", g->bad_records},
+        {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
+        {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
@@ -128,13 +131,26 @@ static void print_json(const mu_run_result *r) {
     mu_cli_print_json(o);
 }
 
-static void print_learners(const mu_learners_result *g) {
-    mu_info("%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
+// Results are what a person asked for: --quiet silences the way to them, so they go to stdout then. With
+// --json that has its one line alone.
+static void tell(const mu_args *a, const char *fmt, ...) MU_PRINTF(2, 3);
+static void tell(const mu_args *a, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!a->quiet) mu_info("%s", text);
+    else if (!a->json) puts(text);
+}
+
+static void print_learners(const mu_args *a, const mu_learners_result *g) {
+    tell(a, "%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
             " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
             g->count, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
             g->staleness_max, 100 * g->overlap);
     if (g->learners_lost || g->server_lost)
-        mu_info("%" PRId64 " learners lost and %" PRId64
+        tell(a, "%" PRId64 " learners lost and %" PRId64
                 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",
                 g->learners_lost, g->learners_replaced, g->replace_p50_s, g->replace_p99_s, g->server_lost);
 }
@@ -146,20 +162,24 @@ static const char *next_verb(const mu_session *s) {
     return mu_node_find(s->job->data, "predict") ? "predict" : "plot";
 }
 
-static void print_summary(const mu_session *s, const mu_run_result *r) {
-    mu_info("%" PRId64 " steps, %.3g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
+static void print_summary(const mu_args *a, const mu_session *s, const mu_run_result *r) {
+    tell(a, "%" PRId64 " steps, %.3g epochs in %.1f s, %.0f samples/s, stopped by %s", r->steps, r->epochs,
             r->wall_s, r->samples_per_s, r->why);
     const mu_scores *sc = r->tested ? &r->test : r->validated ? &r->validation : NULL;
     char line[256];
     int n = 0;
     for (int i = 0; sc && i < sc->n && n < (int)sizeof line; i++)
         n += snprintf(line + n, sizeof line - (size_t)n, "  %s %.4f", sc->name[i], sc->value[i]);
-    if (sc) mu_info("%s%s  (%" PRId64 " samples)", r->tested ? "test" : "validation", line, sc->samples);
+    char of[64] = ""; // a training that was stopped is not evaluated again
+    if (sc && r->scored_step != r->steps)
+        snprintf(of, sizeof of, ", at step %" PRId64 " of %" PRId64, r->scored_step, r->steps);
+    if (sc)
+        tell(a, "%s%s  (%" PRId64 " samples%s)", r->tested ? "test" : "validation", line, sc->samples, of);
     if (r->skipped || r->rollbacks || r->learners.bad_records)
-        mu_info("%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
+        tell(a, "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->learners.bad_records);
-    if (r->learners.count > 1 || s->setup.server == MU_SERVER_PROCESS) print_learners(&r->learners);
-    mu_info("saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
+    if (r->learners.count > 1 || s->setup.server == MU_SERVER_PROCESS) print_learners(a, &r->learners);
+    tell(a, "saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
@@ -174,6 +194,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session_opts o = {
         .phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .trains = true, .restored = v->resume != NULL};
     mu_status st = mu_stop_install(err);
+    signal(SIGPIPE, SIG_IGN);   // the reader of the messages may leave; training does not depend on it
     if (st == MU_OK && v->replay) st = mu_runlog_edits(v->replay, &a->arena, &a->set, &a->n_sets, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) {
@@ -185,10 +206,10 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
         mu_run_result r;
         st = mu_run_train(s, &ro, &r, err);
         mu_progress_done(&sc.p);
-        bool ended = st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED;
-        if (ended) print_summary(s, &r);
+        bool ended = st == MU_OK || mu_stop_was_asked(st);
+        if (ended) print_summary(a, s, &r);
         if (ended && st != MU_OK) { // asked for, so not an error
-            mu_info("%s\n%s", err->msg, err->hint);
+            tell(a, "%s\n%s", err->msg, err->hint);
             err->msg[0] = '\0';
         }
         if (ended && a->json) print_json(&r);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/startup.h"
 #include "cli/term.h"
 #include "job/diag.h"
 
@@ -83,6 +84,7 @@ static mu_status run_parsed(const mu_verb_class *v, mu_args *a, void *values, mu
 }
 
 static mu_status run_verb(const mu_verb_class *v, int argc, char *const *argv, mu_err *err) {
+    MU_TRY(mu_startup_check_stack(err));
     void *values = mu_alloc(v->state_size ? v->state_size : 1, "options");
     if (!values) return MU_FAIL_NOMEM(err, "options");
     mu_args a;

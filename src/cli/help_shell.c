@@ -189,6 +189,7 @@ static void man_exit_status(FILE *out) {
         {3, "bad job file, data or model"},
         {4, "training diverged"},
         {6, "not found"},
+        {129, "hung up (SIGHUP: the terminal was closed), after a clean checkpoint"},
         {130, "interrupted (SIGINT), after a clean checkpoint"},
         {143, "terminated (SIGTERM), after a clean checkpoint"},
     };

@@ -37,6 +37,10 @@ static void put_head(page *p, const mu_live_view *v) {
     mu_text_printf(p->t, "%d learner%s, mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->n_learners,
                    v->n_learners == 1 ? "" : "s", v->rows, v->global_batch);
     mu_text_printf(p->t, "run        %s\n", v->run_dir[0] ? v->run_dir : v->run_id);
+    if (v->alone) {
+        mu_text_printf(p->t, "processes  one, %d\n", v->parent_pid);
+        return;
+    }
     mu_text_printf(p->t, "processes  parent %d", v->parent_pid);
     if (v->server_pid) mu_text_printf(p->t, ", server %d", v->server_pid);
     else mu_text_printf(p->t, ", server beside the learners");
@@ -101,10 +105,14 @@ void mu_live_text(mu_text *t, const mu_live_view *v, bool colour) {
 
 void mu_live_text_other(mu_text *t, const mu_live *l) {
     if (l->state == MU_LIVE_SINGLE)
-        mu_text_printf(t, "%s  one process trains, %ld\n", l->dir, (long)l->pid);
+        mu_text_printf(t, "%s  one process works on it, %ld\n", l->dir, (long)l->pid);
     else if (l->state == MU_LIVE_VANISHED)
         mu_text_printf(t, "%s  ended without goodbye (process %ld); go on with: muster train --resume %s\n",
                        l->dir, (long)l->pid, l->dir);
+    else if (l->state == MU_LIVE_HIDDEN && l->pid)
+        mu_text_printf(t, "%s  process %ld of another user works on it\n", l->dir, (long)l->pid);
+    else if (l->state == MU_LIVE_HIDDEN)
+        mu_text_printf(t, "%s  its lock may not be read by you, so whether it trains is not known\n", l->dir);
     else mu_text_printf(t, "%s  ended\n", l->dir);
 }
 

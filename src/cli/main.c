@@ -2,7 +2,7 @@
 // main.c - the program is cli.c; this file exists so that tests can link everything else.
 //
 // Started by the library it is the helper of a program that trains with several learners.
-#include "base/level.h"
+#include "base/startup.h"
 #include "cli/cli.h"
 #include "run/helper.h"
 
@@ -10,8 +10,9 @@
 #include <string.h>
 
 int main(int argc, char **argv) {
-    mu_level_cap_libraries(argv);       // may begin anew, so it comes first
+    mu_startup_begin_anew(argv);        // so it comes first
     signal(SIGCHLD, SIG_DFL);   // some launchers leave it ignored: ends of children would not be told
+    signal(SIGXFSZ, SIG_IGN);   // a file that may not grow (`ulimit -f`) is an error of its write
     if (argc == 3 && !strcmp(argv[1], MU_HELPER_OPTION)) return mu_helper_main(argv[2]);
     return mu_cli_main(argc, argv);
 }

@@ -38,6 +38,7 @@ static void become_child(const char *name, pid_t parent, const sigset_t *mask_be
     if (getppid() != parent) _exit(ORPHAN_EXIT);        // it died before the line above
     prctl(PR_SET_NAME, name);
     handle(SIGINT, SIG_IGN);
+    handle(SIGHUP, SIG_IGN);
     handle(SIGTERM, SIG_DFL);
     handle(SIGCHLD, SIG_DFL);
     sigdelset(&mask, SIGTERM);

@@ -14,8 +14,8 @@
 
 typedef int (*mu_child_main)(void *ctx);        // returns the exit code; the child then ends by _exit
 
-// In the child: SIGINT is ignored (the terminal sends it to all; the parent decides), SIGTERM and SIGCHLD
-// are as by default, the name shown by ps is `name`.
+// In the child: SIGINT and SIGHUP are ignored (the terminal sends them to all; the parent decides), SIGTERM
+// and SIGCHLD are as by default, the name shown by ps is `name`.
 MU_MUST_CHECK mu_status mu_process_start(const char *name, mu_child_main main, void *ctx, pid_t *out,
                                          mu_err *err);
 

@@ -68,6 +68,26 @@ static bool as_class(const char *text, int32_t *out) {
     return true;
 }
 
+static bool is_number(const char *text) {
+    char *end;
+    (void)strtod(text, &end);
+    return end != text && !*end;
+}
+
+// Of labels that are numbers.
+static mu_status take_numbers(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
+    int32_t top = -1;
+    for (size_t i = 0; i < w->n; i++) {
+        if (!as_class(w->text[i], &class_of[i])) class_of[i] = -1;
+        if (class_of[i] > top) top = class_of[i];
+    }
+    *n_classes = (int64_t)top + 1;
+    if (top >= 0) return MU_OK;
+    return mu_err_hinted(
+        MU_FAIL(err, MU_EDATA, "no label is a whole number from 0; the first is `%.40s`", w->text[0]), err,
+        "Number the classes from 0, or name all labels in `classes`.");
+}
+
 typedef struct label_entry { const char *text; int32_t id; } label_entry;
 
 static int by_text(const void *a, const void *b) {
@@ -75,14 +95,10 @@ static int by_text(const void *a, const void *b) {
 }
 
 mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_classes, mu_err *err) {
-    int32_t top = -1;
-    size_t i = 0;
-    for (; i < w->n && as_class(w->text[i], &class_of[i]); i++)
-        if (class_of[i] > top) top = class_of[i];
-    if (i == w->n) {
-        *n_classes = (int64_t)top + 1;
-        return MU_OK;
-    }
+    size_t i;
+    *n_classes = 0;
+    if (!w->n) return MU_OK;
+    if (is_number(w->text[0])) return take_numbers(w, class_of, n_classes, err);
     label_entry *list = mu_alloc_array(w->n, sizeof *list, "data/labels");
     if (!list) return MU_FAIL_NOMEM(err, "label words");
     for (i = 0; i < w->n; i++) list[i] = (label_entry){w->text[i], (int32_t)i};
@@ -99,7 +115,8 @@ mu_status mu_labels_names(const mu_labels *w, const int32_t *class_of, int64_t n
     if (n_classes != (int64_t)w->n) return MU_OK;
     const char **names = mu_arena_array(w->arena, w->n + 1, sizeof *names);
     if (!names) return MU_FAIL_NOMEM(err, "labels");
-    for (size_t i = 0; i < w->n; i++) names[class_of[i]] = w->text[i];
+    for (size_t i = 0; i < w->n; i++)
+        if (class_of[i] >= 0) names[class_of[i]] = w->text[i];
     for (size_t i = 0; i < w->n; i++)
         if (!names[i]) return MU_OK; // "1" and "01" are one class
     *out = names;

@@ -50,7 +50,8 @@ static const mu_field fields[] = {
     MU_FIELD_ENUM(struct csv, header, "auto", "auto|yes|no", "whether the first row names the columns"),
     MU_FIELD(struct csv, separator, MU_STRING, ",", NULL, "one character, or tab"),
     MU_FIELD(struct csv, classes, MU_STRINGS, "[]", NULL,
-             "label words in class order; left out: all words found, sorted"),
+             "label words in class order; left out: if the first label is a number, whole numbers from 0 are "
+             "classes and other labels bad; if it is a word, all words found, sorted"),
     MU_FIELD(struct csv, shape, MU_INTS, "[]", "[1,65536]",
              "[channels, height, width] if the features are an image"),
     {0},
@@ -86,7 +87,6 @@ static const char *column_text(const parse *p, size_t i) { return p->text + p->s
 static void on_field(void *text, size_t size, void *ctx) {
     parse *p = ctx;
     if (p->status != MU_OK) return;
-    if (!p->n_columns) p->row_line = p->line;
     if (p->n_columns >= MAX_COLUMNS) {
         p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->s->file,
                             p->line, MAX_COLUMNS);
@@ -218,6 +218,7 @@ static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separat
     if (in->size >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3; // a byte-order mark is no text
     for (p->line = 1; at < end && p->status == MU_OK; p->line++) {
         size_t n = (size_t)(next_line(at, end) - at);
+        if (!p->n_columns && !c.entry_pos && !c.quoted) p->row_line = p->line; // no row is under way
         if (csv_parse(&c, at, n, on_field, on_row, p) != n && p->status == MU_OK)
             p->status = csv_error(&c) == CSV_ENOMEM
                             ? MU_FAIL_NOMEM(p->err, p->s->file)
@@ -273,8 +274,13 @@ static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     }
     mu_free(class_of);
     r->n_labels = n_classes;
-    if (st == MU_OK) r->field[r->n_fields++] = mu_label_field(n_classes);
-    return st;
+    if (st != MU_OK) return st;
+    mu_data_field *f = &r->field[r->n_fields++];
+    *f = mu_label_field(n_classes);
+    for (size_t i = 0; i < s->n_rows && !s->classes.n && !f->top_from; i++)
+        if (s->rows[i].first >= 0 && s->rows[i].label == n_classes - 1)
+            f->top_from = mu_arena_printf(r->arena, "`%.200s` line %" PRId64, s->file, s->rows[i].line);
+    return MU_OK;
 }
 
 // ---- the reader ----
@@ -329,7 +335,9 @@ static mu_status read_csv(mu_reader *r, int64_t index, mu_record *out, mu_err *e
         if (w->bad_column)
             return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column %d is %s", s->file, w->line,
                            w->bad_column - 1,
-                           w->bad_column - 1 == s->label_column ? "no known label" : "no finite number");
+                           w->bad_column - 1 != s->label_column ? "no finite number"
+                           : s->classes.n                       ? "no known label"
+                                                                : "no label: a whole number from 0");
         return MU_FAIL(err, MU_EDATA,
                        "`%s` line %" PRId64 " has another number of columns than the first, %zu", s->file,
                        w->line, s->n_columns);

@@ -112,12 +112,16 @@ static mu_status load_labels(mu_reader *r, struct idx *s, int64_t n, mu_err *err
     if (!s->label) return MU_FAIL_NOMEM(err, "labels");
     const uint8_t *p = s->label_file.mem + h.offset;
     int32_t top = 0;
+    int64_t top_at = 0;
     for (int64_t i = 0; i < n; i++) {
         s->label[i] = h.type == IDX_U8 ? p[i] : (int32_t)mu_be32(p + 4 * i);
-        if (s->label[i] > top) top = s->label[i];
+        if (s->label[i] > top) top = s->label[i], top_at = i;
     }
     mu_infile_close(&s->label_file);
-    r->field[r->n_fields++] = mu_label_field(s->classes ? s->classes : (int64_t)top + 1);
+    mu_data_field *f = &r->field[r->n_fields++];
+    *f = mu_label_field(s->classes ? s->classes : (int64_t)top + 1);
+    if (!s->classes)
+        f->top_from = mu_arena_printf(r->arena, "`%.200s` record %" PRId64, s->labels, top_at);
     return MU_OK;
 }
 

@@ -24,6 +24,7 @@ typedef enum fault {            // of a line; the first are those of mu_line_fau
     FAULT_LABEL,                // the label is empty
     FAULT_WORDS,                // the text holds no words
     FAULT_UNKNOWN,              // the label is not one of those learnt
+    FAULT_NUMBER,               // labels are numbers, and this one is no class
 } fault;
 
 typedef struct sentence {
@@ -192,6 +193,7 @@ static mu_status fail_line(const struct sentences *s, const char *path, const se
                        w->line, s->label_words.text[w->label], s->from_model ? "the model's classes" : "`",
                        s->from_model ? "" : given(s->vocab_of) ? s->vocab_of : path, s->from_model ? "" : "`");
     if (w->fault == FAULT_LABEL) why = "has an empty label";
+    if (w->fault == FAULT_NUMBER) why = "has a label that is no whole number from 0";
     if (w->fault == FAULT_WORDS) why = "has a text without words";
     return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 " %s", path, w->line, why);
 }
@@ -297,7 +299,7 @@ static mu_status put_row(struct sentences *s, const scan *c, sentence *w, mu_err
     if (s->labels) {
         MU_TRY(mu_labels_add(&s->label_words, c->label.text, c->label.size, &w->label, err));
         if ((size_t)w->label >= s->n_learnt) w->fault = FAULT_UNKNOWN;
-        else w->label = s->class_of[w->label];
+        else if ((w->label = s->class_of[w->label]) < 0) w->fault = FAULT_NUMBER;
     }
     mu_tokens t = tokens_of(c);
     const char *word;

@@ -29,6 +29,7 @@ typedef struct mu_data_field {
     bool        is_image;       // 3-D, transformed (scale, mean, crop, mirror); delivered HWC
     int64_t     n_classes;      // labels and words: classes seen or declared, 0 = unknown
     const char *const *names;   // [n_classes] what they are called, as long as the reader lives; or NULL
+    const char *top_from;       // where the largest label stands, for messages; NULL = not known
     int64_t     streams;        // > 0: record i continues record i - streams, so the order is kept
     bool        is_begin;       // int32, of streams: 1 where a sequence begins; training may begin more
     bool        one_text;       // of is_begin: the streams are parts of one text, in order

@@ -33,6 +33,8 @@ mu_status mu_fs_fail(mu_err *err, const char *act, const char *path) {
     int code = errno;
     MU_FAIL(err, MU_EIO, "cannot %s `%s`: %s", act, path, strerror(code));
     if (code == ENOSPC || code == EDQUOT) mu_err_hint(err, "Free some space on the disk that holds the run.");
+    if (code == EFBIG) mu_err_hint(err, "The size of files is limited; see `ulimit -f`.");
+    if (code == ELOOP) mu_err_hint(err, "A symbolic link is not followed there; remove it.");
     if (code == EACCES || code == EROFS) mu_err_hint(err, "Choose a folder you may write to with --out.");
     return MU_EIO;
 }

@@ -143,8 +143,8 @@ static mu_status decode_png(mu_image_decoder *d, const void *bytes, size_t size,
 #endif
 
 #ifdef MU_HAVE_TURBOJPEG
-static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,
-                             const char *name, mu_err *err) {
+static mu_status read_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                           const char *name, mu_err *err) {
     int w = 0, h = 0, sampling = -1, space = -1;        // a file of tables alone is accepted and sets none
     if (!d->jpeg) d->jpeg = tjInitDecompress();
     if (!d->jpeg) return MU_FAIL_NOMEM(err, "the JPEG decoder");
@@ -158,6 +158,18 @@ static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size
                       channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS))
         return MU_FAIL(err, MU_EDATA, "`%s`: bad JPEG: %s", name, tjGetErrorStr2(d->jpeg));
     return MU_OK;
+}
+
+// After an error the handle may keep a part of the bad image (a second header in it, say) and refuse all good
+// ones that follow: the next image gets a new handle.
+static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,
+                             const char *name, mu_err *err) {
+    mu_status st = read_jpeg(d, bytes, size, channels, name, err);
+    if (st != MU_OK && d->jpeg) {
+        tjDestroy(d->jpeg);
+        d->jpeg = NULL;
+    }
+    return st;
 }
 #else
 static mu_status decode_jpeg(mu_image_decoder *d, const void *bytes, size_t size, int channels,

@@ -3,9 +3,11 @@
 #include "file/json.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TAG "json"
@@ -54,6 +56,25 @@ void mu_text_json_string(mu_text *t, const char *s) {
         else mu_text_put(t, s, 1);
     }
     mu_text_put(t, "\"", 1);
+}
+
+static bool is_number(const char *s) {
+    char *end;
+    (void)strtod(s, &end);
+    return end != s && !*end;
+}
+
+void mu_text_csv_cell(mu_text *t, const char *s) {
+    const bool formula = *s && strchr("=+-@\t\r", *s) && !is_number(s), quotes = strpbrk(s, ",\"\r\n");
+    const size_t begin = t->n;
+    if (quotes) mu_text_put(t, "\"", 1);
+    if (formula) mu_text_put(t, "'", 1);
+    for (; *s; s++) {
+        if (*s == '"') mu_text_put(t, "\"", 1);
+        mu_text_put(t, s, 1);
+    }
+    if (quotes) mu_text_put(t, "\"", 1);
+    if (!t->failed && t->n > begin) mu_utf8_mask_control(t->s + begin);
 }
 
 void mu_text_fini(mu_text *t) {

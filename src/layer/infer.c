@@ -77,12 +77,18 @@ mu_status mu_infer_labels(const mu_layer *l, int i, int64_t n, int64_t t, int64_
     if (s->d[0] != n)
         return mu_layer_fail(l, err, "`%s` gives %" PRId64 " rows, `%s` gives %" PRId64 " labels",
                              mu_infer_src_name(l, 0), n, mu_infer_src_name(l, i), s->d[0]);
-    if (b->n_classes > n_classes)
-        return mu_err_hinted(
-            mu_layer_fail(l, err, "`%s` gives %" PRId64 " scores, `%s` has %" PRId64 " classes",
-                          mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes),
-            err, "The layer `%s` needs at least %" PRId64 " outputs.", mu_infer_src_name(l, 0), b->n_classes);
-    return MU_OK;
+    if (b->n_classes <= n_classes) return MU_OK;
+    char from[300] = "";
+    if (b->top_from) snprintf(from, sizeof from, ": %s has label %" PRId64, b->top_from, b->n_classes - 1);
+    st = mu_layer_fail(l, err, "`%s` gives %" PRId64 " scores, `%s` has %" PRId64 " classes%s",
+                       mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes, from);
+    if (b->top_from)
+        mu_err_hint(err,
+                    "If the label is right, `%s` needs at least %" PRId64 " outputs. If not, mend it, or give "
+                    "`classes` of the data: records beyond it are bad ones then.",
+                    mu_infer_src_name(l, 0), b->n_classes);
+    return mu_err_hinted(st, err, "The layer `%s` needs at least %" PRId64 " outputs.",
+                         mu_infer_src_name(l, 0), b->n_classes);
 }
 
 mu_status mu_infer_vocab(const mu_layer *l, int i, int64_t given, int64_t *vocab, mu_err *err) {

@@ -3,6 +3,7 @@
 //
 // Columns are the sample's number (`index`), then the values of every source in logical order. Numbers
 // have nine digits, which read back exactly. See rowfile.h for when the file starts anew.
+#include "file/json.h"
 #include "layer/infer.h"
 #include "layer/rowfile.h"
 
@@ -11,7 +12,9 @@
 struct csv_output {
     const char *path;
     bool header, index;
+    // private
     mu_rowfile file;
+    const char *head;           // the line of column names, in the net's arena
 };
 
 static const mu_field fields[] = {
@@ -41,17 +44,28 @@ static int64_t stored_at(const mu_shape *s, int64_t i) {
     return i % hw * s->d[1] + i / hw;
 }
 
-static void write_header(const mu_layer *l, const struct csv_output *s) {
-    const char *comma = "";
-    if (s->index) fprintf(s->file.file, "sample"), comma = ",";
+static void add_name(mu_text *head, const char *name, int64_t i) {
+    mu_text text = {0};
+    mu_text_printf(&text, "%s", name);
+    if (i >= 0) mu_text_printf(&text, ".%" PRId64, i);
+    if (head->n) mu_text_put(head, ",", 1);
+    mu_text_csv_cell(head, text.s ? text.s : "");
+    head->failed |= text.failed;
+    mu_text_fini(&text);
+}
+
+// The header, here since a step allocates nothing.
+static mu_status setup(mu_layer *l, mu_err *err) {
+    struct csv_output *s = l->state;
+    mu_text head = {0};
+    if (s->index) mu_text_put(&head, "sample", 6);
     for (int k = 0; k < l->n_src; k++) {
         int64_t n = mu_shape_inner(mu_layer_src_shape(l, k), 1);
-        for (int64_t i = 0; i < n; i++, comma = ",") {
-            fprintf(s->file.file, "%s%s", comma, mu_infer_src_name(l, k));
-            if (n > 1) fprintf(s->file.file, ".%" PRId64, i);
-        }
+        for (int64_t i = 0; i < n; i++) add_name(&head, mu_infer_src_name(l, k), n > 1 ? i : -1);
     }
-    fputc('\n', s->file.file);
+    s->head = head.s && !head.failed ? mu_arena_strdup(l->arena, head.s) : NULL;
+    mu_text_fini(&head);
+    return s->head ? MU_OK : MU_FAIL_NOMEM(err, "a line of column names");
 }
 
 static void write_row(const mu_layer *l, const struct csv_output *s, int64_t row, int64_t sample) {
@@ -73,7 +87,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
     struct csv_output *s = l->state;
     bool fresh;
     MU_TRY(mu_rowfile_begin(&s->file, l, s->path, step, &fresh, err));
-    if (fresh && s->header) write_header(l, s);
+    if (fresh && s->header) fprintf(s->file.file, "%s\n", s->head);
     for (int64_t b = 0; b < step->rows; b++) write_row(l, s, b, step->first_sample + b);
     return mu_rowfile_end(&s->file, l, err);
 }
@@ -91,6 +105,7 @@ const mu_layer_class mu_layer_csv_output = {
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_OUTPUT,
     .infer = infer,
+    .setup = setup,
     .forward = forward,
     .teardown = teardown,
 };

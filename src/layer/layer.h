@@ -33,6 +33,7 @@ typedef struct mu_blob {                // one output of a layer
     mu_tensor        grad;              // same shape; data NULL = no gradient flows here
     int64_t          n_classes;         // of label and word blobs from data, 0 = unknown
     const char *const *names;           // [n_classes] what they are called; NULL = by their numbers
+    const char      *top_from;          // where the largest label stands in the data; NULL = not known
     int64_t          streams;           // of data: sample g continues sample g - streams; 0 = it does not
     // set by the net
     bool             needs_grad;

@@ -1,31 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 // g_one.c - one learner in this process: an advance is a step, and the weights are the session's own.
+//
+// So that `status`, `top` and `stop` work as for several learners, a run with a folder has the same region in
+// shared memory, with one row and without weights: the learner writes down there what it has done.
 #include "learners/gradients.h"
 
+#include "base/clock.h"
+#include "ps/shared.h"
+#include "store/live.h"
+#include "store/rundir.h"
 #include "train/worker.h"
 
 #include <math.h>
+#include <unistd.h>
 
 typedef struct one {
     mu_training *t;
     mu_worker    w;
     int64_t      produced, skipped;     // gradients
+    mu_shared    shared;                // head NULL = not to be looked at
 } one;
 
 static bool wants(MU_UNUSED const mu_session *s, MU_UNUSED const mu_run_opts *o) { return true; }
 
+// ---- to be looked at ----
+
+static void show(one *r) {
+    const mu_worker *w = &r->w;
+    mu_shared_head *h = r->shared.head;
+    if (!h) return;
+    mu_shared_learner *l = r->shared.learner;
+    atomic_store_explicit(&h->version, w->at.step + w->at.extra_updates, memory_order_relaxed);
+    atomic_store_explicit(&h->samples, w->at.samples, memory_order_relaxed);
+    atomic_store_explicit(&h->rate, w->step_rate.rate, memory_order_relaxed);
+    atomic_store_explicit(&h->skipped_updates, r->skipped, memory_order_relaxed);
+    atomic_store_explicit(&l->samples, w->at.samples - r->t->start_samples, memory_order_relaxed);
+    atomic_store_explicit(&l->gradients, r->produced - r->skipped, memory_order_relaxed);
+    atomic_store_explicit(&l->n_stale, r->produced - r->skipped, memory_order_relaxed);
+    atomic_store_explicit(&l->stale_hist[0], r->produced - r->skipped, memory_order_relaxed);
+    atomic_store_explicit(&l->version, w->at.step + w->at.extra_updates, memory_order_relaxed);
+    atomic_store_explicit(&l->compute_ns, (int64_t)(1e9 * w->compute_s), memory_order_relaxed);
+    atomic_store_explicit(&l->wait_ns, (int64_t)(1e9 * w->wait_s), memory_order_relaxed);
+    atomic_store_explicit(&l->loss, w->loss, memory_order_relaxed);
+    atomic_store_explicit(&l->accuracy, w->accuracy, memory_order_relaxed);
+    atomic_store_explicit(&l->doing, MU_DOING_NOTHING, memory_order_relaxed);
+}
+
+static void show_step_begins(one *r) {
+    if (!r->shared.head) return;
+    atomic_store_explicit(&r->shared.learner->pulse_ns, mu_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&r->shared.learner->doing, MU_DOING_COMPUTE, memory_order_relaxed);
+}
+
+static mu_status open_view(one *r, mu_err *err) {
+    static float none[1];
+    const mu_training *t = r->t;
+    const mu_setup *p = &t->s->setup;
+    mu_params nothing = {.value = none};
+    const mu_core_config cfg = {.learners = 1, .splits = 1, .lease_batches = 1, .rows = p->rows,
+                                .protocol = mu_protocol_index(p->protocol->name),
+                                .global_batch = p->global_batch, .end_sample = INT64_MAX};
+    char id[MU_RUN_ID];
+    mu_rundir_id(t->dir.path, id);
+    mu_shared_opts o = {
+        .run_id = id, .job_name = t->s->job->name, .run_dir = t->dir.path, .setup = p, .core = &cfg,
+        .params = &nothing, .n_records = mu_source_n_records(t->s->train.source),
+        .end_steps = (int64_t)t->end.steps, .end_epochs = t->end.epochs, .alone = true,
+    };
+    MU_TRY(mu_shared_create(&o, &r->shared, err));
+    mu_shared_head *h = r->shared.head;
+    h->global_batch = p->global_batch * t->s->job->train.accumulate;
+    atomic_store(&h->parent_pid, (int32_t)getpid());
+    atomic_store(&r->shared.learner->pid, (int32_t)getpid());
+    atomic_store(&r->shared.learner->incarnation, 1);
+    atomic_store(&h->state, MU_RUN_TRAINING);
+    show(r);
+    atomic_store(&h->rate, mu_step_rate_at(t->s, &t->at, &t->end).rate);
+    return mu_live_write(t->dir.path, getpid(), r->shared.region.fd, id, err);
+}
+
+static void close_view(one *r) {
+    if (!r->shared.head) return;
+    atomic_store(&r->shared.head->state, MU_RUN_ENDED);
+    mu_live_remove(r->t->dir.path);
+    mu_shared_close(&r->shared);
+}
+
+// ---- training ----
+
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     one *r = state;
+    mu_err own = {0};
     (void)hold; // nothing happens between two advances
     r->t = t;
     mu_worker_init(&r->w, t->s);
     r->w.at = t->at;
+    if (!t->o->no_files && open_view(r, &own) != MU_OK)
+        mu_training_say(t, "`muster top` cannot show this run: %s", own.msg);
     return mu_source_start(t->s->train.source, err);
 }
 
 static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     one *r = state;
     *out = (mu_advance){.learners = 1};
+    show_step_begins(r);
     mu_status st = mu_worker_step(&r->w, err);
     r->produced += st == MU_OK || st == MU_EDIVERGED;
     if (st == MU_EDIVERGED && mu_worker_may_skip(&r->w)) {
@@ -42,6 +120,9 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     }
     r->t->at = r->w.at;
     r->t->rate = r->w.step_rate.rate;
+    show(r);
+    const mu_shared_head *h = r->shared.head;
+    if (h && !r->t->why && atomic_load_explicit(&h->stop_asked, memory_order_relaxed)) r->t->why = "stop";
     return st;
 }
 
@@ -50,6 +131,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
     one *r = state;
     const mu_session *s = r->t->s;
     mu_source_stop(s->train.source);
+    close_view(r);
     if (how != MU_OK) return MU_OK;
     const double all = r->w.compute_s + r->w.wait_s;
     *out = (mu_learners_result){.count = 1,

@@ -69,13 +69,23 @@ static mu_status save_all_npy(const mu_extract *x, const char *path, mu_err *err
 
 // ---- csv ----
 
+static void csv_name(const char *name, int64_t k, mu_text *line) {
+    mu_text cell = {0};
+    mu_text_printf(&cell, "%s", name);
+    if (k >= 0) mu_text_printf(&cell, ".%" PRId64, k);
+    mu_text_put(line, ",", 1);
+    mu_text_csv_cell(line, cell.s ? cell.s : "");
+    line->failed |= cell.failed;
+    mu_text_fini(&cell);
+}
+
 static void csv_head(const mu_extract *x, mu_text *line) {
     mu_text_printf(line, "sample");
     for (size_t i = 0; i < x->n; i++) {
         int64_t width = mu_shape_inner(&x->array[i].shape, 1);
-        if (x->array[i].shape.n == 1) mu_text_printf(line, ",%s", short_name(x->name[i]));
-        for (int64_t k = 0; x->array[i].shape.n > 1 && k < width; k++)
-            mu_text_printf(line, ",%s.%" PRId64, short_name(x->name[i]), k);
+        const char *name = short_name(x->name[i]);
+        if (x->array[i].shape.n == 1) csv_name(name, -1, line);
+        for (int64_t k = 0; x->array[i].shape.n > 1 && k < width; k++) csv_name(name, k, line);
     }
     mu_text_put(line, "\n", 1);
 }

@@ -3,6 +3,7 @@
 //
 // Everything wrong with the job is reported to the diags and building goes on, so that one check
 // shows all problems; a layer whose shapes are unknown is `broken` and silences its consumers.
+#include "base/utf8.h"
 #include "job/suggest.h"
 #include "net/build.h"
 #include "net/unroll.h"
@@ -107,6 +108,7 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
         b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
         b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
         b->n_classes = f->n_classes;
+        b->top_from = f->top_from;
         b->names = f->names;
         b->streams = f->streams;
     }
@@ -304,13 +306,32 @@ bool mu_build_is_absent(mu_net_builder *nb, const mu_node *block, const char *na
 
 // ---- one block ----
 
+// A required key is missing. When another key of the block looks like it, that one is the mistake.
+static void missing_key(mu_net_builder *nb, const mu_node *node, mu_srcpos where, const char *key,
+                        const char *what, const char *hint) {
+    mu_diags *d = nb->b->diags;
+    mu_words want = {0}, known = {0};
+    mu_words_add(d, &want, key);
+    for (const mu_field *f = mu_layer_common_fields; f->key; f++) mu_words_add(d, &known, f->key);
+    for (size_t i = 0; node->kind == MU_MAP && i < node->n; i++) {
+        const mu_node *item = node->item[i];
+        const char *near = mu_suggest(item->key, &want) ? mu_suggest(item->key, &known) : NULL;
+        if (!near || strcmp(near, key) || !strcmp(item->key, key)) continue;
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, item->key_pos, "unknown key `%s`: %s", item->key, what);
+        mu_diag_label(d, g, "did you mean `%s`?", key);
+        return;
+    }
+    mu_diag_hint(d, mu_diags_add(d, MU_DIAG_ERROR, where, "%s", what), "%s", hint);
+}
+
 static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node, const char *name) {
     const mu_node *type = mu_node_find(node, "type");
     const char *word = mu_node_text(type);
     if (!word) {
-        mu_diag *g = mu_diags_add(nb->b->diags, MU_DIAG_ERROR, type ? type->pos : node->pos,
-                                  "layer `%s` has no `type`", name);
-        mu_diag_hint(nb->b->diags, g, "`muster help layer` lists the types.");
+        char what[160];
+        snprintf(what, sizeof what, "layer `%.120s` has no `type`", name);
+        missing_key(nb, node, type ? type->pos : node->pos, "type", what,
+                    "`muster help layer` lists the types.");
         return NULL;
     }
     const mu_layer_class *c = (const mu_layer_class *)mu_registry_find(&mu_layers, word);
@@ -342,6 +363,8 @@ static void check_name(mu_net_builder *nb, const char *name, const mu_node *node
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, node->pos, "two layers are called `%s`", name);
         mu_diag_hint(d, g, "The first one is at line %d.", other->pos.line);
     }
+    if (mu_utf8_has_control(name))
+        mu_diags_add(d, MU_DIAG_ERROR, node->pos, "the name of a layer has a control character in it");
     if (!strcmp(name, "data"))
         mu_diags_add(d, MU_DIAG_ERROR, node->pos, "`data` is the name of the data set, not free for a layer");
 }
@@ -374,9 +397,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
     size_t errors_before = d->n_errors;
     const mu_node *node = u->node, *name_node = mu_node_find(node, "name");
     if (!u->name || !*u->name) {
-        mu_diag *g =
-            mu_diags_add(d, MU_DIAG_ERROR, name_node ? name_node->pos : node->pos, "a layer has no `name`");
-        mu_diag_hint(d, g, "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
+        missing_key(nb, node, name_node ? name_node->pos : node->pos, "name", "a layer has no `name`",
+                    "Every layer needs a name: `- {name: conv1, type: convolution, ...}`.");
         nb->absent[nb->n_absent++] = "?";
         return MU_OK;
     }

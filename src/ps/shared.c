@@ -132,6 +132,7 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .warm_end = first + o->core->warm_versions,
         .sync_end = sync > INT64_MAX - first ? INT64_MAX : first + sync,
         .start_ns = mu_clock_ns(),
+        .alone = o->alone,
         .setup = *p,
     };
     memcpy(h->magic, MAGIC, sizeof MAGIC);

@@ -139,6 +139,7 @@ typedef struct mu_shared_head {
     int64_t  warm_end;                  // version the warm start ends with
     int64_t  sync_end;                  // version up to which updates are made in step; INT64_MAX = all
     int64_t  start_ns;
+    int32_t  alone;                     // one learner, in the parent itself: no weights and no core here
     mu_setup setup;               // the pointer in it is only valid in the run's own processes
 
     _Atomic int32_t  state;             // mu_run_state
@@ -203,6 +204,7 @@ typedef struct mu_shared_opts {
     double            end_epochs;
     size_t            extra_bytes;
     bool              record;           // keep a journal; the setup copies weights under locks
+    bool              alone;            // for being looked at only; params has none
 } mu_shared_opts;
 
 // Creates the region, moves the parameter set's values and history into it (params point there from now

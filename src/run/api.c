@@ -8,6 +8,7 @@
 #include "run/api.h"
 
 #include "run/helper.h"
+#include "train/stopflag.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@ _Static_assert(sizeof(((muster_result *)0)->checkpoint) == MU_FS_PATH, "a result
 // ---- errors ----
 
 static muster_status status_of(mu_status st) {
-    return st == MU_ETERMINATED ? MUSTER_STOPPED : (muster_status)mu_status_exit_code(st);
+    return mu_stop_was_asked(st) ? MUSTER_STOPPED : (muster_status)mu_status_exit_code(st);
 }
 
 muster_status mu_api_fail(mu_status st, const mu_err *err, muster_error *out) {
@@ -99,10 +100,17 @@ static muster_status finish_load(mu_job *job, mu_status st, const char *const *e
     return result;
 }
 
+static bool all_given(const char *const *edits, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!edits[i]) return false;
+    return true;
+}
+
 muster_status muster_job_load(const char *path, const char *const *edits, size_t n_edits, muster_job **out,
                               muster_error *err) {
     if (!path || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_load needs a path and a place for the job");
+    if (!all_given(edits, n_edits)) return mu_api_misuse(err, "an edit of muster_job_load is NULL");
     mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_load(path, edits, n_edits, &job, &e);
@@ -113,6 +121,7 @@ muster_status muster_job_parse(const char *name, const char *text, size_t size, 
                                size_t n_edits, muster_job **out, muster_error *err) {
     if (!name || !text || !out || (n_edits && !edits))
         return mu_api_misuse(err, "muster_job_parse needs a name, a text and a place for the job");
+    if (!all_given(edits, n_edits)) return mu_api_misuse(err, "an edit of muster_job_parse is NULL");
     mu_err e = {0};
     mu_job *job = NULL;
     mu_status st = mu_job_parse(name, text, size, edits, n_edits, &job, &e);
@@ -260,7 +269,7 @@ muster_status mu_api_train(muster_run *run, _Atomic int *stop, muster_progress_f
     mu_err e = {0};
     mu_status st = mu_run_train(run->session, &o, &r, &e);
     if (r.run_dir[0]) run->continues = true;
-    if (out && (st == MU_OK || st == MU_EINTERRUPTED || st == MU_ETERMINATED)) fill_result(&r, out);
+    if (out && (st == MU_OK || mu_stop_was_asked(st))) fill_result(&r, out);
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }
 

@@ -8,59 +8,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "learners/gradients.h"
+#include "run/folder.h"
 #include "run/loop.h"
 #include "train/stopflag.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // ---- beginning and end ----
-
-static mu_status open_dir(mu_training *r, mu_err *err) {
-    const char *resume = r->o->resume;
-    char newest[MU_FS_PATH];
-    if (resume && !*resume) {
-        if (r->o->out) resume = r->o->out;
-        else {
-            MU_TRY(mu_rundir_find_newest("runs", r->s->job->name, newest, err));
-            resume = newest;
-        }
-    }
-    if (resume) MU_TRY(mu_rundir_open(resume, &r->dir, err));
-    else if (r->o->out) MU_TRY(mu_rundir_create_at(r->o->out, &r->dir, err));
-    else MU_TRY(mu_rundir_create("runs", r->s->job->name, &r->dir, err));
-    mu_log_set_file(r->dir.log_fd);
-    snprintf(r->out->run_dir, sizeof r->out->run_dir, "%s", r->dir.path);
-    return mu_rundir_path(&r->dir, MU_RUN_CHECKPOINTS, r->ckpt_dir, err);
-}
-
-// The resolved job, usable where it lies: its relative paths still begin where the job file was.
-static void write_folder(const mu_job *job, FILE *f) {
-    char *path = job->base ? NULL : realpath(job->folder, NULL);
-    if (!path) return;
-    fputs("folder: \"", f);
-    for (const char *p = path; *p; p++) {
-        if (*p == '"' || *p == '\\') fputc('\\', f);
-        fputc(*p, f);
-    }
-    fputs("\"\n", f);
-    free(path);
-}
-
-static mu_status write_job(const mu_training *r, mu_err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return MU_FAIL_NOMEM(err, "the resolved job");
-    write_folder(r->s->job, f);
-    mu_status st = mu_job_write(r->s->job, f, err);
-    fclose(f);
-    if (st == MU_OK) st = mu_outfile_replace(r->dir.path, MU_RUN_JOB, text, size, err);
-    free(text);
-    return st;
-}
 
 static mu_status set_initial(mu_training *r, mu_err *err) {
     if (r->s->params->late) MU_TRY(mu_params_load(r->s->params, err));
@@ -88,17 +44,6 @@ static mu_status set_position(mu_training *r, mu_err *err) {
     return st;
 }
 
-static mu_status open_reports(mu_training *r, mu_err *err) {
-    char path[MU_FS_PATH];
-    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_METRICS, path, err));
-    MU_TRY(mu_metrics_open(path, r->o->resume ? r->at.step : -1, &r->metrics, err));
-    if (!r->s->job->log.tensorboard) return MU_OK;
-    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_TRAIN_EVENTS, path, err));
-    MU_TRY(mu_events_open(path, &r->train_events, err));
-    MU_TRY(mu_rundir_path(&r->dir, MU_RUN_VALIDATION_EVENTS, path, err));
-    return mu_events_open(path, &r->eval_events, err);
-}
-
 static mu_status begin(mu_training *r, mu_err *err) {
     const mu_train_opts *t = &r->s->job->train;
     r->at = MU_POSITION_START;
@@ -106,11 +51,11 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->limits = (mu_limits){t->steps, t->patience, t->epochs, t->deadline, t->target_accuracy};
     r->ps.best = NAN;
     r->ps.evaluated_step = -1;
-    if (!r->o->no_files) MU_TRY(open_dir(r, err));
+    if (!r->o->no_files) MU_TRY(mu_folder_open(r, err));
     MU_TRY(set_position(r, err));
     if (!r->o->no_files) {
-        if (!r->o->resume) MU_TRY(write_job(r, err));
-        MU_TRY(open_reports(r, err));
+        if (!r->o->resume) MU_TRY(mu_folder_write_job(r, err));
+        MU_TRY(mu_folder_open_reports(r, r->o->resume ? r->at.step : -1, err));
     }
     r->before_s = r->ps.trained_s;
     r->start_s = r->window_s = mu_clock_s();
@@ -134,21 +79,33 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
     double t0 = mu_clock_s();
     mu_scores sc;
     MU_TRY(mu_evaluate(final, phase, NULL, NULL, &sc, err));
-    mu_training_keep_scores(r->out, phase, &sc);
+    mu_training_keep_scores(r->out, phase, &sc, r->at.step);
     if (r->at.samples > r->start_samples || !r->o->resume)
         mu_training_write_scores(r, phase, &sc, &r->at); // else it is there
     r->eval_s += mu_clock_s() - t0;
     return MU_OK;
 }
 
+static mu_status save_checkpoint(mu_training *r, mu_err *err) {
+    MU_TRY(mu_folder_keep(r, err));
+    const bool there = r->saved_step == r->at.step && mu_fs_is_folder(r->out->checkpoint);
+    return there ? MU_OK : mu_loop_save(r, false, err);
+}
+
+// Never a success without a checkpoint. But where a disk has no room for one, the model alone may fit.
 static mu_status save_result(mu_training *r, mu_err *err) {
     if (r->o->no_files) return MU_OK;
-    if (r->saved_step != r->at.step) MU_TRY(mu_loop_save(r, false, err)); // never a success without one
+    mu_err own = {0};
+    const mu_status saved = save_checkpoint(r, err);
+    if (saved != MU_OK && saved != MU_EIO) return saved;
     // Nothing that depends on how often the run was interrupted: a resumed run ends with the same bytes.
     const mu_model_score scores[] = {{"step", (double)r->at.step}, {"epoch", r->out->epochs},
                                      {"best", r->out->best}, {"best_step", (double)r->out->best_step}};
-    MU_TRY(mu_state_export(r->dir.path, "model.safetensors", r->s, scores, MU_COUNT(scores), err));
-    return mu_fs_join(r->out->model, r->dir.path, "model.safetensors", err);
+    mu_status st = mu_state_export(r->dir.path, "model.safetensors", r->s, scores, MU_COUNT(scores), &own);
+    if (st == MU_OK) st = mu_fs_join(r->out->model, r->dir.path, "model.safetensors", &own);
+    if (saved == MU_OK) return st == MU_OK ? MU_OK : mu_err_pass(st, &own, err);
+    if (st == MU_OK) mu_training_say(r, "the model alone could be saved: %s", r->out->model);
+    return saved;
 }
 
 static mu_status end(mu_training *r, mu_err *err) {
@@ -176,7 +133,7 @@ static mu_status end(mu_training *r, mu_err *err) {
 static void save_what_is_done(mu_training *r) {
     mu_err err = {0};
     if (r->o->no_files || r->saved_step == r->at.step) return;
-    if (mu_loop_save(r, false, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
+    if (save_checkpoint(r, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
 }
 
 static mu_status tell_stopped(const mu_training *r, mu_err *err) {
@@ -204,9 +161,7 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     if (begun && o->at) *o->at = (mu_run_position){r.at, r.ps};
     if (st == MU_OK && mu_training_interrupted(&r)) st = tell_stopped(&r, err);
     if (r.dir.log_fd >= 0) mu_log_drop_file(r.dir.log_fd);
-    mu_metrics_close(r.metrics);
-    mu_events_close(r.train_events);
-    mu_events_close(r.eval_events);
+    mu_folder_close_reports(&r);
     if (r.dir.lock_fd >= 0) mu_rundir_close(&r.dir);
     return st;
 }

@@ -82,14 +82,15 @@ static void train(mu_helper_box *b) {
     mu_free(job.edits);
 }
 
-// What the program left behind in signals and descriptors. The terminal's SIGINT is the program's to answer;
-// SIGTERM sent to this process alone saves and stops.
+// What the program left behind in signals and descriptors. The terminal's SIGINT and SIGHUP are the program's
+// to answer; SIGTERM sent to this process alone saves and stops.
 static mu_status make_own(mu_err *err) {
 #ifdef SYS_close_range
     (void)syscall(SYS_close_range, MU_HELPER_FD + 1, ~0U, 0); // an old kernel leaves them open: no harm
 #endif
     MU_TRY(mu_stop_install(err));
     signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     return MU_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "run/folder.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,6 +30,12 @@ typedef struct loop {
 // ---- snapshots ----
 
 static void ask(loop *l, bool save, bool best, bool same) {
+    mu_err err = {0};
+    if (save && mu_folder_keep(l->t, &err) != MU_OK) {
+        mu_training_say(l->t, "checkpoint not saved: %s; training goes on", err.msg);
+        l->want_save = false;
+        return;
+    }
     l->busy = true;
     l->task = (mu_snapshot_task){.save = save, .best = best, .same = same, .progress = l->t->ps};
     l->task.progress.trained_s = mu_training_seconds(l->t);

@@ -22,7 +22,7 @@ enum { OWN_EDITS = 3, MAX_JOB = 16 << 20 };
 static mu_status lock_folder(const char *out, int *fd, mu_err *err) {
     char path[MU_FS_PATH];
     MU_TRY(mu_fs_join(path, out, "lock", err));
-    *fd = mu_fs()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *fd = mu_fs()->open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0) return MU_OK;
     return MU_FAIL(err, MU_EUSAGE, "cannot lock `%s`: %s", path,
                    errno == EWOULDBLOCK ? "another `muster tradeoff` works there" : strerror(errno));

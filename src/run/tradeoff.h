@@ -39,7 +39,7 @@ typedef struct mu_tradeoff_count {
 } mu_tradeoff_count;
 
 // Fills *table (zeroed before; mu_trials_fini) and *n, also when it was broken off. MU_EUSAGE when `out` is
-// about another job or in use, MU_EINTERRUPTED and MU_ETERMINATED when this process was told to stop.
+// about another job or in use, a status of mu_stop_was_asked when this process was told to stop.
 MU_MUST_CHECK mu_status mu_tradeoff_run(const mu_tradeoff *t, mu_trials *table, mu_tradeoff_count *n,
                                         mu_err *err);
 

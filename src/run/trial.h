@@ -20,8 +20,8 @@ typedef struct mu_trial_opts {
 } mu_trial_opts;
 
 // Trains *row's mu, lambda and seed and fills in what came out. MU_OK also when the training failed: the
-// status of the row has the reason. MU_EINTERRUPTED or MU_ETERMINATED, row untouched, when this process was
-// told to stop; others when no process could be started.
+// status of the row has the reason. One of mu_stop_was_asked, row untouched, when this process was told to
+// stop; others when no process could be started.
 MU_MUST_CHECK mu_status mu_trial_run(const mu_trial_opts *o, mu_trial *row, mu_err *err);
 
 #endif

@@ -163,16 +163,20 @@ mu_status mu_ckpt_verify(const char *step_dir, mu_err *err) {
     return status;
 }
 
+// Warns of each checkpoint that cannot be used until one can. Those without a readable manifest have no known
+// age and could be the newest: they come first, so that damage is named there as anywhere else.
 static mu_status load_newest(const char *dir, const mu_ckpt_entry *list, size_t n, mu_ckpt_loaded **out,
                              mu_err *err) {
     mu_err first = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < 2 * n; k++) {
+        const mu_ckpt_entry *e = &list[k % n];
         char path[MU_FS_PATH];
         mu_err why = {0};
-        MU_TRY(mu_fs_join(path, dir, list[i].name, err));
+        if ((e->serial < 0) != (k < n)) continue;
+        MU_TRY(mu_fs_join(path, dir, e->name, err));
         mu_status status = load_one(path, out, &why);
         if (status == MU_OK) {
-            if (i) mu_warn("using checkpoint `%s` instead", path);
+            if (first.status != MU_OK) mu_warn("using checkpoint `%s` instead", path);
             return MU_OK;
         }
         if (status == MU_ENOMEM) return MU_FAIL_NOMEM(err, "a checkpoint");
@@ -184,6 +188,27 @@ static mu_status load_newest(const char *dir, const mu_ckpt_entry *list, size_t 
     return MU_EMODEL;
 }
 
+// Why BEST leads to none of the checkpoints: it is not there, is damaged, or names one that is gone.
+static mu_status no_best(const char *dir, mu_err *err) {
+    char path[MU_FS_PATH], *line = NULL;
+    size_t n;
+    int64_t step;
+    MU_TRY(mu_fs_join(path, dir, "BEST", err));
+    mu_status status = mu_fs_read(path, LINE_MAX_BYTES, &line, &n, err);
+    if (status == MU_ENOTFOUND) {
+        mu_err_clear(err);
+        return MU_FAIL(err, MU_ENOTFOUND, "no checkpoint in `%s` is marked as the best", dir);
+    }
+    if (status == MU_OK) {
+        line[strcspn(line, "\n")] = '\0';
+        status = parse_name(line, &step)
+                     ? MU_FAIL(err, MU_EMODEL, "`%s` names `%s`, which is not there", path, line)
+                     : MU_FAIL(err, MU_EMODEL, "`%s` is damaged: it does not name a checkpoint", path);
+    }
+    mu_free(line);
+    return mu_err_hinted(status, err, "Leave out `--best` to take the newest checkpoint.");
+}
+
 static mu_status load_best(const char *dir, const mu_ckpt_entry *list, size_t n, mu_ckpt_loaded **out,
                            mu_err *err) {
     for (size_t i = 0; i < n; i++) {
@@ -192,7 +217,7 @@ static mu_status load_best(const char *dir, const mu_ckpt_entry *list, size_t n,
         MU_TRY(mu_fs_join(path, dir, list[i].name, err));
         return load_one(path, out, err);
     }
-    return MU_FAIL(err, MU_ENOTFOUND, "no checkpoint in `%s` is marked as the best", dir);
+    return no_best(dir, err);
 }
 
 mu_status mu_ckpt_load(const char *path, mu_ckpt_which which, mu_ckpt_loaded **out, mu_err *err) {

@@ -70,6 +70,10 @@ static bool read_live(const char *dir, mu_live *l) {
 
 // ---- who is alive -------------------------------------------------------------------------------
 
+typedef enum proof { GONE, ALIVE, HIDDEN } proof;       // HIDDEN: this user may not see it
+
+static proof not_seen(void) { return errno == EACCES || errno == EPERM ? HIDDEN : GONE; }
+
 // The region of comm/region.h: an anonymous file named "muster-<run id>".
 static bool holds_region(pid_t pid, int fd, const char *run_id) {
     char path[64], link[256], want[128];
@@ -81,33 +85,56 @@ static bool holds_region(pid_t pid, int fd, const char *run_id) {
     return !strncmp(link, want, (size_t)m) && (!link[m] || link[m] == ' ');
 }
 
-static bool has_open(pid_t pid, const struct stat *file) {
-    char folder[48], path[320];
-    bool found = false;
-    snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)pid);
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
-        struct stat st;
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (e->d_name[0] == '.' || stat(path, &st)) continue;
-        found = st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+// Does the kernel's list of locks, which every user may read, know this one? The device in it is not that of
+// stat on every file system, so pid and inode decide. Where there is no list the answer stays HIDDEN.
+//     1: FLOCK  ADVISORY  WRITE 4711 fe:00:1095294 0 EOF
+static proof in_list_of_locks(pid_t pid, const struct stat *file) {
+    char line[256];
+    FILE *f = fopen("/proc/locks", "re");
+    if (!f) return HIDDEN;
+    proof found = GONE;
+    while (found == GONE && fgets(line, sizeof line, f)) {
+        long holder;
+        unsigned long inode;
+        if (sscanf(line, "%*s FLOCK %*s %*s %ld %*x:%*x:%lu", &holder, &inode) == 2 && holder == pid &&
+            inode == file->st_ino)
+            found = HIDDEN;
     }
-    if (dir) closedir(dir);
+    fclose(f);
     return found;
 }
 
-// The process that trains in this folder by its lock file, 0 if none.
-static pid_t lock_holder(const char *dir) {
+static proof has_open(pid_t pid, const struct stat *file) {
+    char folder[48], path[320];
+    proof found = GONE;
+    snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)pid);
+    DIR *dir = opendir(folder);
+    if (!dir) return not_seen() == HIDDEN ? in_list_of_locks(pid, file) : GONE;
+    for (struct dirent *e; found == GONE && (e = readdir(dir));) {
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (e->d_name[0] == '.' || stat(path, &st)) continue;
+        if (st.st_dev == file->st_dev && st.st_ino == file->st_ino) found = ALIVE;
+    }
+    closedir(dir);
+    return found;
+}
+
+// Is there a process that trains in this folder, by its lock file? *holder is 0 where that is not known.
+static proof lock_holder(const char *dir, pid_t *holder) {
     char path[MU_FS_PATH], text[32] = "";
     struct stat st;
-    if (mu_fs_join(path, dir, MU_RUN_LOCK, NULL) != MU_OK) return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
+    *holder = 0;
+    if (mu_fs_join(path, dir, MU_RUN_LOCK, NULL) != MU_OK) return GONE;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return not_seen();
     ssize_t n = read(fd, text, sizeof text - 1);
     bool known = n > 0 && !fstat(fd, &st);
     close(fd); // before asking, or this process would find itself
     long pid = known ? strtol(text, NULL, 10) : 0;
-    return pid > 0 && pid <= INT_MAX && has_open((pid_t)pid, &st) ? (pid_t)pid : 0;
+    if (pid <= 0 || pid > INT_MAX) return GONE;
+    *holder = (pid_t)pid;
+    return has_open((pid_t)pid, &st);
 }
 
 static bool is_run(const char *dir) {
@@ -130,9 +157,10 @@ static void look_at(mu_live *l) {
     } else {
         l->state = MU_LIVE_ENDED;
     }
-    pid_t holder = lock_holder(l->dir);
-    if (!holder) return;
-    l->state = MU_LIVE_SINGLE;
+    pid_t holder;
+    proof lock = lock_holder(l->dir, &holder);
+    if (lock == GONE) return;
+    l->state = lock == ALIVE ? MU_LIVE_SINGLE : MU_LIVE_HIDDEN;
     l->pid = holder;
     l->fd = -1;
     l->run_id[0] = '\0';
@@ -199,7 +227,7 @@ void mu_live_last_metrics(const char *dir, char *out, size_t size) {
     char path[MU_FS_PATH], tail[TAIL_BYTES];
     out[0] = '\0';
     if (mu_fs_join(path, dir, MU_RUN_METRICS, NULL) != MU_OK) return;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
     off_t end = lseek(fd, 0, SEEK_END), from = end > TAIL_BYTES ? end - TAIL_BYTES : 0;
     ssize_t got = end > 0 ? pread(fd, tail, sizeof tail, from) : 0;
@@ -237,7 +265,10 @@ mu_status mu_live_signal(pid_t pid, int signo, mu_live_test is_it, void *ctx, mu
     return MU_FAIL(err, MU_EIO, "cannot signal process %ld: %s", (long)pid, strerror(why));
 }
 
-static bool still_holds(void *ctx, pid_t pid) { return lock_holder(ctx) == pid; }
+static bool still_holds(void *ctx, pid_t pid) {
+    pid_t holder;
+    return lock_holder(ctx, &holder) == ALIVE && holder == pid;
+}
 
 mu_status mu_live_terminate(const mu_live *l, mu_err *err) {
     char dir[MU_FS_PATH];

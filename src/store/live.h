@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // live.h - which run is alive, and how another process reaches it.
 //
-// A run with several learners leaves `live.json` in its folder while it lives:
+// A run leaves `live.json` in its folder while it trains:
 //     {"pid":4711,"fd":9,"run_id":"lenet-0abc12","started":1767607872.5}
 // pid and fd lead to the shared region through /proc/<pid>/fd/<fd>. The file is a hint, never the proof:
 // after kill -9 it stays behind and the pid may belong to another program by then. The proof is that the
-// process still has that descriptor open and that it is the region of this run id. A run with one learner
-// has no region; its proof is that the process named in `lock` has that very file open. Looking takes no
-// lock and changes nothing, so it can never be in the way of a run that is just starting.
+// process still has that descriptor open and that it is the region of this run id. A run that begins, ends or
+// repeats another has no region; its proof is that the process named in `lock` has that very file open. Of
+// another user's process the descriptors are not shown; there /proc/locks has to say that it holds the lock.
+// Looking takes no lock and changes nothing, so it can never be in the way of a run that is just starting.
 #ifndef MU_STORE_LIVE_H
 #define MU_STORE_LIVE_H
 
@@ -18,16 +19,17 @@
 #define MU_RUNS "runs"          // where runs are looked for when none is named
 
 typedef enum mu_live_state {
-    MU_LIVE_GROUP,              // learners and a region: pid and fd are good
-    MU_LIVE_SINGLE,             // one process that trains alone, or a run that is about to end: pid is good
+    MU_LIVE_GROUP,              // it trains and has a region: pid and fd are good
+    MU_LIVE_SINGLE,             // a process works on it without one: pid is good
     MU_LIVE_ENDED,              // no process works on it
-    MU_LIVE_VANISHED            // none does, but live.json says otherwise: it ended without goodbye
+    MU_LIVE_VANISHED,           // none does, but live.json says otherwise: it ended without goodbye
+    MU_LIVE_HIDDEN              // a process that this user may not look at works on it
 } mu_live_state;
 
 typedef struct mu_live {
     mu_live_state state;
     char   dir[MU_FS_PATH];     // the run folder
-    pid_t  pid;                 // VANISHED: the one it had; ENDED: 0
+    pid_t  pid;                 // VANISHED: the one it had; ENDED: 0; HIDDEN: 0 = not known
     int    fd;                  // GROUP and VANISHED, else -1
     char   run_id[64];          // GROUP and VANISHED, else ""
     double started;             // seconds since 1970; 0 = unknown

@@ -65,7 +65,7 @@ mu_status mu_metrics_open(const char *path, int64_t resume_step, mu_metrics **ou
     mu_metrics *m = mu_alloc(sizeof *m, TAG);
     if (!m) return MU_FAIL_NOMEM(err, "metrics");
     memcpy(m->path, path, n + 1);
-    m->fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    m->fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     mu_status status = m->fd < 0 ? mu_fs_fail(err, "open", path) : cut_tail(m, resume_step, err);
     if (status == MU_OK) *out = m;
     else mu_metrics_close(m);

@@ -26,6 +26,8 @@
 #define NAME_MAX_BYTES 100
 #define MAX_TRIES 10000
 #define PROBE "write-test"
+// A file of the run, not what a link in a prepared folder leads to, and no waiting for the reader of a fifo.
+#define OWN (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 static void make_id(uint64_t n, char out[ID_DIGITS + 1]) {
     for (int i = ID_DIGITS - 1; i >= 0; i--, n /= 36) out[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[n % 36];
@@ -67,7 +69,7 @@ static mu_status refuse_locked(int fd, const char *path, mu_err *err) {
 static mu_status take_lock(mu_rundir *d, mu_err *err) {
     char path[MU_FS_PATH], text[32];
     MU_TRY(mu_rundir_path(d, MU_RUN_LOCK, path, err));
-    d->lock_fd = mu_fs()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    d->lock_fd = mu_fs()->open(path, O_RDWR | O_CREAT | OWN, 0666);
     if (d->lock_fd < 0) return mu_fs_fail(err, "open", path);
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB)) {
         if (errno == EWOULDBLOCK) return refuse_locked(d->lock_fd, d->path, err);
@@ -81,7 +83,7 @@ static mu_status take_lock(mu_rundir *d, mu_err *err) {
 static mu_status open_log(mu_rundir *d, mu_err *err) {
     char path[MU_FS_PATH];
     MU_TRY(mu_rundir_path(d, MU_RUN_LOG, path, err));
-    d->log_fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    d->log_fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_APPEND | OWN, 0666);
     return d->log_fd < 0 ? mu_fs_fail(err, "open", path) : MU_OK;
 }
 
@@ -170,6 +172,18 @@ mu_status mu_rundir_open(const char *path, mu_rundir *out, mu_err *err) {
     mu_fs_remove_unfinished(d.path);
     *out = d;
     return MU_OK;
+}
+
+bool mu_rundir_is_there(const mu_rundir *d) {
+    char path[MU_FS_PATH];
+    struct stat mine, there;
+    if (fstat(d->lock_fd, &mine) || mu_rundir_path(d, MU_RUN_LOCK, path, NULL) != MU_OK) return false;
+    return lstat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+mu_status mu_rundir_create_again(mu_rundir *d, mu_err *err) {
+    MU_TRY(mu_fs_mkdirs(d->path, err));
+    return enter(d, err);
 }
 
 void mu_rundir_close(mu_rundir *d) {

@@ -38,6 +38,10 @@ MU_MUST_CHECK mu_status mu_rundir_create(const char *base, const char *name, mu_
 MU_MUST_CHECK mu_status mu_rundir_create_at(const char *path, mu_rundir *out, mu_err *err);
 // An existing run, to resume it. MU_ENOTFOUND; MU_EUSAGE when another process has it (its pid is named).
 MU_MUST_CHECK mu_status mu_rundir_open(const char *path, mu_rundir *out, mu_err *err);
+// Does the path still lead to the folder whose lock this is?
+bool mu_rundir_is_there(const mu_rundir *d);
+// The folder of a run that was removed while it trained, at the same path. After mu_rundir_close.
+MU_MUST_CHECK mu_status mu_rundir_create_again(mu_rundir *d, mu_err *err);
 void mu_rundir_close(mu_rundir *d);             // releases the lock, the folder stays
 
 // Path of the newest run of a job name under `base`. MU_ENOTFOUND.

@@ -3,6 +3,7 @@
 #include "train/model.h"
 
 #include "base/log.h"
+#include "ops/finite.h"
 #include "store/rundir.h"
 
 #include <stdio.h>
@@ -157,6 +158,10 @@ mu_status mu_model_take_params(const mu_model *m, mu_params *ps, bool all, int *
                                  err, "The file belongs to another net; it holds %zu arrays.",
                                  mu_st_count(m->arrays));
         mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
+        if (st == MU_OK && !mu_is_below(p->value, p->count, MU_BELOW_INFINITY))
+            st = mu_err_hinted(
+                MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` holds values that are not finite", p->name), err,
+                "The model diverged before it was saved, or the file is damaged.");
         if (st != MU_OK) {
             mu_err_note(err, "while loading `%s`", m->path);
             return st;

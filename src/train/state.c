@@ -4,7 +4,6 @@
 #include "train/state.h"
 
 #include "base/log.h"
-#include "store/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

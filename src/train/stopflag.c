@@ -12,7 +12,7 @@
 
 static atomic_int requested;    // 0 or the first signal
 static atomic_int n_int;        // SIGINTs so far
-static struct sigaction before_int, before_term;
+static struct sigaction before_int, before_term, before_hup;
 static bool installed;
 static _Alignas(64) char handler_stack[64 * 1024]; // a frame with the wide registers alone is 11 KiB
 
@@ -31,6 +31,9 @@ mu_status mu_stop_install(mu_err *err) {
         return MU_FAIL(err, MU_EIO, "cannot give signals a stack of their own: %s", strerror(errno));
     if (sigaction(SIGINT, &act, &before_int) || sigaction(SIGTERM, &act, &before_term))
         return MU_FAIL(err, MU_EIO, "cannot install signal handlers: %s", strerror(errno));
+    if (sigaction(SIGHUP, NULL, &before_hup) ||
+        (before_hup.sa_handler != SIG_IGN && sigaction(SIGHUP, &act, NULL)))
+        return MU_FAIL(err, MU_EIO, "cannot install signal handlers: %s", strerror(errno));
     installed = true;
     return MU_OK;
 }
@@ -39,6 +42,7 @@ void mu_stop_uninstall(void) {
     if (!installed) return;
     sigaction(SIGINT, &before_int, NULL);
     sigaction(SIGTERM, &before_term, NULL);
+    sigaction(SIGHUP, &before_hup, NULL);
     installed = false;
 }
 
@@ -46,7 +50,7 @@ int mu_stop_requested(void) { return atomic_load_explicit(&requested, memory_ord
 
 mu_status mu_stop_status(void) {
     int s = mu_stop_requested();
-    return s == SIGINT ? MU_EINTERRUPTED : s == SIGTERM ? MU_ETERMINATED : MU_OK;
+    return s == SIGINT ? MU_EINTERRUPTED : s == SIGTERM ? MU_ETERMINATED : s == SIGHUP ? MU_EHANGUP : MU_OK;
 }
 
 void mu_stop_reset(void) {

@@ -73,6 +73,7 @@ typedef struct mu_run_result {
     double      train_loss;             // mean of the last log interval
     mu_scores   test, validation;       // the last ones measured, when tested / validated
     bool        tested, validated;
+    int64_t     scored_step;            // whose weights they are of; before `steps` when stopped
     double      best;                   // best evaluated accuracy, or loss of a net without one; NaN = none
     int64_t     best_step;
     int64_t     skipped, rollbacks;

@@ -157,7 +157,8 @@ void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *s
 
 // ---- scores ----
 
-void mu_training_keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc) {
+void mu_training_keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc, int64_t step) {
+    out->scored_step = step;
     *(phase == MU_TEST ? &out->test : &out->validation) = *sc;
     *(phase == MU_TEST ? &out->tested : &out->validated) = true;
 }
@@ -192,7 +193,7 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
     mu_run_moment m = mu_training_moment(r);
     m.step = step, m.epoch = mu_epoch_at(r->s, at->samples); // of these weights; learners have gone on
     if (r->o->watch.evaluated) r->o->watch.evaluated(r->o->watch.ctx, &m, phase, sc, best);
-    mu_training_keep_scores(r->out, phase, sc);
+    mu_training_keep_scores(r->out, phase, sc, step);
     r->ps.evaluated_step = step;
     const mu_limits *l = &r->limits;
     if (l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";

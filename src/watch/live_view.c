@@ -144,8 +144,14 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     look_learners(v, g);
     v->samples_per_s = 0; // not samples / elapsed: a resumed run did not make the earlier ones
     for (int i = 0; i < v->n_learners; i++) v->samples_per_s += v->learner[i].samples_per_s;
-    v->ledger_known = copy_core(v, g);
-    if (v->ledger_known) v->ledger = mu_core_ledger(v->core);
+    v->alone = h->alone != 0;
+    v->ledger_known = v->alone || copy_core(v, g);
+    if (v->alone) {
+        const int64_t applied = v->learner[0].gradients, skipped = v->skipped_updates;
+        v->ledger = (mu_ledger){.produced = applied + skipped, .applied = applied, .rejected = skipped};
+    } else if (v->ledger_known) {
+        v->ledger = mu_core_ledger(v->core);
+    }
 }
 
 void mu_live_rates(mu_live_view *now, const mu_live_view *before) {

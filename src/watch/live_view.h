@@ -33,6 +33,7 @@ typedef struct mu_live_view {
     char     run_id[64], job_name[104], protocol[32], run_dir[512];
     mu_run_state state;
     bool     stop_asked;
+    bool     alone;             // one learner in one process: it has no ledger of its own
     bool     warming;           // by hardsync, before the protocol begins
     int32_t  parent_pid, server_pid, evaluator_pid;         // 0 = none
     double   elapsed_s;

@@ -78,6 +78,12 @@ list='[red, green, blue]'
 "$MUSTER" train table.yaml --out table -q --set "data.train.classes=$list" --set "data.test.classes=$list" ||
     bad "training with named classes ended with $?"
 "$MUSTER" predict table | head -n 1 | grep -qx sample,class,probability,predicted,label || bad "no names of classes"
+# A class whose name a spreadsheet would run as a formula is text in the answers.
+sed 's/red/=1+1/' train.csv >formula.csv
+"$MUSTER" train table.yaml --out formula -q --set data.train.file=formula.csv --set data.test.file=formula.csv ||
+    bad "training with a formula as class ended with $?"
+"$MUSTER" predict formula >answers.csv || bad "predict with a formula ended with $?"
+grep -q ',=' answers.csv && bad "a formula in the answers: $(cat answers.csv)"
 "$MUSTER" check table.yaml --set train.init_from=gone >/dev/null 2>err && bad "a missing init_from went unnoticed"
 grep -q 'does not exist' err || bad "init_from: $(cat err)"
 

@@ -27,6 +27,12 @@ net:
 train: {batch: 4, steps: 3}
 updater: {type: sgd, rate: 0.0001}
 JOB
+# --quiet silences the way to the results, not the results.
+"$MUSTER" train job.yaml --out quiet --quiet >out 2>err || bad "--quiet ended with $?"
+[ -s err ] && bad "--quiet says on stderr: $(cat err)"
+grep -q '^test  loss' out && grep -q '^saved  quiet/model.safetensors' out || bad "--quiet has no results: $(cat out)"
+"$MUSTER" train job.yaml --out quiet2 --quiet --json >out 2>err || bad "--quiet --json ended with $?"
+[ "$(wc -l <out)" = 1 ] && [ ! -s err ] || bad "--quiet --json is more than its line: $(cat out err)"
 sed 's/^  test:/  predict:/' job.yaml >predict.yaml
 grep -v '^  test:' job.yaml >plain.yaml
 printf 'abcdabcdabcdabcdabcdabcd' >text.txt

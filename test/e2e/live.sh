@@ -74,11 +74,28 @@ has out '^step [0-9]'
 
 begin one --learners 1
 expect 0 "$MUSTER" status one
-has out 'one process trains'
+has out 'training for'
+has out 'processes  one, '
+has out 'gradients  [0-9]* = [0-9]* applied . 0 rejected . 0 lost . 0 in flight'
+expect 0 "$MUSTER" status one --json
+has out '"learners":1,'
+has out '"run_id":"one"'
+expect 0 "$MUSTER" top one --count 2 --interval 100ms
+has out 'overlap'
 expect 6 "$MUSTER" chaos one --do 'kill learner 0'
+has err 'one process trains alone'
 expect 0 "$MUSTER" stop one
 gone one
+[ -e one/live.json ] && bad "live.json of one learner was left behind"
+expect 0 "$MUSTER" status one
+has out 'one  ended'
 ls one/checkpoints/step-* >/dev/null 2>&1 || bad "the stopped run left no checkpoint"
+
+begin lone --learners 1
+kill -9 "$pid"
+gone lone
+expect 0 "$MUSTER" status lone
+has out 'ended without goodbye'
 
 begin killed --learners 2 --protocol async
 kill -9 "$pid"

@@ -2,6 +2,7 @@
 // test_base.c - the ground: random numbers against known answers, permutations, heap, arenas, words, errors.
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/plugin.h"
 #include "base/rng.h"
 
@@ -149,12 +150,28 @@ static void the_first_report_wins(void **state) {
     assert_int_equal(MU_FAIL(NULL, MU_EIO, "nobody listens"), MU_EIO);
 }
 
+// Names in messages come from any file and must not steer a terminal.
+static void log_masks_controls(void **state) {
+    (void)state;
+    char text[200];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    mu_log_set_file(fileno(file));
+    mu_log(MU_LOG_INFO, "a%sb\tc\nd %s", "\x1b[31m\x7f", "\xc2\x9b gr\xc3\xbcn");
+    mu_log_drop_file(fileno(file));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    if (!strstr(text, "a?[31m?b\tc\nd ?\? gr\xc3\xbcn\n")) fail_msg("`%s`", text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),          cmocka_unit_test(vectors_equal_blocks),
         cmocka_unit_test(moments_are_right),             cmocka_unit_test(permutations_visit_everything_once),
         cmocka_unit_test(heap_counts_and_fails_on_demand), cmocka_unit_test(arenas_keep_what_they_gave),
-        cmocka_unit_test(words_are_suggested_sensibly),  cmocka_unit_test(the_first_report_wins),
+        cmocka_unit_test(words_are_suggested_sensibly),  cmocka_unit_test(log_masks_controls),
+        cmocka_unit_test(the_first_report_wins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,8 @@ static void slurp(FILE *f, char *text, size_t size) {
     fclose(f);
 }
 
+static bool as_another_user;    // the next commands, where this one is root
+
 #define RUN(s, ...) run_words(s, (char *[]){"muster", __VA_ARGS__, NULL})
 
 static void run_words(said *s, char **argv) {
@@ -52,6 +54,7 @@ static void run_words(said *s, char **argv) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(fileno(out), STDOUT_FILENO);
         dup2(fileno(err), STDERR_FILENO);
+        if (as_another_user && (setgid(65534) || setuid(65534))) _exit(99);
         int code = mu_cli_main(argc, argv);
         fflush(stdout);
         _exit(code);
@@ -144,6 +147,33 @@ static void test_stop(void **state) {
     assert_true(WIFEXITED(status));
     RUN(&s, "stop", fake.dir);
     assert_said(&s, 0, err, "had ended before");
+}
+
+static void test_run_of_another_user(void **state) {
+    (void)state;
+    said s;
+    char pid[64];
+    if (getuid() != 0) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(fake.dir, 0755), 0);
+    snprintf(pid, sizeof pid, "process %d of another user works on it", (int)fake.parent);
+    as_another_user = true;
+    RUN(&s, "status", fake.dir);
+    assert_said(&s, 0, out, pid);
+    RUN(&s, "status", fake.dir, "--json");
+    assert_said(&s, 0, out, "\"hidden\"");
+    RUN(&s, "stop", fake.dir);
+    assert_said(&s, 1, err, "not stopped");
+    assert_said(&s, 1, err, pid);
+    RUN(&s, "top", fake.dir);
+    assert_said(&s, 6, err, pid);
+    RUN(&s, "chaos", fake.dir, "--do", "kill learner 0");
+    assert_said(&s, 6, err, "it is another user's");
+    as_another_user = false;
+    RUN(&s, "status", fake.dir);
+    assert_said(&s, 0, out, "fake  training for");
 }
 
 static void test_stop_waits(void **state) {
@@ -297,6 +327,7 @@ static void test_page_of_trouble(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_RUN(test_status),     WITH_RUN(test_status_after_a_kill), WITH_RUN(test_stop),
+        WITH_RUN(test_run_of_another_user),
         WITH_RUN(test_stop_waits), WITH_RUN(test_chaos),               WITH_RUN(test_chaos_mistakes),
         WITH_RUN(test_top_in_a_pipe), WITH_RUN(test_top_on_a_terminal),
         cmocka_unit_test(test_page_of_trouble),

@@ -120,6 +120,12 @@ static void test_idx_label_range(void **ctx) {
     read_fails(r, 3, "record 3: label 3 is outside 0..2");
     mu_reader_close(r);
     block_fini(&b);
+    // Without `classes` the data say which record has the largest label: a net with fewer scores names it.
+    assert_ok(reader_open(&b, yaml_of("{reader: idx, images: %s, labels: %s}", test_path("im.idx"),
+                                      test_path("la.idx")), &r, &err), &err);
+    assert_non_null(strstr(r->field[1].top_from, "la.idx` record 3"));
+    mu_reader_close(r);
+    block_fini(&b);
 }
 
 static void test_gzip(void **ctx) {
@@ -292,6 +298,34 @@ static void test_csv_options(void **ctx) {
     block_fini(&b);
 }
 
+// The first label decides whether labels are numbers or words; a number that is no class is a bad record.
+static void test_csv_labels(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(reader_open(&b, csv_of("1,0\n1,2\n1,-1\n1,3.5\n1,cat\n1,1\n", ""), &r, &err), &err);
+    assert_int_equal(r->n_records, 6);
+    assert_int_equal(r->field[1].n_classes, 3);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 2);
+    for (int i = 2; i < 5; i++) read_fails(r, i, "column 1 is no label: a whole number from 0");
+    assert_int_equal(*(const int32_t *)read_ok(r, 5).field[1], 1);
+    assert_non_null(strstr(r->field[1].top_from, "line 2"));
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_ok(reader_open(&b, csv_of("1,cat\n1,3\n1,ant\n", ""), &r, &err), &err); // words: all count
+    assert_int_equal(r->field[1].n_classes, 3);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 0);
+    mu_reader_close(r);
+    block_fini(&b);
+    assert_ok(reader_open(&b, csv_of("1,-1\n1,1\n", ", classes: ['-1', '1']"), &r, &err), &err);
+    assert_int_equal(*(const int32_t *)read_ok(r, 1).field[1], 1);
+    mu_reader_close(r);
+    block_fini(&b);
+    reader_fails(csv_of("1,3.5\n1,2.5\n", ""), MU_EDATA, "whole number from 0; the first is `3.5`");
+    reader_fails(csv_of("1,-1\n1,+1\n", ""), MU_EDATA, "whole number from 0; the first is `-1`");
+}
+
 static void test_csv_damage(void **ctx) {
     (void)ctx;
     block b;
@@ -314,6 +348,8 @@ static void test_csv_damage(void **ctx) {
     reader_fails(csv_of("1,2\n", ", separator: '::'"), MU_EJOB, "`separator`");
     reader_fails(csv_of("1,2,3\n", ", shape: [1, 3, 1]"), MU_EJOB, "`shape`");
     reader_fails(csv_of("1,2,0\n1,\"2,0\n1,2,1\n1,3,1\n", ""), MU_EDATA, "line 2: the row never ends");
+    reader_fails(csv_of("\"1,2,0\n1,2,1\n", ""), MU_EDATA, "line 1: the row never ends");
+    reader_fails(csv_of("1,2,0\n\n\"1,2,0\n1,2,1\n", ""), MU_EDATA, "line 3: the row never ends");
     static char text[200000] = "1,2,0\n3,\"";
     memset(text + strlen(text), 'x', 150000);
     reader_fails(csv_of(text, ""), MU_EDATA, "a field is longer than");
@@ -424,6 +460,7 @@ int main(void) {
         cmocka_unit_test(test_idx_element_types_and_orders),
         cmocka_unit_test(test_idx_damage),
         cmocka_unit_test(test_idx_label_range),
+        cmocka_unit_test(test_csv_labels),
         cmocka_unit_test(test_gzip),
         cmocka_unit_test(test_gzip_padding),
         cmocka_unit_test(test_gzip_bomb),

@@ -226,6 +226,16 @@ static void test_jpeg(void **ctx) {
         assert_status(mu_image_decode(&d, jpg, cut, 3, "x.jpg", &err), MU_EDATA, &err);
         assert_says(&err, "x.jpg");
     }
+    for (unsigned long at = 2; at < n; at++) {          // whatever was damaged, the next good one is good
+        unsigned char was = jpg[at];
+        jpg[at] ^= 0xff;
+        mu_status damaged = mu_image_decode(&d, jpg, n, 3, "x.jpg", NULL);
+        (void)damaged;
+        jpg[at] = was;
+        mu_err_clear(&err);
+        assert_ok(mu_image_decode(&d, jpg, n, 3, "good.jpg", &err), &err);
+        assert_int_equal(d.w * d.h, W * H);
+    }
     tjFree(jpg);
     tjDestroy(enc);
     mu_image_decoder_fini(&d);

@@ -508,6 +508,9 @@ static void null_is_answered(void **state) {
     fails(muster_job_load(NULL, NULL, 0, &job, err), MUSTER_USAGE, "path");
     fails(muster_job_load("x.yaml", NULL, 0, NULL, err), MUSTER_USAGE, "place");
     fails(muster_job_parse("x.yaml", NULL, 0, NULL, 0, &job, err), MUSTER_USAGE, "text");
+    const char *const edits[] = {"train.batch=2", NULL};
+    fails(muster_job_load("x.yaml", edits, 2, &job, err), MUSTER_USAGE, "edit of muster_job_load is NULL");
+    fails(muster_job_parse("x.yaml", text, strlen(text), edits, 2, &job, err), MUSTER_USAGE, "is NULL");
     fails(muster_job_parse("x.yaml", text, 4, NULL, 2, &job, err), MUSTER_USAGE, "needs");
     fails(muster_run_create(NULL, NULL, &run, err), MUSTER_USAGE, "job");
     fails(muster_run_create_predictor(NULL, NULL, &run, err), MUSTER_USAGE, "job");

@@ -3,9 +3,12 @@
 // gradient agree, policies for bad steps, and every reason to stop.
 #include "base/rng.h"
 #include "run/driver.h"
+#include "train/state.h"
 #include "train/stopflag.h"
 #include "train/worker.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -259,6 +262,56 @@ static void skipping_gives_up_in_the_end(void **state) {
     close_job(&t);
 }
 
+// Full for checkpoints, with room for smaller files.
+static int open_unless_checkpoint(const char *path, int flags, mode_t mode) {
+    if ((flags & O_CREAT) && strstr(path, "/checkpoints/")) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return mu_fs_system.open(path, flags, mode);
+}
+
+static void a_full_disk_may_hold_the_model(void **state) {
+    (void)state;
+    training t;
+    char model[300];
+    mu_fs_ops ops = mu_fs_system;
+    ops.open = open_unless_checkpoint;
+    mu_fs_set_ops(&ops);
+    train(&t, "name: t\ntrain: {batch: 16, steps: 10}\n" DATA NET SGD, "full", false, NULL, 0);
+    mu_fs_set_ops(NULL);
+    assert_int_equal(t.status, MU_EIO); // no checkpoint, so no success
+    assert_non_null(strstr(t.err.msg, "No space left"));
+    snprintf(model, sizeof model, "%s/full/model.safetensors", folder);
+    int n = 0;
+    training again;
+    open_job(&again, "name: t\ntrain: {batch: 16, steps: 10}\n" DATA NET SGD, NULL, 0);
+    if (mu_state_load_params(model, MU_CKPT_NEWEST, again.s->params, true, &n, &again.err) != MU_OK)
+        fail_msg("%s", again.err.msg);
+    expect_same_params(&t, &again, 0);
+    close_job(&t);
+    close_job(&again);
+}
+
+static void a_model_that_is_not_finite_is_refused(void **state) {
+    (void)state;
+    training t;
+    char model[300];
+    int n = 0;
+    open_job(&t, "name: t\ntrain: {batch: 16, steps: 1}\n" DATA NET SGD, NULL, 0);
+    float *value = t.s->params->list[1]->value, was = value[0];
+    snprintf(model, sizeof model, "%s/nan.safetensors", folder);
+    for (int i = 0; i < 2; i++) {
+        value[0] = i ? NAN : was;
+        assert_int_equal(mu_state_export(folder, "nan.safetensors", t.s->params, &t.err), MU_OK);
+        mu_status st = mu_state_load_params(model, MU_CKPT_NEWEST, t.s->params, true, &n, &t.err);
+        assert_int_equal(st, i ? MU_EMODEL : MU_OK);
+    }
+    assert_non_null(strstr(t.err.msg, "holds values that are not finite"));
+    assert_non_null(strstr(t.err.msg, t.s->params->list[1]->name));
+    close_job(&t);
+}
+
 static void every_reason_to_stop(void **state) {
     (void)state;
     static const struct { const char *set, *why; } cases[] = {
@@ -425,6 +478,8 @@ int main(void) {
         cmocka_unit_test(the_ways_of_a_gradient_agree),  cmocka_unit_test(accumulation_equals_a_larger_batch),
         cmocka_unit_test(divergence_is_named_and_stops), cmocka_unit_test(rollback_returns_to_the_checkpoint),
         cmocka_unit_test(skipping_gives_up_in_the_end),  cmocka_unit_test(every_reason_to_stop),
+        cmocka_unit_test(a_full_disk_may_hold_the_model),
+        cmocka_unit_test(a_model_that_is_not_finite_is_refused),
         cmocka_unit_test(a_signal_saves_and_ends),       cmocka_unit_test(learning_lowers_the_loss),
         cmocka_unit_test(a_failing_final_evaluation_keeps_the_model),
         cmocka_unit_test(a_skipped_step_leaves_no_trace),

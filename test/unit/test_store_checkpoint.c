@@ -176,6 +176,61 @@ static void test_bit_rot(void **state) {
     remove_tree(dir);
 }
 
+// What is logged while the newest checkpoint of `dir` is loaded.
+static const char *warnings_of_load(const char *dir, int64_t step, float value) {
+    static char text[2048];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    mu_log_set_file(fileno(file));
+    assert_newest(dir, step, value);
+    mu_log_drop_file(fileno(file));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+// Whichever file of the newest checkpoint is damaged, a warning names it and the one taken instead.
+static void test_damage_is_named(void **state) {
+    (void)state;
+    static const char *const files[] = {MU_CKPT_MODEL, MU_CKPT_UPDATER, MU_MANIFEST_NAME};
+    char dir[64], path[200], part[80];
+    for (size_t i = 0; i < MU_COUNT(files); i++) {
+        temp_dir(dir);
+        for (int k = 1; k <= 3; k++) assert_ok(toy_save(dir, k, (float)k, 3, false, err));
+        assert_string_equal(warnings_of_load(dir, 3, 3), "");
+        snprintf(path, sizeof path, "%s/step-3/%s", dir, files[i]);
+        write_file(path, "damaged", 7);
+        const char *log = warnings_of_load(dir, 2, 2);
+        snprintf(part, sizeof part, "step-3/%s", files[i]);
+        if (!strstr(log, "skipping checkpoint") || !strstr(log, part) || !strstr(log, "step-2` instead"))
+            fail_msg("%s damaged, but the log says: %s", files[i], log);
+        remove_tree(dir);
+    }
+}
+
+// A damaged record of the best checkpoint is not the same as none.
+static void test_damaged_best(void **state) {
+    (void)state;
+    static const struct { const char *text, *says; } cases[] = {
+        {"step-8\n", "BEST` names `step-8`, which is not there"},
+        {"stxp-1\n", "BEST` is damaged: it does not name a checkpoint"},
+        {"", "BEST` is damaged"},
+    };
+    char dir[64], path[80];
+    temp_dir(dir);
+    assert_ok(toy_save(dir, 1, 1, 3, true, err));
+    snprintf(path, sizeof path, "%s/BEST", dir);
+    mu_ckpt_loaded *c;
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        write_file(path, cases[i].text, strlen(cases[i].text));
+        assert_fails(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err), MU_EMODEL, cases[i].says);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_fails(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err), MU_ENOTFOUND, "marked as the best");
+    remove_tree(dir);
+}
+
 static void test_damage_is_located(void **state) {
     (void)state;
     char dir[64], path[200];
@@ -252,6 +307,8 @@ int main(void) {
         cmocka_unit_test(test_leftovers),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_bit_rot),
+        cmocka_unit_test(test_damage_is_named),
+        cmocka_unit_test(test_damaged_best),
         cmocka_unit_test(test_damage_is_located),
         cmocka_unit_test(test_allocation_failures),
     };

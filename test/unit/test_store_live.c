@@ -91,6 +91,8 @@ static void test_foreign_texts(void **state) {
     remove_tree(dir);
 }
 
+static bool hide_run;           // the next run lets only root look at its descriptors
+
 // A child that takes the run's lock, and its region when asked, then sleeps until it is killed.
 static pid_t start_run(const char *dir, bool group) {
     int ready[2];
@@ -100,6 +102,7 @@ static pid_t start_run(const char *dir, bool group) {
     assert_true(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); // a failing test leaves nobody behind
+        if (hide_run) prctl(PR_SET_DUMPABLE, 0);
         mu_rundir d;
         mu_err err = {0};
         bool ok = mu_rundir_create_at(dir, &d, &err) == MU_OK;
@@ -154,6 +157,47 @@ static void test_single_is_found_by_its_lock(void **state) {
     write_file(lock, text, strlen(text));
     assert_state(dir, MU_LIVE_ENDED);
     remove_tree(dir);
+}
+
+// What another user sees of a run: state and pid in a process of that user. As root by becoming one; else the
+// run has made itself as invisible as another user's.
+static void look_as_another(const char *dir, mu_live_state want, pid_t pid) {
+    int status;
+    pid_t looker = fork();
+    assert_true(looker >= 0);
+    if (looker == 0) {
+        mu_live l;
+        if (getuid() == 0 && (setgid(65534) || setuid(65534))) _exit(2);
+        if (mu_live_find(dir, &l, NULL) != MU_OK) _exit(3);
+        _exit(l.state != want ? 10 + (int)l.state : pid != l.pid ? 4 : 0);
+    }
+    assert_int_equal(waitpid(looker, &status, 0), looker);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_another_users_run_is_hidden_not_gone(void **state) {
+    (void)state;
+    char dir[64], path[128];
+    for (int group = 0; group < 2; group++) {
+        temp_dir(dir);
+        assert_int_equal(chmod(dir, 0755), 0);
+        hide_run = true;
+        pid_t pid = start_run(dir, group);
+        hide_run = false;
+        look_as_another(dir, MU_LIVE_HIDDEN, pid);
+        snprintf(path, sizeof path, "%s/lock", dir);
+        assert_int_equal(chmod(path, 0), 0);
+        look_as_another(dir, MU_LIVE_HIDDEN, 0); // who holds it is not known
+        assert_int_equal(chmod(path, 0644), 0);
+        kill_and_reap(pid);
+        look_as_another(dir, group ? MU_LIVE_VANISHED : MU_LIVE_ENDED, group ? pid : 0);
+        // The pid now belongs to another user's process that has nothing to do with the run.
+        write_file(path, "1\n", 2);
+        if (group) look_as_another(dir, MU_LIVE_VANISHED, pid);
+        else look_as_another(dir, MU_LIVE_ENDED, 0);
+        remove_tree(dir);
+    }
 }
 
 static void test_terminate(void **state) {
@@ -231,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_write_find_remove),      cmocka_unit_test(test_other_descriptors_are_no_proof),
         cmocka_unit_test(test_foreign_texts),          cmocka_unit_test(test_killed_group_has_vanished),
         cmocka_unit_test(test_single_is_found_by_its_lock), cmocka_unit_test(test_terminate),
+        cmocka_unit_test(test_another_users_run_is_hidden_not_gone),
         cmocka_unit_test(test_newest_alive_wins),      cmocka_unit_test(test_last_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

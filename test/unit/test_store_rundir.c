@@ -3,6 +3,7 @@
 // written.
 #include "run_help.h"
 
+#include "store/metrics.h"
 #include "store/rundir.h"
 
 #include <signal.h>
@@ -140,6 +141,33 @@ static void test_lock(void **state) {
     remove_tree(dir);
 }
 
+// Files that a run opens by name in a folder prepared by another: links are not followed, fifos not waited for.
+static void test_prepared_folder(void **state) {
+    (void)state;
+    static const char *const names[] = {MU_RUN_LOCK, MU_RUN_LOG, MU_RUN_METRICS};
+    for (size_t i = 0; i < MU_COUNT(names); i++) {
+        char dir[64], victim[80], link[100], *text;
+        size_t n;
+        mu_rundir d;
+        mu_metrics *m;
+        temp_dir(dir);
+        snprintf(victim, sizeof victim, "%s/victim", dir);
+        snprintf(link, sizeof link, "%s/%s", dir, names[i]);
+        write_file(victim, "precious", 8);
+        assert_int_equal(symlink("victim", link), 0);
+        if (i == 2) assert_fails(mu_metrics_open(link, -1, &m, err), MU_EIO, "symbolic link");
+        else assert_fails(mu_rundir_create_at(dir, &d, err), MU_EIO, "symbolic link");
+        assert_ok(mu_fs_read(victim, 100, &text, &n, err));
+        assert_string_equal(text, "precious");
+        mu_free(text);
+        assert_int_equal(unlink(link), 0);
+        assert_int_equal(mkfifo(link, 0666), 0);
+        mu_status s = i == 2 ? mu_metrics_open(link, -1, &m, NULL) : mu_rundir_create_at(dir, &d, NULL);
+        assert_int_equal(s, MU_EIO);
+        remove_tree(dir);
+    }
+}
+
 static ssize_t full(int fd, const void *data, size_t size) {
     (void)fd, (void)data, (void)size;
     errno = ENOSPC;
@@ -176,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_id),
         cmocka_unit_test(test_unfinished_files_go),
         cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_prepared_folder),
         cmocka_unit_test(test_not_writable),
     };
     return cmocka_run_group_tests_name("store/rundir", tests, NULL, NULL);

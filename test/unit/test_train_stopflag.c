@@ -34,6 +34,26 @@ static void test_flag(void **state) {
     assert_true(before.sa_handler == after.sa_handler);
 }
 
+static void test_hangup(void **state) {
+    (void)state;
+    struct sigaction now;
+    assert_ok(mu_stop_install(err));
+    raise(SIGHUP);
+    assert_int_equal(mu_stop_status(), MU_EHANGUP);
+    assert_int_equal(mu_status_exit_code(mu_stop_status()), 129);
+    assert_true(mu_stop_was_asked(mu_stop_status()));
+    mu_stop_reset();
+    mu_stop_uninstall();
+    sigaction(SIGHUP, NULL, &now);
+    assert_true(now.sa_handler == SIG_DFL);
+    signal(SIGHUP, SIG_IGN);    // as `nohup` leaves it
+    assert_ok(mu_stop_install(err));
+    raise(SIGHUP);
+    assert_int_equal(mu_stop_requested(), 0);
+    mu_stop_uninstall();
+    signal(SIGHUP, SIG_DFL);
+}
+
 // ---- a signal in the middle of a matrix product ----
 
 enum { M = 83, N = 784, K = 200, LDA = 1000 };
@@ -105,6 +125,7 @@ static void test_second_interrupt_exits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flag),
+        cmocka_unit_test(test_hangup),
         cmocka_unit_test(test_signals_disturb_no_product),
         cmocka_unit_test(test_second_interrupt_exits),
     };
