@@ -142,10 +142,10 @@ static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_th
         if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
         mu_record rec = {{0}};
         bool ok = true;
-        const int64_t sample = s->o.phase == MU_TRAIN ? mu_finished_sample(&s->finished, first + i) : first + i;
+        const int64_t sample = mu_finished_sample(&s->finished, first + i); // evaluation has none finished
         if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, sample, &rec, err));
-        else MU_TRY(try_record(s, first + i, &rec, &ok, err));
-        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, first + i, err);
+        else MU_TRY(try_record(s, sample, &rec, &ok, err));
+        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, sample, err);
         if (!ok) continue; // an evaluation counts what it has seen, nothing twice
         for (int f = 0; f < s->reader->n_fields; f++) {
             size_t row = (size_t)mu_shape_count(&s->field[f].shape);

@@ -10,9 +10,20 @@ typedef struct one {
     mu_training *t;
     mu_worker    w;
     int64_t      produced, skipped;     // gradients
+    int64_t      next, rest;            // for the prefetch thread: next sample; left of a step under way
 } one;
 
 static bool wants(MU_UNUSED const mu_session *s, MU_UNUSED const mu_run_opts *o) { return true; }
+
+// Learners that went before may have left a step under way: the first batch is the rest of it.
+static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
+    one *r = ctx;
+    *first = r->next;
+    *rows = r->rest > 0 ? r->rest : mu_samples_per_step(r->t->s);
+    r->next += *rows;
+    r->rest = 0;
+    return true;
+}
 
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     one *r = state;
@@ -20,6 +31,11 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     r->t = t;
     mu_worker_init(&r->w, t->s);
     r->w.at = t->at;
+    if (t->at.partial > 0 && t->s->job->train.accumulate == 1) {
+        r->next = t->at.samples;
+        r->rest = mu_samples_per_step(t->s) - t->at.partial;
+        mu_source_set_lease(t->s->train.source, next_samples, r);
+    }
     return mu_source_start(t->s->train.source, err);
 }
 
@@ -50,6 +66,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
     one *r = state;
     const mu_session *s = r->t->s;
     mu_source_stop(s->train.source);
+    mu_source_set_lease(s->train.source, NULL, NULL);
     if (how != MU_OK) return MU_OK;
     const double all = r->w.compute_s + r->w.wait_s;
     *out = (mu_learners_result){.count = 1,
