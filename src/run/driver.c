@@ -108,6 +108,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->ps.evaluated_step = -1;
     if (!r->o->no_files) MU_TRY(open_dir(r, err));
     MU_TRY(set_position(r, err));
+    r->end_sample = mu_end_sample(r->s, &r->at);
     if (!r->o->no_files) {
         if (!r->o->resume) MU_TRY(write_job(r, err));
         MU_TRY(open_reports(r, err));

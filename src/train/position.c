@@ -30,11 +30,11 @@ mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t
 int64_t mu_end_sample(const mu_session *s, const mu_position *at) {
     const mu_train_opts *t = &s->job->train;
     const int64_t per_step = mu_samples_per_step(s), began = at->samples - at->partial; // the step under way
-    double steps = (double)(t->steps - at->step);
-    if (t->steps <= 0 && t->epochs <= 0) return INT64_MAX;
-    if (t->steps <= 0) {
+    double steps = INFINITY;
+    if (t->steps > 0) steps = (double)(t->steps - at->step);
+    if (t->epochs > 0) {
         const double end = t->epochs * (double)mu_source_n_records(s->train.source);
-        steps = ceil((end - (double)began) / (double)per_step - 1e-9);
+        steps = fmin(steps, ceil((end - (double)began) / (double)per_step - 1e-9));
     }
     if (steps <= 0) return at->samples;
     if (steps >= (double)(INT64_MAX - began) / (double)per_step) return INT64_MAX;

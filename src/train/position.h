@@ -23,7 +23,8 @@ typedef struct mu_length { double steps, epochs; } mu_length;   // planned, for 
 
 mu_length mu_length_of(const mu_session *s);
 int64_t   mu_samples_per_step(const mu_session *s);
-// Where the training is to end, counted on from a position; INT64_MAX = at no sample.
+// Where its steps or its epochs end, whichever comes first, counted on from a position: the end of a step. At
+// least at->samples; INT64_MAX = nowhere.
 int64_t   mu_end_sample(const mu_session *s, const mu_position *at);
 double    mu_epoch_at(const mu_session *s, int64_t samples);            // fractional passes over the data
 // `samples` used, counted on (or back) from another position.

@@ -227,7 +227,7 @@ bool mu_training_finished(mu_training *r) {
     if (r->why) return true;
     if (mu_training_stop_asked(r)) r->why = mu_stop_requested() ? "signal" : "stop";
     else if (l->steps > 0 && r->at.step >= l->steps) r->why = "steps";
-    else if (l->epochs > 0 && mu_epoch_at(r->s, r->at.samples) + 1e-9 >= l->epochs) r->why = "epochs";
+    else if (l->epochs > 0 && r->at.samples >= r->end_sample) r->why = "epochs";
     else if (l->deadline > 0 && mu_clock_s() - r->start_s >= l->deadline) r->why = "deadline";
     return r->why != NULL;
 }

@@ -23,6 +23,7 @@ typedef struct mu_training {
     mu_position        at;
     mu_finished        finished;                // when the source of gradients began, and after its end
     mu_length          end;
+    int64_t            end_sample;              // where steps or epochs end: a whole step
     mu_limits          limits;                  // of the job, unless the source of gradients has its own end
     double             rate;                    // of the last update
     mu_progress_state  ps;

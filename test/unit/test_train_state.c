@@ -97,6 +97,14 @@ static void a_step_may_change_its_size(void **state) {
     assert_int_equal(at.partial, 3);
     assert_int_equal(mu_end_sample(t.s, &at), 80 + 15 * 7); // the first whole step at or behind 180
     end(&t);
+    prepare(&t, JOB("batch: 7, epochs: 3, steps: 11"), NULL, 0);
+    at = restore(&t, dir, &f);
+    assert_int_equal(mu_end_sample(t.s, &at), 80 + 3 * 7); // steps end first
+    end(&t);
+    prepare(&t, JOB("batch: 7, epochs: 2, steps: 100"), NULL, 0);
+    at = restore(&t, dir, &f);
+    assert_int_equal(mu_end_sample(t.s, &at), 80 + 6 * 7);
+    end(&t);
     prepare(&t, JOB("batch: 7, epochs: 1"), NULL, 0);
     at = restore(&t, dir, &f);
     assert_int_equal(mu_end_sample(t.s, &at), 83); // done already
