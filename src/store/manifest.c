@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define TAG "manifest"
+#define MAX_SAMPLE ((int64_t)1 << 53)  // beyond it the cursor, a double, is not exact
 #define SUM_HEAD "\"checksum\": \""
 #define SUM_TAIL "\"\n}\n"
 #define SUM_DIGITS 32u
@@ -233,7 +234,8 @@ static mu_status read_finished(const input *in, mu_manifest *m) {
     int64_t before = 0;
     for (size_t i = 0; i < 2 * n; i++) {
         const json_t *v = json_array_get(list, i);
-        if (!json_is_integer(v) || json_integer_value(v) <= before) return bad(in, "finished");
+        if (!json_is_integer(v) || json_integer_value(v) <= before || json_integer_value(v) > MAX_SAMPLE)
+            return bad(in, "finished");
         before = json_integer_value(v);
         *(i % 2 ? &range[i / 2].end : &range[i / 2].first) = before;
     }

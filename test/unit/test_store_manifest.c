@@ -19,7 +19,7 @@ static mu_manifest_file files[] = {
      .digest = {.size_bytes = MU_DIGEST_CHUNK + 1, .xxh3 = {1, UINT64_MAX}, .chunks = chunks, .n_chunks = 2}},
     {.name = "updater.safetensors", .digest = {.size_bytes = 0, .xxh3 = {0, 2}}}};
 
-static const mu_range finished[] = {{7000, 7010}, {7011, INT64_MAX}};
+static const mu_range finished[] = {{7000, 7010}, {7011, (int64_t)1 << 53}};
 
 static mu_manifest sample(void) {
     return (mu_manifest){.meta = {.step = 500,
@@ -126,6 +126,7 @@ static void test_refuses(void **state) {
         {HEAD "\"finished\": [5, 5], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
         {HEAD "\"finished\": [-2, 5], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
         {HEAD "\"finished\": [3, 5, 5, 6], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
+        {HEAD "\"finished\": [3, 9007199254740993], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is"},
         {HEAD "\"finished\": [3, \"5\"], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
         {HEAD JOB "\"numbers\": {\"a\": \"b\"}, \"files\": {}, ", "`a` is missing or wrong"},
         {HEAD JOB "\"numbers\": {}, \"files\": {\"../../etc/passwd\": {}}, ", "`files` is missing or wrong"},
