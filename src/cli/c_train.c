@@ -110,9 +110,10 @@ static void print_json(const mu_run_result *r) {
         {"steps", r->steps}, {"learners", g->count}, {"mu", g->rows}, {"lambda", g->count},
         {"versions", g->versions}, {"learners_lost", g->learners_lost},
         {"learners_replaced", g->learners_replaced}, {"server_lost", g->server_lost},
-        {"lock_repairs", g->lock_repairs}, {"repeated_samples", g->repeated_samples},
+        {"lock_repairs", g->lock_repairs}, {"repeated_samples", r->repeated_samples},
         {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
         {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
+        {"samples", r->samples}, {"applied_samples", r->applied_samples},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},

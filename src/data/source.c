@@ -51,6 +51,7 @@ struct mu_source {
     mu_prefetch    *prefetch;
     mu_source_lease lease;                      // NULL = one batch after the other
     void           *lease_ctx;
+    mu_finished     finished;                   // before this process began
 };
 
 // ---- choosing and reading a record ----
@@ -165,17 +166,18 @@ static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_th
         if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
         mu_record rec = {{0}};
         bool ok = true;
-        if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, first + i, &rec, err));
-        else MU_TRY(try_record(s, record_of(s, first + i), &rec, &ok, err));
-        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, first + i, err);
+        const int64_t sample = mu_finished_sample(&s->finished, first + i); // evaluation has none finished
+        if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, sample, &rec, err));
+        else MU_TRY(try_record(s, record_of(s, sample), &rec, &ok, err));
+        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, sample, err);
         if (!ok) continue; // an evaluation counts what it has seen, nothing twice
         for (int f = 0; f < s->reader->n_fields; f++) {
             size_t row = (size_t)mu_shape_count(&s->field[f].shape);
-            mu_transform_apply(&s->transform[f], rec.field[f], first + i, b->field[f].f + (size_t)rows * row);
+            mu_transform_apply(&s->transform[f], rec.field[f], sample, b->field[f].f + (size_t)rows * row);
         }
         if (s->begin_field >= 0) {
             int32_t *begin = &b->field[s->begin_field].i[rows];
-            *begin = begins(s, first + i, *begin);
+            *begin = begins(s, sample, *begin);
         }
         rows++;
     }
@@ -221,6 +223,9 @@ mu_status mu_source_seek_warmup(mu_source *s, mu_err *err) {
     s->next = -((before + batch - 1) / batch) * batch;
     return MU_OK;
 }
+
+void mu_source_set_finished(mu_source *s, const mu_finished *f) { s->finished = *f; }
+bool mu_source_in_streams(const mu_source *s) { return s->streams.n > 0; }
 
 void mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx) {
     s->lease = lease;

@@ -29,6 +29,7 @@
 #ifndef MU_DATA_SOURCE_H
 #define MU_DATA_SOURCE_H
 
+#include "data/finished.h"
 #include "data/inputs.h"
 #include "data/streams.h"
 #include "job/job.h"
@@ -99,6 +100,12 @@ mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);
 // before come first (batch->first < 0): read by the net and not counted, they leave it the states with which
 // record 0 and its neighbours go on.
 mu_status mu_source_seek_warmup(mu_source *s, mu_err *err);
+// From now on sample numbers of training are those of a run that goes on from `f` (finished.h), which is
+// copied. Random choices go by the sample, a batch keeps its numbers. Not while started.
+void      mu_source_set_finished(mu_source *s, const mu_finished *f);
+// Do records continue each other? Then they are used in order, and a run that goes on has nothing finished
+// beyond its cursor.
+bool      mu_source_in_streams(const mu_source *s);
 // Batches are whatever `lease` says, instead of one after the other: samples [*first, *first + *rows), at
 // most the rows of a batch. False ends the stream. Called by the filling side, so by the prefetch thread
 // once started; training only. Not while started.

@@ -19,6 +19,7 @@ typedef struct one {
     mu_worker    w;
     int64_t      produced, skipped;     // gradients
     mu_shared    shared;                // head NULL = not to be looked at
+    int64_t      next, rest;            // for the prefetch thread: next sample; left of a step under way
 } one;
 
 static bool wants(MU_UNUSED const mu_session *s, MU_UNUSED const mu_run_opts *o) { return true; }
@@ -88,6 +89,16 @@ static void close_view(one *r) {
 
 // ---- training ----
 
+// Learners that went before may have left a step under way: the first batch is the rest of it.
+static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
+    one *r = ctx;
+    *first = r->next;
+    *rows = r->rest > 0 ? r->rest : mu_samples_per_step(r->t->s);
+    r->next += *rows;
+    r->rest = 0;
+    return true;
+}
+
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     one *r = state;
     mu_err own = {0};
@@ -95,6 +106,11 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     r->t = t;
     mu_worker_init(&r->w, t->s);
     r->w.at = t->at;
+    if (t->at.partial > 0 && t->s->job->train.accumulate == 1) {
+        r->next = t->at.samples;
+        r->rest = mu_samples_per_step(t->s) - t->at.partial;
+        mu_source_set_lease(t->s->train.source, next_samples, r);
+    }
     if (!t->o->no_files && open_view(r, &own) != MU_OK)
         mu_training_say(t, "`muster top` cannot show this run: %s", own.msg);
     return mu_source_start(t->s->train.source, err);
@@ -132,6 +148,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
     const mu_session *s = r->t->s;
     mu_source_stop(s->train.source);
     close_view(r);
+    mu_source_set_lease(s->train.source, NULL, NULL);
     if (how != MU_OK) return MU_OK;
     const double all = r->w.compute_s + r->w.wait_s;
     *out = (mu_learners_result){.count = 1,

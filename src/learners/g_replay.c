@@ -238,15 +238,19 @@ static bool is_warming(const replay *r, const mu_runlog_update *u) {
 // Where the training stands after an update: as the recorded run counted.
 static void move_on(replay *r, const mu_runlog_update *u) {
     mu_training *t = r->t;
-    int64_t samples = t->at.samples;
+    int64_t applied = t->at.applied;
     for (int j = 0; j < u->u.n_parts; j++) {
         const mu_gradient_id *id = &r->log->parts[u->first_part + (size_t)j].id;
-        samples += id->rows;
+        applied += id->rows;
+        mu_finished_add(&t->finished, (mu_range){id->first, id->first + id->rows});
         r->result.applied++;
         if (!is_warming(r, u)) note_staleness(&r->result, u->u.version - 1 - id->version);
     }
-    t->at = mu_position_at(t->s, &r->begin, samples);
+    t->at = mu_position_at(t->s, &r->begin, mu_finished_count(&t->finished));
     t->at.extra_updates = u->u.version - t->at.step;
+    t->at.version = r->begin.version + u->u.version - r->log->head.first_version;
+    t->at.applied = applied;
+    t->at.repeated = r->begin.repeated + t->finished.dropped;
     t->rate = u->u.rate;
     t->ps.skipped += u->u.skip != 0;
 }
@@ -270,9 +274,6 @@ static mu_status finish(replay *r, mu_err *err) {
         return MU_OK;
     }
     uint64_t sum[2];
-    t->at.step = log->end.step;
-    t->at.samples = log->end.samples;
-    t->at.extra_updates = log->end.version - log->end.step;
     mu_runlog_sum(t->s->params, sum);
     if (!memcmp(sum, log->end.weights, sizeof sum)) return MU_OK;
     MU_FAIL(err, MU_EBACKEND, "after %zu updates the weights are not those of the recorded run",

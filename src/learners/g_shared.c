@@ -27,6 +27,7 @@ typedef struct shared_run {
     mu_shared     shared;
     mu_watchdog  dog;
     mu_position  begin;                 // where it began
+    mu_range    *open;                  // (mu_core_most_open) for mu_server_point
     mu_recorder *recorder;              // NULL = the run is not recorded
     bool         pausing;               // a snapshot is wanted; no update begins
     double       pause_s;               // since when
@@ -69,11 +70,10 @@ static mu_core_config config_of(const shared_run *c) {
         .rows = p->rows,
         .first_version = at->step + at->extra_updates,
         .first_sample = at->samples,
-        .end_sample = INT64_MAX,
+        .end_sample = mu_end_sample(c->t->s, at),
         .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
     set_leases(&cfg, end_steps > 0 ? end_steps - (double)at->step : INFINITY);
-    if (end_steps > 0) cfg.end_sample = at->samples + ((int64_t)end_steps - at->step) * p->global_batch;
     return cfg;
 }
 
@@ -181,7 +181,20 @@ static void close_log(shared_run *c, bool whole) {
 static mu_position position_of(const shared_run *c, int64_t samples, int64_t version) {
     mu_position p = mu_position_at(c->t->s, &c->begin, samples);
     p.extra_updates = mu_shared_updates(&c->shared, version) - p.step;
+    p.version = c->begin.version + version - (c->begin.step + c->begin.extra_updates);
+    p.applied = c->begin.applied + samples - c->begin.samples;
     return p;
+}
+
+// Where a run stands whose weights are those of p: also what it has finished out of order. What the list has
+// no room for will be done again.
+static void stand_at(const shared_run *c, mu_server_point *p, mu_position *at, mu_finished *finished) {
+    *finished = c->t->finished;
+    mu_finished_extend(finished, p->open, p->n_open, p->next);
+    *at = position_of(c, mu_finished_count(finished), p->version);
+    at->applied = c->begin.applied + p->applied;
+    at->repeated = c->begin.repeated + finished->dropped;
+    finished->dropped = 0;
 }
 
 static void refresh(shared_run *c, mu_advance *out) {
@@ -221,8 +234,8 @@ static void pause_updates(shared_run *c) {
 // True: the snapshot is taken and the evaluator asked, or it was waited for too long.
 static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapshot_answer *out) {
     mu_evaluator_box *box = c->shared.extra;
-    int64_t version, samples;
-    const bool got = mu_server_snapshot(&c->shared, &version, &samples);
+    mu_server_point point = {.open = c->open};
+    const bool got = mu_server_snapshot(&c->shared, &point);
     const double waited = mu_clock_s() - c->pause_s;
     out->missed = !got && waited >= 3 * c->shared.setup->hang_timeout;
     if (!got && !out->missed) return false;
@@ -233,7 +246,7 @@ static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapsh
         MU_FAIL(&out->error, MU_EBACKEND, "no quiet moment for a snapshot in %.0f s", waited);
         return true;
     }
-    box->answer.at = position_of(c, samples, version);
+    stand_at(c, &point, &box->answer.at, &box->answer.finished);
     ask_evaluator(c, task);
     return true;
 }
@@ -334,16 +347,39 @@ static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
     r->overlap = r->compute_s > 0 ? r->compute_s / (r->compute_s + r->wait_s) : 0;
 }
 
-static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
-    const mu_setup *p = c->shared.setup;
+static mu_core *begin_alone(shared_run *c, mu_err *err) {
     mu_core *core = mu_shared_begin(&c->shared);
     if (!core)
-        return MU_FAIL(err, MU_EBACKEND,
-                       "the lock of the protocol is held, but no process that could hold it lives");
-    // No learner is left: what still waits counts as rejected, what was computed as lost.
-    mu_core_abandon(core);
+        MU_FAIL(err, MU_EBACKEND,
+                "the lock of the protocol is held, but no process that could hold it lives");
+    return core;
+}
+
+// No learner is left. From here on the training stands where its weights do: what waits is not in them.
+static mu_status settle(shared_run *c, bool well, mu_err *err) {
+    mu_training *t = c->t;
+    mu_server_point point = {.open = c->open};
+    mu_finished finished;
+    const mu_core *core = begin_alone(c, err);
+    if (!core) return MU_EBACKEND;
+    mu_server_read_point(core, &point);
+    const int64_t used = core->samples_applied + core->samples_rejected;
+    mu_shared_cancel(&c->shared);
+    if (well && t->loss_n) mu_training_log(t); // of what was done; the position may go back a little
+    stand_at(c, &point, &t->at, &finished);
+    t->finished = finished;
+    const int64_t done = t->at.samples - c->begin.samples + t->at.repeated - c->begin.repeated;
+    if (done == used) return MU_OK;
+    return MU_FAIL(err, MU_EBACKEND, "the samples do not balance: %lld used, %lld finished", (long long)used,
+                   (long long)done);
+}
+
+static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
+    const mu_setup *p = c->shared.setup;
+    mu_core *core = begin_alone(c, err);
+    if (!core) return MU_EBACKEND;
+    mu_core_abandon(core); // what still waits counts as rejected, what was computed as lost
     mu_ledger ledger = mu_core_ledger(core);
-    int64_t cursor = mu_core_cursor(core);
     char why[160];
     bool sound = mu_core_check(core, why, sizeof why);
     *r = (mu_learners_result){
@@ -360,7 +396,6 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .learners_replaced = c->dog.replaced,
         .server_lost = c->dog.server_lost,
         .lock_repairs = atomic_load(&c->shared.head->lock_repairs),
-        .repeated_samples = mu_core_samples(core) - cursor,
         .torn_updates = atomic_load(&c->shared.head->torn_updates),
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
         .rate_effective = atomic_load(&c->shared.head->rate) * (double)mu_core_weight(core, 1, 1),
@@ -370,8 +405,6 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     mu_shared_cancel(&c->shared);
     sum_up_staleness(&c->shared, r);
     c->t->ps.skipped += atomic_load(&c->shared.head->skipped_updates);
-    if (c->t->loss_n) mu_training_log(c->t); // of what was done; the cursor may go back a little
-    c->t->at.samples = cursor;
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
     if (r->produced != r->applied + r->rejected + r->lost)
         return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %lld produced, %lld + %lld + %lld",
@@ -387,6 +420,8 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     c->t = t;
     c->begin = t->at;
     c->shared.region.fd = -1;
+    c->open = mu_alloc_array((size_t)mu_core_most_open(t->s->setup.learners), sizeof *c->open, "learners");
+    if (!c->open) return MU_FAIL_NOMEM(err, "the list of open samples");
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_shared(c, err));
     c->opened = true;
@@ -403,15 +438,18 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
     shared_run *c = state;
     if (!c->opened) { // made perhaps, but not announced
         if (c->shared.region.base) mu_shared_release(&c->shared);
+        mu_free(c->open);
         return MU_OK;
     }
     if (c->started) mu_watchdog_stop(&c->dog);
     mu_status st = drain(c, err);
+    if (st == MU_OK) st = settle(c, how == MU_OK, err);
     if (how == MU_OK && st == MU_OK) st = sum_up(c, out, err);
     close_log(c, how == MU_OK && st == MU_OK);
     mu_watchdog_destroy(&c->dog);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
     mu_shared_release(&c->shared);
+    mu_free(c->open);
     return st;
 }
 

@@ -317,6 +317,30 @@ int64_t mu_core_cursor(const mu_core *c) {
     return at;
 }
 
+// Behind the steps made in step every lease is one range.
+static mu_range open_lease(const mu_core_learner *l, int k) {
+    const mu_lease *s = &l->lease[k];
+    return (mu_range){s->first + (k == 0 ? l->used : 0) * s->stride,
+                      s->first + (s->batches - 1) * s->stride + s->last_rows};
+}
+
+int mu_core_open(const mu_core *c, mu_range *out) {
+    int n = 0;
+    if (c->version - c->config.first_version < core_sync_steps(&c->config)) {
+        out[0] = (mu_range){mu_core_cursor(c), c->next_sample};
+        return out[0].first < out[0].end;
+    }
+    for (int i = 0; i < c->n_parts + c->fifo_n; i++) {
+        const mu_gradient_id *id = &core_ring_at(c, i)->id;
+        out[n++] = (mu_range){id->first, id->first + id->rows};
+    }
+    for (int i = 0; i < c->config.learners; i++) {
+        const mu_core_learner *l = &core_learners(c)[i];
+        for (int k = 0; k < l->n_leases; k++) out[n++] = open_lease(l, k);
+    }
+    return n;
+}
+
 bool mu_core_idle(const mu_core *c) { return c->fifo_n == 0 && c->computing == 0 && !c->applying; }
 
 mu_ledger mu_core_ledger(const mu_core *c) {

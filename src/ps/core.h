@@ -25,6 +25,8 @@
 #ifndef MU_PS_CORE_H
 #define MU_PS_CORE_H
 
+#include "data/finished.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -180,6 +182,10 @@ static inline int64_t mu_core_staleness(const mu_core *c, const mu_core_part *p)
 
 // Where a run resumed from the present weights would go on reading: below it every sample was applied.
 int64_t mu_core_cursor(const mu_core *c);
+// What is not finished of the samples below next_sample, in any order: promised, being computed, or waiting.
+// out: mu_core_most_open ranges. Returns how many. In step nothing is finished beyond the cursor.
+int     mu_core_open(const mu_core *c, mu_range *out);
+static inline int mu_core_most_open(int learners) { return learners * (MU_CORE_SLOTS + MU_CORE_LEASES); }
 
 // For protocols.
 // Is the next update made in step: of one gradient of every learner, whose samples follow from the step?

@@ -9,6 +9,9 @@
 // switches over: a death inside leaves the state before it. What is written outside the lock (the gradient's
 // slot; a slice, in two halves) is several steps, with a possible death between any two of them.
 //
+// mu_core_open only reads: a batch is open from its lease to the commit of its update, promised or in a slot.
+// What a checkpoint calls finished is what has its bits in the weights.
+//
 // The number of batches is small and each carries its own bit, so "applied exactly once" is not counted but
 // seen: a bit may be set once in each half of each slice. `hard` is chosen by Spin: one gradient of each
 // learner makes an update, or any one does (async, refused beyond BOUND). A learner may also hang: the

@@ -291,12 +291,18 @@ void mu_server_pause(mu_shared *g, bool on) {
     if (!on) mu_shared_ring_all(g);
 }
 
-bool mu_server_snapshot(mu_shared *g, int64_t *version, int64_t *samples) {
+void mu_server_read_point(const mu_core *c, mu_server_point *out) {
+    out->version = c->version;
+    out->applied = c->samples_applied;
+    out->next = c->next_sample;
+    out->n_open = mu_core_open(c, out->open);
+}
+
+bool mu_server_snapshot(mu_shared *g, mu_server_point *out) {
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool quiet = is_quiet(g, c);
-    *version = c->version;
-    *samples = mu_core_cursor(c);
+    if (quiet) mu_server_read_point(c, out);
     mu_shared_cancel(g);
     if (!quiet) return false;
     mu_shared_copy_out(g, g->snapshot, g->snapshot_history);

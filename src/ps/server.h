@@ -24,6 +24,14 @@ typedef struct mu_server {
     float    *weights;                  // (learners)
 } mu_server;
 
+typedef struct mu_server_point {        // what has been done up to a snapshot
+    int64_t   version;
+    int64_t   applied;                  // samples, by this run
+    int64_t   next;                     // samples from here on were promised to no learner
+    int       n_open;
+    mu_range *open;                     // not in the weights: mu_core_open; memory of the caller
+} mu_server_point;
+
 MU_MUST_CHECK mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                                        mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx,
                                        mu_err *err);
@@ -34,8 +42,9 @@ void    mu_server_repair(mu_shared *g, int executor);
 void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
 // Between pause(true) and pause(false) no update begins, and no learner a gradient that it applies itself.
 void    mu_server_pause(mu_shared *g, bool on);
+void    mu_server_read_point(const mu_core *c, mu_server_point *out);
 // Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
-// while paused. samples: where a run resumed from it goes on reading.
-bool    mu_server_snapshot(mu_shared *g, int64_t *version, int64_t *samples);
+// while paused.
+bool    mu_server_snapshot(mu_shared *g, mu_server_point *out);
 
 #endif

@@ -46,7 +46,8 @@ static mu_status find_checkpoints(const muster_run *run, const char *path, char 
 static mu_status resume(muster_run *run, const char *path, mu_err *err) {
     char from[MU_FS_PATH];
     MU_TRY(find_checkpoints(run, path, from, err));
-    MU_TRY(mu_state_restore(from, MU_CKPT_NEWEST, run->session, &run->at.at, &run->at.progress, err));
+    MU_TRY(mu_state_restore(from, MU_CKPT_NEWEST, run->session, &run->at.at, &run->at.finished,
+                            &run->at.progress, err));
     run->continues = true;
     return MU_OK;
 }

@@ -29,11 +29,11 @@ static mu_status set_position(mu_training *r, mu_err *err) {
     if (at) {
         r->at = at->at;
         r->ps = at->progress;
-        mu_source_stop(r->s->train.source);
-        return mu_source_seek(r->s->train.source, r->at.samples, err);
+        r->finished = at->finished;
+        return mu_state_seek(r->s, &r->at, &r->finished, err);
     }
     if (!r->o->resume) return set_initial(r, err);
-    mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, r->s, &r->at, &r->ps, err);
+    mu_status st = mu_state_restore(r->ckpt_dir, MU_CKPT_NEWEST, r->s, &r->at, &r->finished, &r->ps, err);
     if (st == MU_OK) {
         snprintf(r->out->checkpoint, sizeof r->out->checkpoint, "%s", r->ckpt_dir);
     } else if (st == MU_ENOTFOUND) {
@@ -53,6 +53,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->ps.evaluated_step = -1;
     if (!r->o->no_files) MU_TRY(mu_folder_open(r, err));
     MU_TRY(set_position(r, err));
+    r->end_sample = mu_end_sample(r->s, &r->at);
     if (!r->o->no_files) {
         if (!r->o->resume) MU_TRY(mu_folder_write_job(r, err));
         MU_TRY(mu_folder_open_reports(r, r->o->resume ? r->at.step : -1, err));
@@ -71,7 +72,7 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
     if (mu_training_interrupted(r)) return MU_OK;
     mu_phase used = MU_TEST;
     mu_session_phase *p = mu_session_eval_phase(r->s, &used);
-    bool fresh = r->ps.evaluated_step == r->at.step && (r->out->tested || r->out->validated) &&
+    bool fresh = r->evaluated_version == r->at.version && (r->out->tested || r->out->validated) &&
                  used == (r->s->test.net ? MU_TEST : MU_VALIDATION);
     if (!p || fresh) return MU_OK;
     mu_session_phase *final = r->s->test.net ? &r->s->test : p;
@@ -88,7 +89,7 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
 
 static mu_status save_checkpoint(mu_training *r, mu_err *err) {
     MU_TRY(mu_folder_keep(r, err));
-    const bool there = r->saved_step == r->at.step && mu_fs_is_folder(r->out->checkpoint);
+    const bool there = r->saved_version == r->at.version && mu_fs_is_folder(r->out->checkpoint);
     return there ? MU_OK : mu_loop_save(r, false, err);
 }
 
@@ -120,6 +121,9 @@ static mu_status end(mu_training *r, mu_err *err) {
     out->train_loss = r->last_loss;
     out->best = r->ps.best_is_loss ? -r->ps.best : r->ps.best;
     out->best_step = r->ps.best_step;
+    out->samples = r->at.samples;
+    out->applied_samples = r->at.applied;
+    out->repeated_samples = r->at.repeated;
     out->skipped = r->ps.skipped;
     out->rollbacks = r->ps.rollbacks;
     out->rate = r->rate;
@@ -132,7 +136,7 @@ static mu_status end(mu_training *r, mu_err *err) {
 // Bad data or a failed disk must not cost the steps since the last checkpoint.
 static void save_what_is_done(mu_training *r) {
     mu_err err = {0};
-    if (r->o->no_files || r->saved_step == r->at.step) return;
+    if (r->o->no_files || r->saved_version == r->at.version) return;
     if (save_checkpoint(r, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
 }
 
@@ -148,7 +152,8 @@ static mu_status tell_stopped(const mu_training *r, mu_err *err) {
 }
 
 mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
-    mu_training r = {.s = s, .o = o, .out = out, .last_loss = NAN, .saved_step = -1};
+    mu_training r = {.s = s, .o = o, .out = out, .last_loss = NAN};
+    r.saved_version = r.evaluated_version = -1;
     memset(out, 0, sizeof *out);
     r.dir.log_fd = r.dir.lock_fd = -1;
     const mu_gradient_source *source;
@@ -158,7 +163,7 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     if (begun) st = mu_loop_run(&r, source, err);
     if (begun && st != MU_OK && st != MU_ENOMEM && st != MU_EDIVERGED) save_what_is_done(&r);
     if (st == MU_OK) st = end(&r, err);
-    if (begun && o->at) *o->at = (mu_run_position){r.at, r.ps};
+    if (begun && o->at) *o->at = (mu_run_position){r.at, r.ps, mu_training_finished_samples(&r)};
     if (st == MU_OK && mu_training_interrupted(&r)) st = tell_stopped(&r, err);
     if (r.dir.log_fd >= 0) mu_log_drop_file(r.dir.log_fd);
     mu_folder_close_reports(&r);

@@ -50,7 +50,7 @@ static void take_saved(loop *l) {
         mu_training_say(t, "checkpoint not saved: %s; training goes on", l->answer.error.msg);
         return;
     }
-    t->saved_step = l->answer.at.step;
+    t->saved_version = l->answer.at.version;
     if (mu_fs_join(t->out->checkpoint, t->ckpt_dir, l->answer.saved, &err) != MU_OK)
         t->out->checkpoint[0] = 0;
 }
@@ -103,7 +103,7 @@ mu_status mu_loop_save(mu_training *t, bool best, mu_err *err) {
     task.progress.trained_s = mu_training_seconds(t);
     mu_training_snapshot(t, &task, &a);
     if (a.status != MU_OK) return mu_err_pass(a.status, &a.error, err);
-    t->saved_step = t->at.step;
+    t->saved_version = t->at.version;
     return mu_fs_join(t->out->checkpoint, t->ckpt_dir, a.saved, err);
 }
 
@@ -114,7 +114,8 @@ static void do_due_work(loop *l) {
     mu_phase phase;
     if (mu_training_due(t, &t->log) && t->loss_n) mu_training_log(t);
     if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) l->want_test = true;
-    if (mu_training_due(t, &t->save) && !t->o->no_files && t->saved_step != t->at.step) l->want_save = true;
+    if (mu_training_due(t, &t->save) && !t->o->no_files && t->saved_version != t->at.version)
+        l->want_save = true;
     const double now = mu_clock_s();
     if (!t->o->watch.progress || now < t->next_progress) return;
     const mu_run_moment m = mu_training_moment(t);
@@ -146,7 +147,7 @@ static mu_status roll_back(mu_training *t, mu_err *err) {
     const mu_err own = *err;
     mu_err_clear(err);
     // Not the one reported last: the evaluator process may have saved newer ones, and dropped it, since.
-    MU_TRY(mu_state_restore(t->ckpt_dir, MU_CKPT_NEWEST, t->s, &t->at, &t->ps, err));
+    MU_TRY(mu_state_restore(t->ckpt_dir, MU_CKPT_NEWEST, t->s, &t->at, &t->finished, &t->ps, err));
     t->ps.rollbacks = n;
     t->at.rate_scale = scale;
     mu_training_set_due(t); // the steps since the checkpoint are done and reported again

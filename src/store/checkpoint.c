@@ -15,14 +15,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct step_names {          // the three names a step can have in `dir`
+typedef struct step_names {          // the three names a checkpoint can have in `dir`
     char step[MU_CKPT_NAME];
     char path[MU_FS_PATH], tmp[MU_FS_PATH], old[MU_FS_PATH];
 } step_names;
 
-static mu_status make_names(const char *dir, int64_t step, step_names *out, mu_err *err) {
+static mu_status make_names(const char *dir, int64_t version, int which, step_names *out, mu_err *err) {
     char with[MU_CKPT_NAME + 8];
-    snprintf(out->step, sizeof out->step, "step-%" PRId64, step);
+    int n = snprintf(out->step, sizeof out->step, "step-%" PRId64, version);
+    if (which > 1) snprintf(out->step + n, sizeof out->step - (size_t)n, "-%d", which);
     MU_TRY(mu_fs_join(out->path, dir, out->step, err));
     snprintf(with, sizeof with, "%s.tmp", out->step);
     MU_TRY(mu_fs_join(out->tmp, dir, with, err));
@@ -73,7 +74,7 @@ static void remove_checkpoint(const char *dir, const char *name) {
     else mu_fs_remove_tree(tmp);
 }
 
-// A kill between the two renames of replace() left step-N.old. Exactly one of the two survives this:
+// A kill between the two renames of replace_damaged() left step-N.old. Exactly one of the two survives this:
 // step-N when it is intact, else the old one under its own name.
 static mu_status settle_old(const char *dir, const char *old_name, mu_err *err) {
     char name[MU_CKPT_NAME], path[MU_FS_PATH], old[MU_FS_PATH];
@@ -163,22 +164,87 @@ static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t ser
     return status;
 }
 
-static mu_status put_in_place(const char *dir, const step_names *at, mu_err *err) {
-    bool replaces = exists(at->path);
-    if (replaces) MU_TRY(mu_fs_rename(at->path, at->old, err));
-    mu_status status = mu_fs_rename(at->tmp, at->path, err);
+// ---- the place of a new folder ----
+
+typedef enum place { FREE, OTHERS, SAME, SAME_DAMAGED } place;
+
+static bool same_files(const mu_manifest *a, const mu_manifest *b) {
+    bool same = a->n_files == b->n_files;
+    for (size_t i = 0; i < a->n_files && same; i++) {
+        const mu_manifest_file *f = mu_manifest_find(b, a->files[i].name);
+        same = f && f->digest.size_bytes == a->files[i].digest.size_bytes &&
+               !memcmp(f->digest.xxh3, a->files[i].digest.xxh3, sizeof f->digest.xxh3);
+    }
+    return same;
+}
+
+static mu_status load_manifest(const char *folder, mu_manifest **out, mu_err *err) {
+    char path[MU_FS_PATH];
+    MU_TRY(mu_fs_join(path, folder, MU_MANIFEST_NAME, err));
+    return mu_manifest_load(path, out, err);
+}
+
+// Whose weights are in the folder that has the name? A manifest that cannot be read says nothing.
+static mu_status look_at(const char *path, const char *tmp, place *out, mu_err *err) {
+    mu_manifest *old = NULL, *new = NULL;
+    *out = FREE;
+    if (!exists(path)) return MU_OK;
+    *out = OTHERS;
+    MU_TRY(load_manifest(tmp, &new, err));
+    mu_status status = load_manifest(path, &old, err);
+    if (status == MU_OK && same_files(old, new)) {
+        status = mu_ckpt_verify(path, err);
+        *out = status == MU_OK ? SAME : SAME_DAMAGED;
+    }
+    mu_manifest_destroy(old);
+    mu_manifest_destroy(new);
+    if (status == MU_ENOMEM) return status;
+    mu_err_clear(err);
+    return MU_OK;
+}
+
+static mu_status replace_damaged(const char *dir, const step_names *at, const char *tmp, mu_err *err) {
+    char name[MU_CKPT_NAME + 8];
+    MU_TRY(mu_fs_rename(at->path, at->old, err));
+    mu_status status = mu_fs_rename(tmp, at->path, err);
     if (status != MU_OK) {
         mu_err why = {0};
-        if (replaces && mu_fs_rename(at->old, at->path, &why) != MU_OK) mu_warn("%s", why.msg);
+        if (mu_fs_rename(at->old, at->path, &why) != MU_OK) mu_warn("%s", why.msg);
         return status;
     }
     MU_TRY(mu_fs_sync_dir(dir, err));
-    if (replaces) {
-        char name[MU_CKPT_NAME + 8];
-        snprintf(name, sizeof name, "%s.old", at->step);
-        remove_checkpoint(dir, name);
-    }
+    snprintf(name, sizeof name, "%s.old", at->step);
+    remove_checkpoint(dir, name);
     return MU_OK;
+}
+
+// The weights are there: what the training has learned about them since goes beside them.
+static mu_status renew_manifest(const step_names *at, const char *tmp, mu_err *err) {
+    char from[MU_FS_PATH], *text;
+    size_t size;
+    MU_TRY(mu_fs_join(from, tmp, MU_MANIFEST_NAME, err));
+    MU_TRY(mu_fs_read(from, MU_MANIFEST_MAX_BYTES, &text, &size, err));
+    mu_fs_remove_unfinished(at->path); // of one that was killed here
+    mu_status status = mu_outfile_replace(at->path, MU_MANIFEST_NAME, text, size, err);
+    mu_free(text);
+    if (status == MU_OK) mu_fs_remove_tree(tmp);
+    return status;
+}
+
+// at: the names of the version; afterwards those of the place that was taken.
+static mu_status put_in_place(const char *dir, int64_t version, step_names *at, mu_err *err) {
+    char tmp[MU_FS_PATH];
+    place found;
+    memcpy(tmp, at->tmp, sizeof tmp);
+    MU_TRY(look_at(at->path, tmp, &found, err));
+    for (int which = 2; found == OTHERS; which++) {
+        MU_TRY(make_names(dir, version, which, at, err));
+        MU_TRY(look_at(at->path, tmp, &found, err));
+    }
+    if (found == SAME) return renew_manifest(at, tmp, err);
+    if (found == SAME_DAMAGED) return replace_damaged(dir, at, tmp, err);
+    MU_TRY(mu_fs_rename(tmp, at->path, err));
+    return mu_fs_sync_dir(dir, err);
 }
 
 static mu_status point_to(const char *dir, const char *record, const char *step, mu_err *err) {
@@ -203,20 +269,23 @@ static void prune(const char *dir, int64_t keep) {
 
 mu_status mu_ckpt_save(const char *dir, const mu_ckpt *state, const mu_ckpt_opts *opts,
                        char saved[MU_CKPT_NAME], mu_err *err) {
-    if (opts->keep < 1 || state->meta.step < 0)
-        return MU_FAIL(err, MU_EUSAGE, "cannot save step %" PRId64 " and keep %" PRId64 " checkpoints",
-                       state->meta.step, opts->keep);
+    const int64_t version = state->meta.version;
+    if (opts->keep < 1 || version < 0)
+        return MU_FAIL(err, MU_EUSAGE, "cannot save version %" PRId64 " and keep %" PRId64 " checkpoints",
+                       version, opts->keep);
     step_names at;
+    char tmp[MU_FS_PATH];
     int64_t serial = 0;
-    MU_TRY(make_names(dir, state->meta.step, &at, err));
+    MU_TRY(make_names(dir, version, 1, &at, err));
+    memcpy(tmp, at.tmp, sizeof tmp);
     MU_TRY(check_finite(state->params, state->n_params, "parameter", err));
     MU_TRY(check_finite(state->slots, state->n_slots, "updater state", err));
     MU_TRY(mu_fs_mkdirs(dir, err));
     MU_TRY(tidy(dir, &serial, err));
-    mu_status status = write_folder(at.tmp, state, serial, err);
-    if (status == MU_OK) status = put_in_place(dir, &at, err);
+    mu_status status = write_folder(tmp, state, serial, err);
+    if (status == MU_OK) status = put_in_place(dir, version, &at, err);
     if (status != MU_OK) {
-        if (exists(at.tmp)) mu_fs_remove_tree(at.tmp); // gives the space back
+        if (exists(tmp)) mu_fs_remove_tree(tmp); // gives the space back
         mu_err_note(err, "while saving %s; earlier checkpoints are intact", at.step);
         return status;
     }

@@ -2,17 +2,22 @@
 // checkpoint.h - saving and loading the state of a training.
 //
 //   checkpoints/
-//     step-400/  model.safetensors  updater.safetensors  manifest.json
-//     step-500/  ...
-//     LATEST     "step-500\n"       for people and scripts; the loader does not depend on it
-//     BEST       "step-400\n"       the one to keep whatever comes later
+//     step-400/    model.safetensors  updater.safetensors  manifest.json
+//     step-500/    ...
+//     step-500-2/  other weights of the same number: after a return to an older checkpoint
+//     LATEST       "step-500-2\n"   for people and scripts; the loader does not depend on it
+//     BEST         "step-400\n"     the one to keep whatever comes later
+//
+// A name holds the version: the changes of the weights so far, with one learner and by hardsync the steps. It
+// belongs to its weights for good. Saved again, they get a new manifest.json and nothing else; other weights
+// of the same version get another name. Only a damaged folder is replaced, by the weights that it had.
 //
 // A save writes step-N.tmp/, syncs files and folder, reads everything back against the checksums, and
 // only then renames it to step-N/ and syncs the parent: a complete name means complete content. Older
 // checkpoints are removed after that, each by renaming it to .tmp first. So whenever the process is
 // killed or the power fails, the newest complete checkpoint is exactly the last or the one before; a
-// failed save (full disk, I/O error) leaves the old ones as they were. Saving a step that exists moves the
-// old folder to step-N.old until the new one is in place; the loader knows that name.
+// failed save (full disk, I/O error) leaves the old ones as they were. A damaged folder that is replaced is
+// step-N.old until the new one is in place; the loader knows that name.
 //
 // Arrays are stored by global name and shape, never by rank. "Newest" is by a serial number in the
 // manifest, not by step (a rollback goes back in steps) and not by clock.
@@ -26,7 +31,7 @@
 
 #define MU_CKPT_MODEL "model.safetensors"
 #define MU_CKPT_UPDATER "updater.safetensors"
-#define MU_CKPT_NAME 40         // bytes of "step-<int64>.old" and its terminator
+#define MU_CKPT_NAME 40         // bytes of "step-<int64>-<int>.old" and its terminator
 
 typedef struct mu_ckpt {        // what to save; everything borrowed
     mu_ckpt_meta        meta;
@@ -71,7 +76,7 @@ MU_MUST_CHECK mu_status mu_ckpt_verify(const char *step_dir, mu_err *err);
 
 typedef struct mu_ckpt_entry {
     char    name[MU_CKPT_NAME];
-    int64_t step;               // from the name
+    int64_t version;            // from the name
     int64_t serial;             // from the manifest; -1 = manifest unreadable
     bool    best;               // named by BEST
 } mu_ckpt_entry;

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,35 +22,43 @@
 
 // ---- listing ----
 
-// "step-12" or "step-12.old", nothing else: no signs, leading zeros or other endings.
-static bool parse_name(const char *name, int64_t *step) {
-    char canonical[MU_CKPT_NAME], *end;
+// "step-12" or "step-12-2", and either with ".old", nothing else: no signs, leading zeros or other endings.
+static bool parse_name(const char *name, int64_t *version) {
+    char canonical[MU_CKPT_NAME], again[16] = "", *end;
     if (strncmp(name, "step-", 5) || name[5] < '0' || name[5] > '9') return false;
     errno = 0;
-    long long n = strtoll(name + 5, &end, 10);
-    if (errno || (*end && strcmp(end, ".old"))) return false;
-    snprintf(canonical, sizeof canonical, "step-%lld%s", n, *end ? ".old" : "");
-    *step = n;
+    long long n = strtoll(name + 5, &end, 10), which = 1;
+    if (*end == '-') which = strtoll(end + 1, &end, 10);
+    if (errno || (*end && strcmp(end, ".old")) || which < 1 || which > INT_MAX) return false;
+    if (which > 1) snprintf(again, sizeof again, "-%lld", which);
+    snprintf(canonical, sizeof canonical, "step-%lld%s%s", n, again, *end ? ".old" : "");
+    *version = n;
     return !strcmp(name, canonical);
 }
 
-// Step named by the BEST record, -1 for none or an unreadable one.
-static int64_t read_best(const char *dir) {
+// The name in the BEST record, "" for none or an unreadable one.
+static void read_best(const char *dir, char name[MU_CKPT_NAME]) {
     char path[MU_FS_PATH], *line;
     size_t n;
-    int64_t step;
-    if (mu_fs_join(path, dir, "BEST", NULL) != MU_OK) return -1;
-    if (mu_fs_read(path, LINE_MAX_BYTES, &line, &n, NULL) != MU_OK) return -1;
+    int64_t version;
+    name[0] = '\0';
+    if (mu_fs_join(path, dir, "BEST", NULL) != MU_OK) return;
+    if (mu_fs_read(path, LINE_MAX_BYTES, &line, &n, NULL) != MU_OK) return;
     line[strcspn(line, "\n")] = '\0';
-    if (!parse_name(line, &step)) step = -1;
+    if (parse_name(line, &version)) snprintf(name, MU_CKPT_NAME, "%.*s", MU_CKPT_NAME - 1, line);
     mu_free(line);
-    return step;
+}
+
+// Also the folder that is being replaced.
+static bool is_named(const char *name, const char *best) {
+    const size_t n = strlen(best);
+    return n && !strncmp(name, best, n) && (!name[n] || !strcmp(name + n, ".old"));
 }
 
 static int newest_first(const void *a, const void *b) {
     const mu_ckpt_entry *x = a, *y = b;
     if (x->serial != y->serial) return x->serial > y->serial ? -1 : 1;
-    return x->step > y->step ? -1 : x->step < y->step;
+    return x->version > y->version ? -1 : x->version < y->version;
 }
 
 static mu_status read_serial(const char *dir, mu_ckpt_entry *e, mu_err *err) {
@@ -67,15 +76,16 @@ static mu_status read_serial(const char *dir, mu_ckpt_entry *e, mu_err *err) {
 
 static mu_status scan(DIR *d, const char *dir, mu_ckpt_entry **list, size_t *n, mu_err *err) {
     size_t cap = 0;
-    int64_t best = read_best(dir);
+    char best[MU_CKPT_NAME];
+    read_best(dir, best);
     for (struct dirent *e; (e = readdir(d));) {
-        int64_t step;
-        if (!parse_name(e->d_name, &step)) continue;
+        int64_t version;
+        if (!parse_name(e->d_name, &version)) continue;
         mu_ckpt_entry *grown = mu_grow(*list, *n, &cap, sizeof *grown, 8, TAG);
         if (!grown) return MU_FAIL_NOMEM(err, "the list of checkpoints");
         *list = grown;
         mu_ckpt_entry *entry = &(*list)[(*n)++];
-        *entry = (mu_ckpt_entry){ .step = step, .serial = -1, .best = step == best };
+        *entry = (mu_ckpt_entry){.version = version, .serial = -1, .best = is_named(e->d_name, best)};
         memcpy(entry->name, e->d_name, strlen(e->d_name) + 1); // fits: parse_name compared it
         MU_TRY(read_serial(dir, entry, err));
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // manifest.c - see manifest.h.
 //
-//   { "format": 1, "serial": 7, "step": 500, "epoch": 1, "sample": 3200, "seed": 1,
+//   { "format": 1, "serial": 7, "step": 500, "version": 500, "epoch": 1, "sample": 3200,
+//     "finished": [first, end, ...], "seed": 1,
 //     "job": {"name": "lenet", "hash": "16 hex digits"}, "wall_s": 12.5, "saved_at": "...",
 //     "numbers": {"best_accuracy": 0.91},
 //     "files": {"model.safetensors": {"bytes": 1724, "xxh3_128": "32 digits", "xxh64_4mib": "16 per piece"}},
 //     "checksum": "32 digits" }
 //
+// `version` and `finished` are not in manifests of before: the step is the version, nothing is finished.
 // 64-bit hashes are texts because many JSON readers keep numbers as doubles. Numbers that JSON does not
 // have (inf, -inf, nan) are texts too.
 #include "store/manifest.h"
@@ -20,6 +22,7 @@
 #include <string.h>
 
 #define TAG "manifest"
+#define MAX_SAMPLE ((int64_t)1 << 53)  // beyond it the cursor, a double, is not exact
 #define SUM_HEAD "\"checksum\": \""
 #define SUM_TAIL "\"\n}\n"
 #define SUM_DIGITS 32u
@@ -67,9 +70,12 @@ static void put_file(mu_text *t, const mu_manifest_file *f) {
 static void put_fields(mu_text *t, const mu_manifest *m) {
     const mu_ckpt_meta *s = &m->meta;
     mu_text_printf(t, "{\n\"format\": %d,\n\"serial\": %" PRId64 ",\n", MU_MANIFEST_FORMAT, m->serial);
-    mu_text_printf(t, "\"step\": %" PRId64 ",\n\"epoch\": %" PRId64 ",\n\"sample\": %" PRId64 ",\n", s->step,
-                   s->epoch, s->sample);
-    mu_text_printf(t, "\"seed\": %" PRId64 ",\n\"job\": {\"name\": ", s->seed);
+    mu_text_printf(t, "\"step\": %" PRId64 ",\n\"version\": %" PRId64 ",\n", s->step, s->version);
+    mu_text_printf(t, "\"epoch\": %" PRId64 ",\n\"sample\": %" PRId64 ",\n", s->epoch, s->sample);
+    mu_text_printf(t, "\"finished\": [");
+    for (size_t i = 0; i < s->n_finished; i++)
+        mu_text_printf(t, "%s%" PRId64 ", %" PRId64, i ? ", " : "", s->finished[i].first, s->finished[i].end);
+    mu_text_printf(t, "],\n\"seed\": %" PRId64 ",\n\"job\": {\"name\": ", s->seed);
     mu_text_json_string(t, s->job_name ? s->job_name : "");
     mu_text_printf(t, ", \"hash\": \"%016" PRIx64 "\"},\n\"wall_s\": ", s->job_hash);
     put_number(t, s->wall_s);
@@ -218,11 +224,33 @@ static mu_status read_numbers(const input *in, mu_manifest *m) {
     return MU_OK;
 }
 
+static mu_status read_finished(const input *in, mu_manifest *m) {
+    const json_t *list = json_object_get(in->root, "finished");
+    const size_t n = json_array_size(list) / 2;
+    if (!list) return MU_OK;
+    if (!json_is_array(list) || json_array_size(list) % 2 || n > MU_FINISHED_MAX) return bad(in, "finished");
+    mu_range *range = mu_arena_array(&m->arena, n, sizeof *range);
+    if (!range) return MU_FAIL_NOMEM(in->err, "a manifest");
+    int64_t before = 0;
+    for (size_t i = 0; i < 2 * n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_integer(v) || json_integer_value(v) <= before || json_integer_value(v) > MAX_SAMPLE)
+            return bad(in, "finished");
+        before = json_integer_value(v);
+        *(i % 2 ? &range[i / 2].end : &range[i / 2].first) = before;
+    }
+    m->meta.finished = range;
+    m->meta.n_finished = n;
+    return MU_OK;
+}
+
 static mu_status read_fields(const input *in, mu_manifest *m) {
     mu_ckpt_meta *s = &m->meta;
     const json_t *job = json_object_get(in->root, "job");
     MU_TRY(get_int(in, in->root, "serial", 0, &m->serial));
     MU_TRY(get_int(in, in->root, "step", 0, &s->step));
+    s->version = s->step;
+    if (json_object_get(in->root, "version")) MU_TRY(get_int(in, in->root, "version", 0, &s->version));
     MU_TRY(get_int(in, in->root, "epoch", 0, &s->epoch));
     MU_TRY(get_int(in, in->root, "sample", 0, &s->sample));
     MU_TRY(get_int(in, in->root, "seed", INT64_MIN, &s->seed));
@@ -230,6 +258,7 @@ static mu_status read_fields(const input *in, mu_manifest *m) {
     MU_TRY(get_words(in, job, "hash", 1, &s->job_hash));
     MU_TRY(get_number(in, json_object_get(in->root, "wall_s"), "wall_s", &s->wall_s));
     MU_TRY(get_text(in, &m->arena, in->root, "saved_at", &m->saved_at));
+    MU_TRY(read_finished(in, m));
     MU_TRY(read_numbers(in, m));
     return read_files(in, m);
 }

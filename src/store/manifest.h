@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "data/finished.h"
 #include "file/digest.h"
 
 #include <stdint.h>
@@ -22,9 +23,12 @@
 typedef struct mu_ckpt_number { const char *key; double value; } mu_ckpt_number;
 
 typedef struct mu_ckpt_meta {   // the state of training that is not an array
-    int64_t     step;           // updates done, >= 0
+    int64_t     step;           // done, >= 0
+    int64_t     version;        // changes of the weights, >= 0: it names the checkpoint
     int64_t     epoch;          // whole passes done
     int64_t     sample;         // samples used of the current pass: the data cursor
+    const mu_range *finished;   // samples finished beyond the cursor, numbered through all passes: rising,
+    size_t      n_finished;     // apart from each other, at most MU_FINISHED_MAX
     int64_t     seed;
     uint64_t    job_hash;       // mu_job_hash of the job it was trained with
     const char *job_name;       // UTF-8

@@ -41,7 +41,8 @@ typedef struct mu_gradient_source {
     mu_status (*snapshot)(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
                           mu_err *err);
     // Always called after start, also after a failed one. how: MU_OK if all went well; only then is *out
-    // filled, and t->at, the parameters and their history are as after the last update.
+    // filled, and t->at, t->finished, the parameters and their history are as after the last update. A source
+    // that uses samples in order may leave t->finished as it was.
     mu_status (*stop)(void *state, mu_status how, mu_learners_result *out, mu_err *err);
 } mu_gradient_source;
 

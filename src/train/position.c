@@ -18,10 +18,27 @@ mu_length mu_length_of(const mu_session *s) {
 }
 
 mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples) {
+    const int64_t per_step = mu_samples_per_step(s), done = from->partial + samples - from->samples;
     mu_position p = *from;
-    p.step += (samples - from->samples) / mu_samples_per_step(s);
+    const int64_t steps = done >= 0 ? done / per_step : -((per_step - 1 - done) / per_step);
+    p.step += steps;
+    p.partial = done - steps * per_step;
     p.samples = samples;
     return p;
+}
+
+int64_t mu_end_sample(const mu_session *s, const mu_position *at) {
+    const mu_train_opts *t = &s->job->train;
+    const int64_t per_step = mu_samples_per_step(s), began = at->samples - at->partial; // the step under way
+    double steps = INFINITY;
+    if (t->steps > 0) steps = (double)(t->steps - at->step);
+    if (t->epochs > 0) {
+        const double end = t->epochs * (double)mu_source_n_records(s->train.source);
+        steps = fmin(steps, ceil((end - (double)began) / (double)per_step - 1e-9));
+    }
+    if (steps <= 0) return at->samples;
+    if (steps >= (double)(INT64_MAX - began) / (double)per_step) return INT64_MAX;
+    return began + (int64_t)steps * per_step;
 }
 
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end) {

@@ -10,8 +10,11 @@
 
 typedef struct mu_position {
     int64_t step;               // global batches done
-    int64_t samples;            // used since the job began: the data cursor
+    int64_t partial;            // samples done of the step under way
+    int64_t samples;            // used since the job began: numbers, as in data/finished.h
     int64_t extra_updates;      // updates beyond one per step; < 0: some took more than a step
+    int64_t version;            // changes of the weights: it grows with each, and names checkpoints
+    int64_t applied, repeated;  // samples in the weights; of these such as were in them before a resume
     double  rate_scale;         // 1, halved by each rollback
 } mu_position;
 #define MU_POSITION_START ((mu_position){.rate_scale = 1})
@@ -20,8 +23,11 @@ typedef struct mu_length { double steps, epochs; } mu_length;   // planned, for 
 
 mu_length mu_length_of(const mu_session *s);
 int64_t   mu_samples_per_step(const mu_session *s);
+// Where its steps or its epochs end, whichever comes first, counted on from a position: the end of a step. At
+// least at->samples; INT64_MAX = nowhere.
+int64_t   mu_end_sample(const mu_session *s, const mu_position *at);
 double    mu_epoch_at(const mu_session *s, int64_t samples);            // fractional passes over the data
-// `samples` used, counted on from a position where the training stood earlier.
+// `samples` used, counted on (or back) from another position.
 mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples);
 // Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; young or not.
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);

@@ -20,7 +20,7 @@ static mu_status save(mu_session *s, const char *ckpt_dir, const mu_snapshot_tas
     const mu_checkpoint_opts *c = &s->job->checkpoint;
     const mu_ckpt_opts o = {.keep = c->keep, .best = task->best && c->best};
     mu_failpoint("evaluator/save");
-    MU_TRY(mu_state_save(ckpt_dir, s, &out->at, &task->progress, &o, out->saved, err));
+    MU_TRY(mu_state_save(ckpt_dir, s, &out->at, &out->finished, &task->progress, &o, out->saved, err));
     mu_failpoint("evaluator/saved");
     return MU_OK;
 }

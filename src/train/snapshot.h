@@ -18,6 +18,7 @@ typedef struct mu_snapshot_task {
 
 typedef struct mu_snapshot_answer {
     mu_position at;                     // of the weights
+    mu_finished finished;               // the samples in them
     bool      missed;                   // no snapshot could be taken in time; nothing was done
     mu_status status;                   // what follows is set when it is MU_OK, `error` when it is not
     mu_err    error;

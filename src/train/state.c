@@ -43,12 +43,15 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
 }
 
 static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const mu_position *at,
-                      const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
-                      mu_err *err) {
+                      const mu_finished *finished, const mu_progress_state *ps, const mu_ckpt_opts *o,
+                      char saved[MU_CKPT_NAME], mu_err *err) {
     const mu_job *job = s->job;
     int64_t per_epoch = mu_source_n_records(s->train.source);
     const mu_ckpt_number numbers[] = {
-        {"samples", (double)at->samples},
+        {"samples", (double)finished->cursor},
+        {"partial_step", (double)at->partial},
+        {"applied_samples", (double)at->applied},
+        {"repeated_samples", (double)at->repeated},
         {"rate_scale", at->rate_scale},
         {"extra_updates", (double)at->extra_updates},
         {"best", ps->best},
@@ -60,8 +63,11 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
         {"rollbacks", (double)ps->rollbacks},
     };
     mu_ckpt c = {.meta = {.step = at->step,
-                          .epoch = at->samples / per_epoch,
-                          .sample = at->samples % per_epoch,
+                          .version = at->version,
+                          .epoch = finished->cursor / per_epoch,
+                          .sample = finished->cursor % per_epoch,
+                          .finished = finished->range,
+                          .n_finished = (size_t)finished->n,
                           .seed = job->seed,
                           .job_hash = mu_job_hash(job),
                           .job_name = job->name,
@@ -87,11 +93,11 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
 }
 
 mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position *at,
-                        const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
-                        mu_err *err) {
+                        const mu_finished *finished, const mu_progress_state *ps, const mu_ckpt_opts *o,
+                        char saved[MU_CKPT_NAME], mu_err *err) {
     mu_arena a;
     mu_arena_init(&a, "checkpoint");
-    mu_status st = save(&a, dir, s, at, ps, o, saved, err);
+    mu_status st = save(&a, dir, s, at, finished, ps, o, saved, err);
     mu_arena_fini(&a);
     return st;
 }
@@ -135,18 +141,52 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s,
     return MU_OK;
 }
 
+// The step stays with the number of updates where the position is moved without any.
+static void move_to(const mu_session *s, mu_position *at, int64_t samples) {
+    const int64_t updates = at->step + at->extra_updates;
+    *at = mu_position_at(s, at, samples);
+    at->extra_updates = updates - at->step;
+}
+
+// What an older version has saved is without ranges: its learners go on from the oldest open sample.
+static void read_position(const mu_ckpt_meta *m, const mu_session *s, mu_position *at, mu_finished *f) {
+    const int64_t cursor = (int64_t)mu_ckpt_meta_number(m, "samples", 0), per_step = mu_samples_per_step(s);
+    const int64_t rest = cursor - m->step * per_step;
+    memset(f, 0, sizeof *f);
+    f->cursor = cursor;
+    for (size_t i = 0; i < m->n_finished; i++) mu_finished_add(f, m->finished[i]);
+    *at = (mu_position){
+        .step = m->step,
+        .partial = (int64_t)mu_ckpt_meta_number(m, "partial_step",
+                                                (double)(rest > 0 && rest < per_step ? rest : 0)),
+        .samples = mu_finished_count(f),
+        .extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0),
+        .version = m->version,
+        .applied = (int64_t)mu_ckpt_meta_number(m, "applied_samples", (double)cursor),
+        .repeated = (int64_t)mu_ckpt_meta_number(m, "repeated_samples", 0),
+        .rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1),
+    };
+    if (f->n > 0 && mu_source_in_streams(s->train.source)) {
+        at->repeated += at->samples - cursor;
+        f->n = 0;
+        move_to(s, at, cursor);
+    }
+    move_to(s, at, at->samples); // a step may have another number of samples now
+}
+
+mu_status mu_state_seek(mu_session *s, const mu_position *at, const mu_finished *finished, mu_err *err) {
+    mu_source_stop(s->train.source);
+    mu_source_set_finished(s->train.source, finished);
+    return mu_source_seek(s->train.source, at->samples, err);
+}
+
 static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_position *at,
-                         mu_progress_state *ps, mu_err *err) {
+                         mu_finished *finished, mu_progress_state *ps, mu_err *err) {
     int n;
     const mu_ckpt_meta *m = &c->manifest->meta;
     MU_TRY(mu_model_take_params(&(mu_model){.arrays = c->params, .path = c->path}, s->params, true, &n, err));
     MU_TRY(copy_slots(a, c, s, err));
-    *at = (mu_position){
-        .step = m->step,
-        .samples = (int64_t)mu_ckpt_meta_number(m, "samples", 0),
-        .extra_updates = (int64_t)mu_ckpt_meta_number(m, "extra_updates", 0),
-        .rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1),
-    };
+    read_position(m, s, at, finished);
     const double best = mu_ckpt_meta_number(m, "best", NAN);
     *ps = (mu_progress_state){
         .best = best,
@@ -158,17 +198,16 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu
         .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
         .trained_s = m->wall_s,
     };
-    mu_source_stop(s->train.source);
-    return mu_source_seek(s->train.source, at->samples, err);
+    return mu_state_seek(s, at, finished, err);
 }
 
 mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_session *s, mu_position *at,
-                           mu_progress_state *ps, mu_err *err) {
+                           mu_finished *finished, mu_progress_state *ps, mu_err *err) {
     mu_ckpt_loaded *c;
     MU_TRY(mu_ckpt_load(path, which, &c, err));
     mu_arena a;
     mu_arena_init(&a, "checkpoint");
-    mu_status st = restore(&a, c, s, at, ps, err);
+    mu_status st = restore(&a, c, s, at, finished, ps, err);
     mu_arena_fini(&a);
     mu_ckpt_unload(c);
     return st;

@@ -16,14 +16,18 @@ typedef struct mu_progress_state {      // what a training remembers besides arr
     double  trained_s;                  // seconds of training, over all resumes
 } mu_progress_state;
 
-// Saves step, cursor, parameters and updater history. `saved` gets the folder name.
+// Saves position, finished samples (as many as at->samples), parameters and updater history. `saved` gets the
+// folder name.
 mu_status mu_state_save(const char *dir, const mu_session *s, const mu_position *at,
-                        const mu_progress_state *ps, const mu_ckpt_opts *o, char saved[MU_CKPT_NAME],
-                        mu_err *err);
+                        const mu_finished *finished, const mu_progress_state *ps, const mu_ckpt_opts *o,
+                        char saved[MU_CKPT_NAME], mu_err *err);
 // Restores a training exactly. The job may have changed its length or data; another net is MU_EMODEL, a
-// parameter or history array that is missing is named.
+// parameter or history array that is missing is named. Samples that were finished beyond the cursor are not
+// used again, except where records continue each other: there at->repeated counts them.
 mu_status mu_state_restore(const char *path, mu_ckpt_which which, mu_session *s, mu_position *at,
-                           mu_progress_state *ps, mu_err *err);
+                           mu_finished *finished, mu_progress_state *ps, mu_err *err);
+// The source of training data goes on there.
+mu_status mu_state_seek(mu_session *s, const mu_position *at, const mu_finished *finished, mu_err *err);
 
 // Parameters only. From a .safetensors file, a step folder, a checkpoints folder or a run folder.
 // `all`: every parameter must be there; otherwise what matches by name is taken and *n_taken counts.

@@ -33,8 +33,9 @@ typedef struct mu_run_watch {           // entries may be NULL
 typedef struct mu_run_position {        // where a training stands, besides the arrays of the session
     mu_position       at;
     mu_progress_state progress;
+    mu_finished       finished;         // as many samples as `at` says
 } mu_run_position;
-#define MU_RUN_BEGINNING ((mu_run_position){MU_POSITION_START, {.best = NAN}})
+#define MU_RUN_BEGINNING ((mu_run_position){.at = MU_POSITION_START, .progress = {.best = NAN}})
 
 typedef struct mu_run_opts {
     const char *out;                    // run folder; NULL = runs/<name>-<id>
@@ -61,7 +62,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     double      staleness_mean;
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
-    int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, repeated_samples, torn_updates;
+    int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
     int64_t     bad_records;                    // passed over by all learners
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
@@ -76,6 +77,8 @@ typedef struct mu_run_result {
     int64_t     scored_step;            // whose weights they are of; before `steps` when stopped
     double      best;                   // best evaluated accuracy, or loss of a net without one; NaN = none
     int64_t     best_step;
+    int64_t     samples;                // of the job that are done
+    int64_t     applied_samples, repeated_samples;      // in the weights, over all resumes; more than once
     int64_t     skipped, rollbacks;
     double      rate;
     char        run_dir[MU_FS_PATH], checkpoint[MU_FS_PATH], model[MU_FS_PATH];

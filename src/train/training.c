@@ -195,6 +195,7 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
     if (r->o->watch.evaluated) r->o->watch.evaluated(r->o->watch.ctx, &m, phase, sc, best);
     mu_training_keep_scores(r->out, phase, sc, step);
     r->ps.evaluated_step = step;
+    r->evaluated_version = at->version;
     const mu_limits *l = &r->limits;
     if (l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";
     if (l->target_accuracy > 0 && sc->accuracy >= l->target_accuracy) r->why = "target";
@@ -203,6 +204,12 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
 
 // ---- snapshots in this process ----
 
+mu_finished mu_training_finished_samples(const mu_training *r) {
+    mu_finished f = r->finished;
+    mu_finished_extend(&f, NULL, 0, r->at.samples);
+    return f;
+}
+
 static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err) {
     (void)net, (void)batch;
     return mu_training_stop_asked(ctx) ? MU_FAIL(err, MU_EINTERRUPTED, "stopped while evaluating") : MU_OK;
@@ -210,6 +217,7 @@ static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_
 
 void mu_training_snapshot(mu_training *r, const mu_snapshot_task *task, mu_snapshot_answer *out) {
     out->at = r->at;
+    out->finished = mu_training_finished_samples(r);
     mu_snapshot_do(r->s, r->ckpt_dir, task, end_if_asked, r, out);
 }
 
@@ -220,7 +228,7 @@ bool mu_training_finished(mu_training *r) {
     if (r->why) return true;
     if (mu_training_stop_asked(r)) r->why = mu_stop_requested() ? "signal" : "stop";
     else if (l->steps > 0 && r->at.step >= l->steps) r->why = "steps";
-    else if (l->epochs > 0 && mu_epoch_at(r->s, r->at.samples) + 1e-9 >= l->epochs) r->why = "epochs";
+    else if (l->epochs > 0 && r->at.samples >= r->end_sample) r->why = "epochs";
     else if (l->deadline > 0 && mu_clock_s() - r->start_s >= l->deadline) r->why = "deadline";
     return r->why != NULL;
 }

@@ -21,7 +21,9 @@ typedef struct mu_limits {              // what ends a training; 0 = does not
 typedef struct mu_training {
     mu_session        *s;
     mu_position        at;
+    mu_finished        finished;                // when the source of gradients began, and after its end
     mu_length          end;
+    int64_t            end_sample;              // where steps or epochs end: a whole step
     mu_limits          limits;                  // of the job, unless the source of gradients has its own end
     double             rate;                    // of the last update
     mu_progress_state  ps;
@@ -38,11 +40,13 @@ typedef struct mu_training {
     double             window_s;                // clock at the last log line
     int64_t            window_samples, start_samples;
     double             last_loss, last_speed, eval_s, next_progress;
-    int64_t            saved_step;              // when last done, -1 = never
+    int64_t            saved_version, evaluated_version;        // when last done, -1 = never
     int                learners;                // alive
     const char        *why;                     // it ends; NULL = it goes on
 } mu_training;
 
+// Where it stands, of a source that has used numbers in order since it began.
+mu_finished mu_training_finished_samples(const mu_training *r);
 void mu_training_set_due(mu_training *r);                       // the next marks after where it stands
 bool mu_training_due(const mu_training *r, mu_due *d);          // a mark was reached; moves on to the next
 bool mu_training_crossed(const mu_training *r, mu_interval every);      // by the last step

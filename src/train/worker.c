@@ -208,9 +208,11 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
 
 // The batches of a step that stay unused after a bad one, so that the cursor stands where `samples` says.
 static mu_status pass_over(mu_worker *w, int64_t n_batches, mu_err *err) {
-    const mu_batch *unused;
-    for (int64_t i = 0; i < n_batches && !w->fixed; i++)
-        MU_TRY(next_batch(w, &unused, err));
+    const mu_batch *unused = w->fixed;
+    for (int64_t i = 0; i < n_batches; i++) {
+        if (!w->fixed) MU_TRY(next_batch(w, &unused, err));
+        w->step_rows += unused->n;
+    }
     return MU_EDIVERGED;
 }
 
@@ -240,8 +242,10 @@ bool mu_worker_may_skip(mu_worker *w) {
 }
 
 void mu_worker_count_step(mu_worker *w) {
-    w->at.step++;
-    w->at.samples += mu_samples_per_step(w->session);
+    const int64_t samples = w->at.samples + w->step_rows, updates = w->at.step + w->at.extra_updates;
+    w->at = mu_position_at(w->session, &w->at, samples);
+    w->at.extra_updates = updates + 1 - w->at.step;
+    w->at.version++;
 }
 
 static mu_status try_step(mu_worker *w, mu_err *err) {
@@ -249,8 +253,10 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
     int64_t n = w->session->job->train.accumulate;
     mu_step s = {.phase = MU_TRAIN, .step = w->at.step, .sink = w->fused ? &w->sink : NULL};
     double loss = 0, accuracy = 0;
+    w->step_rows = 0;
     for (int64_t i = 0; i < n; i++, s.accumulate = true, s.global_rows = 0) {
         mu_status st = mu_worker_batch(w, &s, err);
+        w->step_rows += s.rows;
         if (st != MU_OK) return st == MU_EDIVERGED ? pass_over(w, n - 1 - i, err) : st;
         loss += w->loss;
         accuracy += w->accuracy;
@@ -261,6 +267,7 @@ static mu_status try_step(mu_worker *w, mu_err *err) {
     MU_TRY(measure(w, &scale, err));
     mu_worker_apply(w, scale);
     mu_worker_count_step(w);
+    w->at.applied += w->step_rows;
     w->bad_in_row = 0;
     return MU_OK;
 }

@@ -26,6 +26,7 @@ typedef struct mu_worker {
     mu_position  at;                    // of a learner among several: step is the gradient's or the update's
     mu_length    end;
     mu_step_rate step_rate;             // of the current step
+    int64_t      step_rows;             // samples of the batches of the current step
     int64_t      bad_in_row;            // steps whose gradient was not finite
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;
@@ -45,7 +46,7 @@ void mu_worker_init(mu_worker *w, mu_session *s);
 // One update (train.accumulate batches). MU_EDIVERGED with the layer or parameter named when loss or
 // gradient is not finite: the step is not counted; the caller decides by policy.
 mu_status mu_worker_step(mu_worker *w, mu_err *err);
-void      mu_worker_count_step(mu_worker *w);           // the position moves on by one step
+void      mu_worker_count_step(mu_worker *w);           // the position moves on by the step just made
 // After a step or gradient that was not finite: does the policy pass over it, or have there been too many?
 bool      mu_worker_may_skip(mu_worker *w);
 

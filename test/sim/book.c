@@ -305,6 +305,27 @@ static bool same_learner(const book_learner *l, const mu_core_learner *k) {
            l->rejected == k->rejected && l->lost == k->lost;
 }
 
+// What a checkpoint taken now would call open is what is not in the weights, sample for sample. Not after an
+// abandon: where a run stands is asked before.
+static void check_open(book *b, const mu_core *c) {
+    static mu_range open[SIM_MAX_LEARNERS * (MU_CORE_SLOTS + MU_CORE_LEASES)];
+    const int64_t begin = b->config.first_sample;
+    if (b->sum_rejected > 0) return;
+    const int n = mu_core_open(c, open);
+    int64_t closed = c->next_sample - begin;
+    for (int k = 0; k < n; k++) {
+        closed -= open[k].end - open[k].first;
+        if (open[k].first < begin || open[k].end > c->next_sample || open[k].end - begin > SIM_MAX_SAMPLES) {
+            book_wrong(b, "samples %" PRId64 " to %" PRId64 " are open", open[k].first, open[k].end);
+            return;
+        }
+        for (int64_t i = open[k].first; i < open[k].end; i++)
+            if (b->sample[i - begin] >= BOOK_APPLIED) book_wrong(b, "open sample %" PRId64 " is applied", i);
+    }
+    if (closed != b->sum_applied)
+        book_wrong(b, "%" PRId64 " samples are closed, %" PRId64 " applied", closed, b->sum_applied);
+}
+
 void book_check(book *b, const mu_core *c) {
     mu_ledger sum = {0};
     for (int i = 0; i < b->config.learners; i++) {
@@ -325,12 +346,14 @@ void book_check(book *b, const mu_core *c) {
         book_wrong(b, "the book's own ledger is out of balance");
     if (c->samples_applied != b->sum_applied)
         book_wrong(b, "%" PRId64 " samples applied, not %" PRId64, c->samples_applied, b->sum_applied);
+    if (b->config.learners <= 16) check_open(b, c); // after every event
 }
 
 void book_end(book *b, const mu_core *c) {
     if (!mu_core_idle(c) || b->fifo_n || b->applying || b->n_computing)
         book_wrong(b, "the run ended with %d waiting, %d computing", b->fifo_n, b->n_computing);
     book_check(b, c);
+    check_open(b, c);
     const bool whole = !b->stopping; // then every sample was used
     if (whole && samples_left(b)) book_wrong(b, "the run ended before its samples did");
     int64_t applied = 0;

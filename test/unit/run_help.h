@@ -106,6 +106,7 @@ MU_UNUSED static void toy_fill(toy *t, int64_t step, float value) {
     t->slots[0] = mu_st_f32("fc.weight/velocity", MU_SHAPE(6, 5), t->v);
     t->n[0] = (mu_ckpt_number){"value", (double)value};
     t->ckpt = (mu_ckpt){.meta = {.step = step,
+                                 .version = step,
                                  .seed = 7,
                                  .job_hash = 0xfedcba9876543210u,
                                  .job_name = "toy",

@@ -289,18 +289,20 @@ static void keep_snapshot(world *w, int64_t version) {
 
 static void watch(world *w) {
     mu_shared *g = &w->shared;
-    int64_t until = mu_clock_ns() + 60000000000, next = 0, version, samples;
+    int64_t until = mu_clock_ns() + 60000000000, next = 0;
+    mu_range open[LEARNERS * (MU_CORE_SLOTS + MU_CORE_LEASES)];
+    mu_server_point point = {.open = open};
     bool paused = false;
     for (bool over = false; !over;) {
         uint32_t seen = mu_bell_read(&g->head->parent);
         take_journal(w);
         over = look_at_learners(w);
         if (!paused && mu_clock_ns() > next) mu_server_pause(g, true), paused = true;
-        if (paused && mu_server_snapshot(g, &version, &samples)) {
+        if (paused && mu_server_snapshot(g, &point)) {
             mu_server_pause(g, false);
             paused = false;
             next = mu_clock_ns() + 2000000 + 3000000 * w->n_snapshots;
-            keep_snapshot(w, version);
+            keep_snapshot(w, point.version);
         }
         if (mu_clock_ns() > until)
             fail_msg("%s: not over after 60 s at version %lld", w->v->name,

@@ -64,7 +64,7 @@ static void test_save_and_load(void **state) {
     assert_ok(mu_ckpt_load(exact, MU_CKPT_BEST, &c, err)); // a step folder is itself
     mu_ckpt_unload(c);
     t.ckpt.n_slots = 0;
-    t.ckpt.meta.step = 11;
+    t.ckpt.meta.step = t.ckpt.meta.version = 11;
     assert_ok(mu_ckpt_save(sub, &t.ckpt, &(mu_ckpt_opts){.keep = 3}, NULL, err));
     c = load(sub);
     assert_null(c->slots);
@@ -88,13 +88,71 @@ static void test_keep_and_best(void **state) {
     mu_ckpt_unload(c);
     assert_ok(toy_save(dir, 7, 7, 3, true, err));
     assert_steps(dir, "step-7* step-6 step-5 ");
-    // After a rollback steps are saved again, with other content: newest is what was saved last.
+    // After a rollback versions are saved again, with other content: newest is what was saved last.
     assert_ok(toy_save(dir, 6, 60, 3, false, err));
-    assert_steps(dir, "step-6 step-7* step-5 ");
+    assert_steps(dir, "step-6-2 step-7* step-6 ");
     assert_newest(dir, 6, 60);
-    assert_ok(toy_save(dir, 6, 61, 1, false, err));
-    assert_steps(dir, "step-6 step-7* ");
+    assert_record(dir, "LATEST", "step-6-2\n");
+    assert_ok(toy_save(dir, 6, 61, 1, true, err));
+    assert_steps(dir, "step-6-3* ");
     assert_newest(dir, 6, 61);
+    remove_tree(dir);
+}
+
+typedef struct seen { ino_t inode, manifest; } seen;
+
+static seen look(const char *dir, const char *name) {
+    struct stat model, manifest;
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s/" MU_CKPT_MODEL, dir, name);
+    assert_int_equal(stat(path, &model), 0);
+    snprintf(path, sizeof path, "%s/%s/" MU_MANIFEST_NAME, dir, name);
+    assert_int_equal(stat(path, &manifest), 0);
+    return (seen){model.st_ino, manifest.st_ino};
+}
+
+// The folder of a name holds the same weights for good, whatever is saved later.
+static void test_names_keep_their_weights(void **state) {
+    (void)state;
+    char dir[64], path[200];
+    mu_ckpt_loaded *c;
+    temp_dir(dir);
+    assert_ok(toy_save(dir, 5, 5, 9, true, err));
+    const seen first = look(dir, "step-5");
+    assert_ok(toy_save(dir, 5, 50, 9, false, err)); // other weights
+    assert_steps(dir, "step-5-2 step-5* ");
+    toy t;
+    toy_fill(&t, 5, 5); // the same weights: what is known about them is new, no file of theirs is
+    t.ckpt.meta.epoch = 8;
+    char saved[MU_CKPT_NAME];
+    assert_ok(mu_ckpt_save(dir, &t.ckpt, &(mu_ckpt_opts){.keep = 9}, saved, err));
+    assert_string_equal(saved, "step-5");
+    assert_steps(dir, "step-5* step-5-2 ");
+    const seen then = look(dir, "step-5");
+    assert_true(then.inode == first.inode && then.manifest != first.manifest);
+    assert_newest(dir, 5, 5);
+    c = load(dir);
+    assert_int_equal(c->manifest->meta.epoch, 8);
+    mu_ckpt_unload(c);
+    assert_ok(toy_save(dir, 5, 50, 9, false, err)); // found under its second name
+    assert_steps(dir, "step-5-2 step-5* ");
+    // A damaged folder gets its own weights back, and no others.
+    snprintf(path, sizeof path, "%s/step-5/" MU_CKPT_MODEL, dir);
+    assert_int_equal(truncate(path, 10), 0);
+    assert_ok(toy_save(dir, 5, 51, 9, false, err));
+    assert_steps(dir, "step-5-3 step-5-2 step-5* ");
+    assert_fails(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err), MU_EMODEL, "has 10 bytes");
+    assert_ok(toy_save(dir, 5, 5, 9, false, err));
+    assert_steps(dir, "step-5* step-5-3 step-5-2 ");
+    assert_ok(mu_ckpt_load(dir, MU_CKPT_BEST, &c, err));
+    assert_true(toy_value(c) == 5);
+    mu_ckpt_unload(c);
+    // One whose manifest cannot be read may be anybody's.
+    snprintf(path, sizeof path, "%s/step-5-2/" MU_MANIFEST_NAME, dir);
+    assert_int_equal(truncate(path, 10), 0);
+    assert_ok(toy_save(dir, 5, 50, 9, false, err));
+    assert_newest(dir, 5, 50);
+    assert_steps(dir, "step-5-4 step-5* step-5-3 step-5-2 ");
     remove_tree(dir);
 }
 
@@ -115,8 +173,12 @@ static void test_leftovers(void **state) {
     // Names that only look like checkpoints are not touched.
     snprintf(path, sizeof path, "%s/step-007", dir);
     assert_int_equal(mkdir(path, 0777), 0);
-    snprintf(path, sizeof path, "%s/step-3-mine", dir);
-    assert_int_equal(mkdir(path, 0777), 0);
+    static const char *const foreign[] = {"step-3-1",  "step-3-02", "step-3-2-2",
+                                          "step-3--2", "step-3-",   "step-3-mine"};
+    for (size_t i = 0; i < MU_COUNT(foreign); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, foreign[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
     assert_ok(toy_save(dir, 3, 3, 1, false, err));
     assert_steps(dir, "step-3 ");
     assert_int_equal(access(path, F_OK), 0);
@@ -237,7 +299,7 @@ static void test_damage_is_located(void **state) {
     size_t n = (MU_DIGEST_CHUNK * 2 + 4096) / sizeof(float);
     float *big = calloc(n, sizeof *big);
     mu_st_tensor t = mu_st_f32("big", MU_SHAPE((int64_t)n), big);
-    mu_ckpt c = {.meta = {.step = 1, .job_name = "x"}, .params = &t, .n_params = 1};
+    mu_ckpt c = {.meta = {.step = 1, .version = 1, .job_name = "x"}, .params = &t, .n_params = 1};
     temp_dir(dir);
     assert_ok(mu_ckpt_save(dir, &c, &(mu_ckpt_opts){.keep = 1}, NULL, err));
     snprintf(path, sizeof path, "%s/step-1/" MU_CKPT_MODEL, dir);
@@ -304,6 +366,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save_and_load),
         cmocka_unit_test(test_keep_and_best),
+        cmocka_unit_test(test_names_keep_their_weights),
         cmocka_unit_test(test_leftovers),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_bit_rot),

@@ -20,14 +20,14 @@
 
 // ---- the simulated disk ----
 
-enum { MAX_PENDING = 256, MAX_FDS = 256 };
+enum { MAX_PENDING = 256, MAX_FDS = 256, OLD_MAX = 4096 };
 enum kind { UNSYNCED_DATA, UNSYNCED_ENTRY, UNSYNCED_RENAME };
 
 typedef struct pending { // something a power cut may take back
     enum kind kind;
     char path[300]; // data: the file; entry: file or folder; rename: where it went
     char from[300]; // rename: where it came from
-    char old[64];   // rename over a small file: what was there
+    char old[OLD_MAX];  // rename over a small file: what was there
     int old_size;   // -1 = nothing was there
 } pending;
 
@@ -138,7 +138,7 @@ static void move_pending(const char *from, const char *to) {
 
 static int sim_rename(const char *from, const char *to) {
     if (refuse("rename")) return -1;
-    char old[64];
+    char old[OLD_MAX];
     int old_size = -1, fd = open(to, O_RDONLY);
     if (fd >= 0) {
         old_size = (int)read(fd, old, sizeof old);
@@ -147,6 +147,9 @@ static int sim_rename(const char *from, const char *to) {
     int rc = rename(from, to);
     if (rc) return rc;
     move_pending(from, to);
+    // The name exists whatever becomes of the rename: with the new file or the old one.
+    for (int i = disk.n - 1; i >= 0 && old_size >= 0; i--)
+        if (disk.list[i].kind == UNSYNCED_ENTRY && !strcmp(disk.list[i].path, to)) drop_pending(i);
     add_pending(UNSYNCED_RENAME, to, from);
     if (old_size >= 0) {
         disk.list[disk.n - 1].old_size = old_size;
@@ -248,19 +251,31 @@ typedef struct scenario {
     const char *name;
     int64_t steps_before, step, keep;
     bool best;
+    bool same, damaged;         // saves the weights of that step again; its folder cannot be loaded
 } scenario;
 static const scenario scenarios[] = {
-    {"first save", 0, 1, 3, false},
-    {"second save, keep one", 1, 2, 1, false},
-    {"save and prune", 3, 4, 2, true},
-    {"same step again", 2, 2, 2, false},
-    {"only step again, keep one", 1, 1, 1, true},
+    {"first save", 0, 1, 3, false, false, false},
+    {"second save, keep one", 1, 2, 1, false, false, false},
+    {"save and prune", 3, 4, 2, true, false, false},
+    {"same step again", 2, 2, 2, false, false, false},
+    {"only step again, keep one", 1, 1, 1, true, false, false},
+    {"same weights again", 2, 2, 2, true, true, false},
+    {"same weights in place of damaged ones", 3, 3, 2, true, true, true},
 };
+
+static void damage(const char *dir, int64_t step) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/step-%lld/" MU_CKPT_UPDATER, dir, (long long)step);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "x", 1, 200), 1);
+    close(fd);
+}
 
 static void prepare(const char *dir, const scenario *sc) {
     remove_tree(dir);
     arm(0, 0, false, 1);
     for (int64_t k = 1; k <= sc->steps_before; k++) assert_ok(toy_save(dir, k, (float)k, 3, k == 1, err));
+    if (sc->damaged) damage(dir, sc->step);
 }
 
 // Disturbs the save at its n-th call. Returns false when there was no n-th call.
@@ -269,7 +284,8 @@ static bool disturb(const char *dir, const scenario *sc, int n, int fail_errno, 
     mu_err e = {0};
     prepare(dir, sc);
     arm(n, fail_errno, power_cut, seed);
-    mu_status s = toy_save(dir, sc->step, 100, sc->keep, sc->best, &e);
+    const float saved = sc->same ? (float)sc->step : 100, before = (float)(sc->steps_before - sc->damaged);
+    mu_status s = toy_save(dir, sc->step, saved, sc->keep, sc->best, &e);
     bool reached = disk.countdown == 0;
     bool crashed = disk.dead;
     if (s != MU_OK) assert_int_equal(s, MU_EIO);
@@ -277,9 +293,9 @@ static bool disturb(const char *dir, const scenario *sc, int n, int fail_errno, 
     come_back();
     if (sc->steps_before > 0 || (s == MU_OK && !crashed)) {
         float value = newest_value(dir, n, seed);
-        if (value != 100 && value != (float)sc->steps_before)
+        if (value != saved && value != before)
             fail_msg("%s, call %d: loaded %g", sc->name, n, (double)value);
-        if (s == MU_OK && value != 100)
+        if (s == MU_OK && value != saved)
             fail_msg("%s, call %d: saved, but %g loaded", sc->name, n, (double)value);
     }
     assert_ok(toy_save(dir, 9, 200, sc->keep, false, err)); // and life goes on

@@ -19,8 +19,13 @@ static mu_manifest_file files[] = {
      .digest = {.size_bytes = MU_DIGEST_CHUNK + 1, .xxh3 = {1, UINT64_MAX}, .chunks = chunks, .n_chunks = 2}},
     {.name = "updater.safetensors", .digest = {.size_bytes = 0, .xxh3 = {0, 2}}}};
 
+static const mu_range finished[] = {{7000, 7010}, {7011, (int64_t)1 << 53}};
+
 static mu_manifest sample(void) {
     return (mu_manifest){.meta = {.step = 500,
+                                  .version = 1500,
+                                  .finished = finished,
+                                  .n_finished = 2,
                                   .epoch = 3,
                                   .sample = 1234,
                                   .seed = INT64_MIN,
@@ -45,6 +50,9 @@ static void test_round_trip(void **state) {
     assert_int_equal(r->meta.step, 500);
     assert_int_equal(r->meta.epoch, 3);
     assert_int_equal(r->meta.sample, 1234);
+    assert_int_equal(r->meta.version, 1500);
+    assert_int_equal(r->meta.n_finished, 2);
+    assert_memory_equal(r->meta.finished, finished, sizeof finished);
     assert_true(r->meta.seed == INT64_MIN && r->meta.job_hash == UINT64_MAX - 1);
     assert_string_equal(r->meta.job_name, m.meta.job_name);
     assert_string_equal(r->saved_at, m.saved_at);
@@ -112,6 +120,14 @@ static void test_refuses(void **state) {
         {"{\"format\": \"1\", ", "`format` is missing or wrong"},
         {HEAD "", "`name` is missing or wrong"},
         {"{\"format\": 1, \"serial\": 1, \"step\": -1, ", "`step` is missing or wrong"},
+        {HEAD "\"version\": -1, " JOB, "`version` is missing or wrong"},
+        {HEAD "\"finished\": 5, " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing or wrong"},
+        {HEAD "\"finished\": [5], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing or wrong"},
+        {HEAD "\"finished\": [5, 5], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
+        {HEAD "\"finished\": [-2, 5], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
+        {HEAD "\"finished\": [3, 5, 5, 6], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
+        {HEAD "\"finished\": [3, 9007199254740993], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is"},
+        {HEAD "\"finished\": [3, \"5\"], " JOB "\"numbers\": {}, \"files\": {}, ", "`finished` is missing"},
         {HEAD JOB "\"numbers\": {\"a\": \"b\"}, \"files\": {}, ", "`a` is missing or wrong"},
         {HEAD JOB "\"numbers\": {}, \"files\": {\"../../etc/passwd\": {}}, ", "`files` is missing or wrong"},
         {HEAD JOB "\"numbers\": {}, \"files\": {\".hidden\": {}}, ", "`files` is missing or wrong"},
