@@ -35,6 +35,13 @@ n_saved() { find "$run/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-*' ! -na
 has_saved() { [ "$(n_saved)" -ge "$1" ]; }
 of_manifest() { sed -n "s/.*\"$2\": \([0-9.e+-]*\)[,}].*/\1/p" "$run/checkpoints/$1/manifest.json" | head -n 1; }
 
+# The one that a resume takes, by its serial number: a parent killed at that moment may not have come to LATEST.
+newest() {
+    local n
+    for n in $(ls "$run/checkpoints" | grep -xE 'step-[0-9-]+'); do echo "$(of_manifest "$n" serial) $n"; done |
+        sort -n | tail -n 1 | cut -d ' ' -f 2
+}
+
 # Keeps a second name and a copy of every model file that it sees.
 watch_folders() {
     local d n
@@ -116,7 +123,7 @@ one_case() { # PROTOCOL FAULT same|other
     session=
     [ -n "$chaos" ] && wait "$chaos"
     chaos=
-    last=$(cat "$run/checkpoints/LATEST")
+    last=$(newest)
     checkpoint_adds_up "$name" "$1" "$last"
     best_holds_its_score "$name, killed"
     [ "$3" = other ] && case $2 in stop) learners=2 ;; kill) learners=1 ;; slow) learners=4 ;; esac
