@@ -93,16 +93,33 @@ static mu_status save_checkpoint(mu_training *r, mu_err *err) {
     return there ? MU_OK : mu_loop_save(r, false, err);
 }
 
+// Only scores of these very weights, so the same weights make the same file, however often the run was interrupted.
+static mu_status export_model(mu_training *r, bool scored, mu_err *err) {
+    const mu_run_result *out = r->out;
+    const bool test = r->s->test.net != NULL;
+    const mu_scores *sc = test ? &out->test : &out->validation;
+    const mu_model_score scores[] = {{"step", (double)r->at.step},
+                                     {"epoch", out->epochs},
+                                     {test ? "test_loss" : "val_loss", sc->loss},
+                                     {test ? "test_accuracy" : "val_accuracy", sc->accuracy}};
+    return mu_state_export(r->dir.path, "model.safetensors", r->s, scores, scored ? 4 : 2, err);
+}
+
+// The model once more, with the scores that were measured after it was safe.
+static void export_scored(mu_training *r) {
+    mu_err why = {0};
+    const bool scored = r->s->test.net ? r->out->tested : r->out->validated;
+    if (r->o->no_files || !scored || mu_training_interrupted(r)) return;
+    if (export_model(r, true, &why) != MU_OK) mu_training_say(r, "the model is saved without its scores: %s", why.msg);
+}
+
 // Never a success without a checkpoint. But where a disk has no room for one, the model alone may fit.
 static mu_status save_result(mu_training *r, mu_err *err) {
     if (r->o->no_files) return MU_OK;
     mu_err own = {0};
     const mu_status saved = save_checkpoint(r, err);
     if (saved != MU_OK && saved != MU_EIO) return saved;
-    // Nothing that depends on how often the run was interrupted: a resumed run ends with the same bytes.
-    const mu_model_score scores[] = {{"step", (double)r->at.step}, {"epoch", r->out->epochs},
-                                     {"best", r->out->best}, {"best_step", (double)r->out->best_step}};
-    mu_status st = mu_state_export(r->dir.path, "model.safetensors", r->s, scores, MU_COUNT(scores), &own);
+    mu_status st = export_model(r, false, &own);
     if (st == MU_OK) st = mu_fs_join(r->out->model, r->dir.path, "model.safetensors", &own);
     if (saved == MU_OK) return st == MU_OK ? MU_OK : mu_err_pass(st, &own, err);
     if (st == MU_OK) mu_training_say(r, "the model alone could be saved: %s", r->out->model);
@@ -130,7 +147,9 @@ static mu_status end(mu_training *r, mu_err *err) {
     out->why = r->why;
     r->ps.trained_s = out->wall_s;
     MU_TRY(save_result(r, err)); // first: an evaluation that fails must not cost the training
-    return final_scores(r, err);
+    MU_TRY(final_scores(r, err));
+    export_scored(r);
+    return MU_OK;
 }
 
 // Bad data or a failed disk must not cost the steps since the last checkpoint.
