@@ -18,7 +18,7 @@ typedef struct parse {
     size_t        used, cap_text, n_columns, cap_start;
 } parse;
 
-static bool reserve(void **p, size_t *cap, size_t need, size_t size) {
+bool mu_csv_reserve(void **p, size_t *cap, size_t need, size_t size) {
     if (need <= *cap) return true;
     size_t to = *cap ? *cap : 256, bytes;
     while (to < need) to *= 2;
@@ -37,8 +37,8 @@ static void on_field(void *text, size_t size, void *ctx) {
     if (p->n_columns >= MU_CSV_MAX_COLUMNS) {
         p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->path, p->line,
                             MU_CSV_MAX_COLUMNS);
-    } else if (!reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1)
-               || !reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
+    } else if (!mu_csv_reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1)
+               || !mu_csv_reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
         p->status = MU_FAIL_NOMEM(p->err, p->path);
     } else {
         p->start[p->n_columns++] = p->used;

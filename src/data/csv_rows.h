@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "file/infile.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { MU_CSV_MAX_COLUMNS = 1 << 20, MU_CSV_MAX_COLUMN_BYTES = 1 << 16 };
@@ -28,5 +29,8 @@ typedef mu_status (*mu_csv_row_fn)(void *ctx, const mu_csv_row *row, mu_err *err
 // text cannot be split into rows.
 MU_MUST_CHECK mu_status mu_csv_parse(const mu_infile *in, char separator, mu_csv_row_fn use, void *ctx,
                                      mu_err *err);
+
+// Room for `need` elements of `size` bytes in *p, which has room for *cap. False when out of memory.
+bool mu_csv_reserve(void **p, size_t *cap, size_t need, size_t size);
 
 #endif

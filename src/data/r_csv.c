@@ -54,18 +54,6 @@ static const mu_field fields[] = {
     {0},
 };
 
-static bool reserve(void **p, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap) return true;
-    size_t to = *cap ? *cap : 256, bytes;
-    while (to < need) to *= 2;
-    if (__builtin_mul_overflow(to, size, &bytes)) return false;
-    void *q = mu_realloc(*p, bytes, "data/csv");
-    if (!q) return false;
-    *p = q;
-    *cap = to;
-    return true;
-}
-
 // ---- parsing ----
 
 typedef struct parse { struct csv *s; mu_labels words; mu_err *err; } parse;
@@ -140,8 +128,8 @@ static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
         MU_TRY(first_row(p, row, &skip));
         if (skip) return MU_OK;
     }
-    if (!reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows)
-        || !reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns, sizeof *s->values))
+    if (!mu_csv_reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows)
+        || !mu_csv_reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns, sizeof *s->values))
         return MU_FAIL_NOMEM(err, s->file);
     if (row->n == s->n_columns) {
         int64_t wrong;
