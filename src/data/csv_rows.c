@@ -7,15 +7,15 @@
 #include <string.h>
 
 typedef struct parse {
-    const char   *path;
+    const char *path;
     mu_csv_row_fn use;
-    void         *ctx;
-    mu_err       *err;
-    mu_status     status;         // the first failure; callbacks then do nothing
-    int64_t       line, row_line; // being read; where the row began
-    char         *text;           // columns of the row, each with its '\0'
-    size_t       *start;          // [n_columns] where each begins in text
-    size_t        used, cap_text, n_columns, cap_start;
+    void *ctx;
+    mu_err *err;
+    mu_status status;       // the first failure; callbacks then do nothing
+    int64_t line, row_line; // being read; where the row began
+    char *text;             // columns of the row, each with its '\0'
+    size_t *start;          // [n_columns] where each begins in text
+    size_t used, cap_text, n_columns, cap_start;
 } parse;
 
 bool mu_csv_reserve(void **p, size_t *cap, size_t need, size_t size) {
@@ -35,10 +35,10 @@ static void on_field(void *text, size_t size, void *ctx) {
     if (p->status != MU_OK) return;
     if (!p->n_columns) p->row_line = p->line;
     if (p->n_columns >= MU_CSV_MAX_COLUMNS) {
-        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->path, p->line,
-                            MU_CSV_MAX_COLUMNS);
-    } else if (!mu_csv_reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1)
-               || !mu_csv_reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
+        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->path,
+                            p->line, MU_CSV_MAX_COLUMNS);
+    } else if (!mu_csv_reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1) ||
+               !mu_csv_reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
         p->status = MU_FAIL_NOMEM(p->err, p->path);
     } else {
         p->start[p->n_columns++] = p->used;
@@ -57,7 +57,7 @@ static void on_row(MU_UNUSED int ch, void *ctx) {
 
 static void *csv_grow(void *q, size_t size) { return mu_realloc(q, size, "data/csv"); }
 
-enum { COLUMN_FIRST = 128 };    // bytes; libcsv grows its buffer by the block we set
+enum { COLUMN_FIRST = 128 }; // bytes; libcsv grows its buffer by the block we set
 
 // A quote that is never closed would take the rest of the file for one column.
 static mu_status check_column(parse *p, struct csv_parser *c) {
@@ -81,18 +81,17 @@ static void parse_lines(parse *p, struct csv_parser *c, const char *at, const ch
     for (p->line = 1; at < end && p->status == MU_OK; p->line++) {
         size_t n = (size_t)(next_line(at, end) - at);
         if (csv_parse(c, at, n, on_field, on_row, p) != n && p->status == MU_OK)
-            p->status = csv_error(c) == CSV_ENOMEM
-                            ? MU_FAIL_NOMEM(p->err, p->path)
-                            : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s", p->path, p->line,
-                                      csv_strerror(csv_error(c)));
+            p->status = csv_error(c) == CSV_ENOMEM ? MU_FAIL_NOMEM(p->err, p->path)
+                                                   : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s",
+                                                             p->path, p->line, csv_strerror(csv_error(c)));
         at += n;
         if (p->status == MU_OK) p->status = check_column(p, c);
     }
     csv_set_opts(c, CSV_APPEND_NULL | CSV_STRICT | CSV_STRICT_FINI); // an open quote at the end is refused
     if (p->status == MU_OK && csv_fini(c, on_field, on_row, p) && p->status == MU_OK)
-        p->status = mu_err_hinted(MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": the row never ends", p->path,
-                                          p->row_line),
-                                  p->err, "Is a quote not closed there?");
+        p->status = mu_err_hinted(
+            MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": the row never ends", p->path, p->row_line),
+            p->err, "Is a quote not closed there?");
 }
 
 mu_status mu_csv_parse(const mu_infile *in, char separator, mu_csv_row_fn use, void *ctx, mu_err *err) {

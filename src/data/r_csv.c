@@ -129,7 +129,8 @@ static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
         if (skip) return MU_OK;
     }
     if (!mu_csv_reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows)
-        || !mu_csv_reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns, sizeof *s->values))
+        || !mu_csv_reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns,
+                           sizeof *s->values))
         return MU_FAIL_NOMEM(err, s->file);
     if (row->n == s->n_columns) {
         int64_t wrong;

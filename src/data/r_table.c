@@ -4,16 +4,16 @@
 //   features = columns of numbers and categories in the order of the training file, as data/table.h says
 //   label    = the class, or target (1) = the number to be predicted, standardised like the features
 //
-// The file is read twice: the first pass learns kinds and statistics (or a model gives them), the second turns
-// rows into numbers. A row is kept as one number a column, and spread over its places when it is read. Data of a
-// model is matched by the names of its columns where it has a header, otherwise by their places.
+// The file is read twice: the first pass learns kinds and statistics (or a model gives them), the second
+// turns rows into numbers. A row is kept as one number a column, and spread over its places when it is read.
+// Data of a model is matched by the names of its columns where it has a header, otherwise by their places.
 //
 // Training rows without a label are left out. For a model they are bad records, because a prediction must not
 // lose rows. So are rows with another number of columns and words where the model has numbers.
-#include "file/infile.h"
 #include "base/log.h"
 #include "data/inputs.h"
 #include "data/table.h"
+#include "file/infile.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,29 +23,29 @@
 typedef enum fault { GOOD, FAULT_COLUMNS, FAULT_NUMBER, FAULT_NO_LABEL, FAULT_LABEL } fault;
 
 typedef struct table_row {
-    int64_t line;               // in the file, from 1
-    int64_t first;              // its values start at values[first]
-    int32_t fault, column;      // why it is bad; of FAULT_NUMBER the index in the table's columns
-    int32_t label;              // class
-    float   target;             // standardised
+    int64_t line;          // in the file, from 1
+    int64_t first;         // its values start at values[first]
+    int32_t fault, column; // why it is bad; of FAULT_NUMBER the index in the table's columns
+    int32_t label;         // class
+    float target;          // standardised
 } table_row;
 
 struct table {
     const char *file, *separator, *label;
-    int         header, target;         // 0 auto
-    mu_strings  ignore, categorical, missing;
+    int header, target; // 0 auto
+    mu_strings ignore, categorical, missing;
     // private
-    mu_table    t;
-    bool        from_model, matched;    // matched: the first row was looked at
-    bool        labelled;               // records have a label
-    size_t      n_columns;              // of a row of this file
-    int64_t    *at;                     // [t.n_known] place of each column in this file
-    float      *values;                 // of the good rows: standardised, NAN = gap; or place of the category
-    table_row  *rows;
-    size_t      n_used, n_rows, n_values, cap_rows, cap_values, n_unlabelled;
-    float      *now;                    // one record
-    int32_t     label_now;
-    float       target_now;
+    mu_table t;
+    bool from_model, matched; // matched: the first row was looked at
+    bool labelled;            // records have a label
+    size_t n_columns;         // of a row of this file
+    int64_t *at;              // [t.n_known] place of each column in this file
+    float *values;            // of the good rows: standardised, NAN = gap; or place of the category
+    table_row *rows;
+    size_t n_used, n_rows, n_values, cap_rows, cap_values, n_unlabelled;
+    float *now; // one record
+    int32_t label_now;
+    float target_now;
 };
 
 static const mu_field fields[] = {
@@ -57,11 +57,13 @@ static const mu_field fields[] = {
     MU_FIELD(struct table, separator, MU_STRING, "auto", NULL,
              "one character, tab, or auto: the one of , ; tab | that splits the first lines"),
     MU_FIELD_ENUM(struct table, header, "auto", "auto|yes|no", "whether the first row names the columns"),
-    MU_FIELD(struct table, ignore, MU_STRINGS, "[]", NULL, "columns that are left out, by name or number from 0"),
+    MU_FIELD(struct table, ignore, MU_STRINGS, "[]", NULL,
+             "columns that are left out, by name or number from 0"),
     MU_FIELD(struct table, categorical, MU_STRINGS, "[]", NULL,
              "columns of categories, also where they are numbers or have many words"),
-    MU_FIELD(struct table, missing, MU_STRINGS, "[]", NULL,
-             "words for a missing value; left out: NA, N/A, nan, NaN, null, NULL, ?, - (an empty one always is)"),
+    MU_FIELD(
+        struct table, missing, MU_STRINGS, "[]", NULL,
+        "words for a missing value; left out: NA, N/A, nan, NaN, null, NULL, ?, - (an empty one always is)"),
     {0},
 };
 
@@ -96,11 +98,13 @@ static mu_status match_names(struct table *s, const mu_csv_row *row, mu_err *err
         if (label && !s->labelled) continue;
         const char *name = label ? label_name(s, row) : s->t.column[i].name;
         s->at[i] = find_name(row, name);
-        if (s->at[i] == -2) return MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", s->file, name);
+        if (s->at[i] == -2)
+            return MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", s->file, name);
         if (s->at[i] >= 0) continue;
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` has no column `%s`, which the model %s", s->file, name,
-                                     label ? "predicts" : "reads"),
-                             err, label ? "Without it: `label: none`." : "Add it; cells that are not known stay empty.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has no column `%s`, which the model %s", s->file, name,
+                    label ? "predicts" : "reads"),
+            err, label ? "Without it: `label: none`." : "Add it; cells that are not known stay empty.");
     }
     return MU_OK;
 }
@@ -109,10 +113,12 @@ static mu_status match_places(struct table *s, const mu_csv_row *row, mu_err *er
     const int64_t n = (int64_t)s->t.n_columns, have = (int64_t)row->n, label = s->t.label;
     const int64_t gone = label >= 0 && !s->labelled && have == n - 1 ? s->t.column[label].place : n;
     if (have != n && gone == n)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` has %" PRId64 " columns, the model's table %" PRId64,
-                                     s->file, have, n),
-                             err, s->t.header ? "Its first row names none of the model's columns."
-                                              : "Without names in a first row columns are told apart by their places.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has %" PRId64 " columns, the model's table %" PRId64, s->file, have,
+                    n),
+            err,
+            s->t.header ? "Its first row names none of the model's columns."
+                        : "Without names in a first row columns are told apart by their places.");
     for (size_t i = 0; i < s->t.n_known; i++) {
         const int64_t place = s->t.column[i].place;
         s->at[i] = place == gone ? -1 : place - (place > gone);
@@ -195,16 +201,20 @@ static void say_columns(const struct table *s) {
         if (c->kind != MU_TABLE_TEXT) continue;
         if (2 * c->n_numbers > c->n_values)
             mu_warn("column `%s` is left out: most of it is numbers, but not `%s` in line %" PRId64
-                    "; `missing` names words for missing values", c->name, c->odd, c->odd_line);
+                    "; `missing` names words for missing values",
+                    c->name, c->odd, c->odd_line);
         else mu_info("column `%s` is left out: it is text", c->name);
     }
     if (s->n_unlabelled) mu_warn("%zu rows of `%s` have no label and are left out", s->n_unlabelled, s->file);
 }
 
 static mu_status check_separator(const mu_reader *r, const char *sep, mu_err *err) {
-    if (!strcmp(sep, "auto") || !strcmp(sep, "tab") || (strlen(sep) == 1 && !strchr("\"\r\n", sep[0]))) return MU_OK;
-    return MU_FAIL_AT(err, MU_EJOB, r->pos, "`separator` must be one character or one of the words tab and auto, "
-                      "not `%s`", sep);
+    if (!strcmp(sep, "auto") || !strcmp(sep, "tab") || (strlen(sep) == 1 && !strchr("\"\r\n", sep[0])))
+        return MU_OK;
+    return MU_FAIL_AT(err, MU_EJOB, r->pos,
+                      "`separator` must be one character or one of the words tab and auto, "
+                      "not `%s`",
+                      sep);
 }
 
 static mu_status learn(mu_reader *r, struct table *s, const mu_infile *in, char separator, mu_err *err) {
@@ -245,16 +255,19 @@ static mu_status open_table(mu_reader *r, mu_err *err) {
     if (!s->from_model) say_columns(s);
     int64_t width = 0;
     for (size_t i = 0; i < s->t.n_known; i++) width += mu_table_width(&s->t.column[i]);
-    if (width < 1 || width > MU_TABLE_PLACES) return MU_FAIL(err, MU_EMODEL, "the model's table has no features");
+    if (width < 1 || width > MU_TABLE_PLACES)
+        return MU_FAIL(err, MU_EMODEL, "the model's table has no features");
     s->now = mu_arena_array(r->arena, (size_t)width, sizeof *s->now);
     if (!s->now) return MU_FAIL_NOMEM(err, "one record");
-    r->field[r->n_fields++] = (mu_data_field){.name = "features", .shape = MU_SHAPE(width), .store = MU_STORE_F32};
+    r->field[r->n_fields++] =
+        (mu_data_field){.name = "features", .shape = MU_SHAPE(width), .store = MU_STORE_F32};
     const mu_table_column *label = s->t.label >= 0 ? &s->t.column[s->t.label] : NULL;
     const bool number = label && s->t.target == MU_TABLE_TARGET_NUMBER;
     if (label && !number) r->label_names = label->word, r->n_labels = (int64_t)label->n_words;
     if (number) r->target_unit = (mu_unit){label->mean, label->deviation};
     if (s->labelled && number)
-        r->field[r->n_fields++] = (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
+        r->field[r->n_fields++] =
+            (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
     else if (s->labelled) {
         r->field[r->n_fields] = mu_label_field(r->n_labels);
         r->field[r->n_fields++].names = r->label_names;
@@ -265,17 +278,18 @@ static mu_status open_table(mu_reader *r, mu_err *err) {
 
 static mu_status fail_row(const struct table *s, const table_row *w, mu_err *err) {
     if (w->fault == FAULT_COLUMNS)
-        return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 " has another number of columns than the first row, %zu",
-                       s->file, w->line, s->n_columns);
+        return MU_FAIL(err, MU_EDATA,
+                       "`%s` line %" PRId64 " has another number of columns than the first row, %zu", s->file,
+                       w->line, s->n_columns);
     if (w->fault == FAULT_NUMBER)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` is no finite number", s->file,
-                                     w->line, s->t.column[w->column].name),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` is no finite number",
+                                     s->file, w->line, s->t.column[w->column].name),
                              err, "A cell that is not known stays empty.");
     const char *name = s->t.column[s->t.label].name;
     if (w->fault == FAULT_NO_LABEL)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` is missing", s->file, w->line,
-                                     name),
-                             err, "With `label: none` rows are answered without their labels.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` is missing", s->file, w->line, name),
+            err, "With `label: none` rows are answered without their labels.");
     return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` is %s", s->file, w->line, name,
                    s->t.target == MU_TABLE_TARGET_NUMBER ? "no finite number" : "no known label");
 }
@@ -304,7 +318,8 @@ static mu_status read_table(mu_reader *r, int64_t index, mu_record *out, mu_err 
     s->label_now = w->label;
     s->target_now = w->target;
     out->field[0] = s->now;
-    if (s->labelled) out->field[1] = s->t.target == MU_TABLE_TARGET_NUMBER ? (void *)&s->target_now : &s->label_now;
+    if (s->labelled)
+        out->field[1] = s->t.target == MU_TABLE_TARGET_NUMBER ? (void *)&s->target_now : &s->label_now;
     return MU_OK;
 }
 
@@ -329,8 +344,15 @@ static void close_table(mu_reader *r) {
 static const mu_reader_ask ask = {.file = "file", .unlabelled = "label", .unlabelled_value = "none"};
 
 const mu_reader_class mu_reader_table = {
-    .name = "table", .help = "tables with numbers, categories and gaps; fields: features, label (a class) or target "
-                             "(a number)",
-    .fields = fields, .state_size = sizeof(struct table),
-    .open = open_table, .read = read_table, .describe = describe, .close = close_table, .tell = tell, .ask = &ask,
+    .name = "table",
+    .help = "tables with numbers, categories and gaps; fields: features, label (a class) or target "
+            "(a number)",
+    .fields = fields,
+    .state_size = sizeof(struct table),
+    .open = open_table,
+    .read = read_table,
+    .describe = describe,
+    .close = close_table,
+    .tell = tell,
+    .ask = &ask,
 };

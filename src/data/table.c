@@ -28,7 +28,9 @@ void mu_table_fini(mu_table *t) {
 
 // ---- values ----
 
-bool mu_table_used(const mu_table_column *c) { return c->kind == MU_TABLE_NUMBER || c->kind == MU_TABLE_CATEGORY; }
+bool mu_table_used(const mu_table_column *c) {
+    return c->kind == MU_TABLE_NUMBER || c->kind == MU_TABLE_CATEGORY;
+}
 
 int64_t mu_table_width(const mu_table_column *c) {
     return !mu_table_used(c) ? 0 : (c->kind == MU_TABLE_NUMBER ? 1 : (int64_t)c->n_words) + (c->n_gaps > 0);
@@ -106,7 +108,8 @@ mu_status mu_table_tell(const mu_table *t, json_t *out, mu_err *err) {
             wrong |= json_array_append_new(columns, put_column(&t->column[i]));
     wrong = wrong || json_object_set_new(out, "n_columns", json_integer((json_int_t)t->n_columns)) ||
             json_object_set_new(out, "header", json_boolean(t->header)) ||
-            json_object_set_new(out, "target", json_string(t->target == MU_TABLE_TARGET_NUMBER ? "number" : "class"));
+            json_object_set_new(out, "target",
+                                json_string(t->target == MU_TABLE_TARGET_NUMBER ? "number" : "class"));
     return wrong ? MU_FAIL_NOMEM(err, "the columns of the table") : MU_OK;
 }
 
@@ -177,8 +180,8 @@ mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err) {
     t->n_columns = (size_t)json_integer_value(n);
     t->header = json_is_true(json_object_get(learnt, "header"));
     t->target = !strcmp(target, "number") ? MU_TABLE_TARGET_NUMBER : MU_TABLE_TARGET_CLASS;
-    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "missing"), t->arena, (const char *const **)&t->missing.v,
-                               &t->missing.n, err));
+    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "missing"), t->arena,
+                               (const char *const **)&t->missing.v, &t->missing.n, err));
     t->column = mu_arena_array(t->arena, n_kept, sizeof *t->column);
     if (!t->column) return MU_FAIL_NOMEM(err, "the columns of the table");
     for (; t->n_known < n_kept; t->n_known++) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // table.h - what is learnt of the columns of a table, and how it becomes numbers.
 //
-//   number     all values are finite numbers       (x - mean) / deviation; a gap is 0, and 1 in a place of its
-//                                                   own where the training data has gaps
-//   category   few different words                  one place a word, in byte order (numbers by value); where the
-//                                                   training data has gaps, one more for gaps and unknown words
+//   number     all values are finite numbers: (x - mean) / deviation. A gap is 0, and 1 in a place of its own
+//              where the training data has gaps
+//   category   few different words: one place a word, in byte order (numbers by value). Where the training
+//              data has gaps, one more for gaps and unknown words; elsewhere these are all zeros, because nothing
+//              would have taught the net about that place
 //   text       anything else, also names and numbers of rows: left out
 //   empty      no value at all: left out
 //
-// Few: at most MU_TABLE_CATEGORIES and at most half of the rows. A deviation is that of all values (over n, not
-// n - 1). Words that are no UTF-8 count as Latin-1, and `3.0` is the word `3`.
+// Few: at most MU_TABLE_CATEGORIES and at most half of the rows. A deviation is that of all values (over n,
+// not n - 1). Words that are no UTF-8 count as Latin-1, and `3.0` is the word `3`.
 #ifndef MU_DATA_TABLE_H
 #define MU_DATA_TABLE_H
 
@@ -32,7 +33,9 @@ typedef enum mu_table_kind {
 } mu_table_kind;
 extern const char *const mu_table_kind_names[];
 
-typedef enum mu_table_target { MU_TABLE_TARGET_AUTO, MU_TABLE_TARGET_CLASS, MU_TABLE_TARGET_NUMBER } mu_table_target;
+typedef enum mu_table_target {
+    MU_TABLE_TARGET_AUTO, MU_TABLE_TARGET_CLASS, MU_TABLE_TARGET_NUMBER
+} mu_table_target;
 
 typedef struct mu_table_column {
     const char   *name;         // of the header, else `column N`

@@ -14,7 +14,7 @@
 
 // ---- the separator ----
 
-enum { LOOKED_AT = 20 };        // lines
+enum { LOOKED_AT = 20 }; // lines
 
 // How often each separator stands in the line at `at`, outside of quotes; returns where the next line begins.
 static const char *count_in_line(const char *at, const char *end, const char *marks, size_t count[]) {
@@ -40,7 +40,8 @@ char mu_table_separator(const mu_infile *in) {
         for (size_t i = 0; i < 4; i++) even[i] &= count[i] == first[i];
     }
     for (size_t i = 1; i < 4; i++) {
-        const bool better = even[i] == even[best] || !first[i] || !first[best] ? first[i] > first[best] : even[i];
+        const bool better =
+            even[i] == even[best] || !first[i] || !first[best] ? first[i] > first[best] : even[i];
         if (better) best = i;
     }
     return marks[best];
@@ -95,8 +96,8 @@ static mu_status learn_value(mu_table *t, mu_table_column *c, const char *text, 
 
 static mu_status start_columns(mu_table *t, const mu_csv_row *row, mu_err *err) {
     if (row->n > MU_TABLE_COLUMNS)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` has %zu columns, a table at most %d", t->file, row->n,
-                                     MU_TABLE_COLUMNS),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` has %zu columns, a table at most %d", t->file,
+                                     row->n, MU_TABLE_COLUMNS),
                              err, "Reader `csv` takes more, if all of them are numbers.");
     t->first = mu_arena_array(t->arena, row->n, sizeof *t->first);
     t->column = mu_arena_array(t->arena, row->n, sizeof *t->column);
@@ -106,7 +107,8 @@ static mu_status start_columns(mu_table *t, const mu_csv_row *row, mu_err *err) 
     for (size_t i = 0; i < row->n; i++) {
         t->column[i].place = (int64_t)i;
         mu_labels_init(&t->column[i].words, t->arena);
-        if (!(t->first[i] = mu_arena_strdup(t->arena, mu_csv_column(row, i)))) return MU_FAIL_NOMEM(err, t->file);
+        if (!(t->first[i] = mu_arena_strdup(t->arena, mu_csv_column(row, i))))
+            return MU_FAIL_NOMEM(err, t->file);
     }
     return MU_OK;
 }
@@ -151,7 +153,8 @@ static mu_status name_columns(mu_table *t, mu_err *err) {
     for (size_t i = 0; i < t->n_columns; i++) {
         char word[MU_TABLE_WORD_SIZE] = "";
         if (t->header) mu_table_word(t->first[i], word);
-        t->column[i].name = word[0] ? mu_arena_strdup(t->arena, word) : mu_arena_printf(t->arena, "column %zu", i);
+        t->column[i].name =
+            word[0] ? mu_arena_strdup(t->arena, word) : mu_arena_printf(t->arena, "column %zu", i);
         if (!t->column[i].name) return MU_FAIL_NOMEM(err, t->file);
     }
     return MU_OK;
@@ -163,18 +166,20 @@ static mu_table_column *find_column(mu_table *t, const char *word) {
         if (!strcmp(t->column[i].name, word)) return &t->column[i];
     char *end;
     const long number = strtol(word, &end, 10);
-    return word[0] >= '0' && word[0] <= '9' && !*end && number < (long)t->n_columns ? &t->column[number] : NULL;
+    return word[0] >= '0' && word[0] <= '9' && !*end && number < (long)t->n_columns ? &t->column[number]
+                                                                                    : NULL;
 }
 
 static mu_status no_column(mu_table *t, const char *key, const char *word, mu_err *err) {
     const char *names[256];
     size_t n = 0;
     for (; n < t->n_columns && n < MU_COUNT(names); n++) names[n] = t->column[n].name;
-    MU_FAIL(err, MU_EDATA, "`%s` has no column `%s` for `%s` in its %zu columns%s", t->file, word, key, t->n_columns,
-            t->header ? "" : ", which have no names");
+    MU_FAIL(err, MU_EDATA, "`%s` has no column `%s` for `%s` in its %zu columns%s", t->file, word, key,
+            t->n_columns, t->header ? "" : ", which have no names");
     const char *near = t->header ? mu_nearest(word, names, n) : NULL;
     if (near) return mu_err_suggest(MU_EDATA, err, "", near);
-    return mu_err_hinted(MU_EDATA, err, "A column is asked for by its name in the first row, or its number from 0.");
+    return mu_err_hinted(MU_EDATA, err,
+                         "A column is asked for by its name in the first row, or its number from 0.");
 }
 
 static mu_status find_label(mu_table *t, const mu_table_options *o, mu_err *err) {
@@ -190,7 +195,12 @@ static mu_status find_label(mu_table *t, const mu_table_options *o, mu_err *err)
 
 // ---- kinds ----
 
-typedef struct entry { const char *text; double value; bool number; int32_t id; } entry;
+typedef struct entry {
+    const char *text;
+    double value;
+    bool number;
+    int32_t id;
+} entry;
 
 // Numbers by value before words by their bytes.
 static int by_value(const void *a, const void *b) {
@@ -233,7 +243,8 @@ static mu_status decide_kind(mu_table *t, mu_table_column *c, bool forced, mu_er
     if (!c->n_values) c->kind = MU_TABLE_EMPTY;
     else if (forced) c->kind = MU_TABLE_CATEGORY;
     else if (c->n_numbers == c->n_values) c->kind = MU_TABLE_NUMBER;
-    else if (words <= MU_TABLE_CATEGORIES && 2 * words <= t->n_rows && !c->long_words) c->kind = MU_TABLE_CATEGORY;
+    else if (words <= MU_TABLE_CATEGORIES && 2 * words <= t->n_rows && !c->long_words)
+        c->kind = MU_TABLE_CATEGORY;
     else c->kind = MU_TABLE_TEXT;
     return c->kind == MU_TABLE_CATEGORY ? order_words(t, c, err) : MU_OK;
 }
@@ -252,11 +263,14 @@ static mu_status decide_target(mu_table *t, const mu_table_options *o, mu_err *e
     const bool numbers = c->n_numbers == c->n_values;
     t->target = o->target;
     if (!t->target)
-        t->target = numbers && (c->n_whole < c->n_numbers || c->words.n > MU_TABLE_CLASSES) ? MU_TABLE_TARGET_NUMBER
-                                                                                           : MU_TABLE_TARGET_CLASS;
+        t->target = numbers && (c->n_whole < c->n_numbers || c->words.n > MU_TABLE_CLASSES)
+                        ? MU_TABLE_TARGET_NUMBER
+                        : MU_TABLE_TARGET_CLASS;
     if (t->target == MU_TABLE_TARGET_NUMBER && !numbers)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": `%s` in column `%s` is no finite number, "
-                                     "as a target must be", t->file, c->odd_line, c->odd, c->name),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                     "`%s` line %" PRId64 ": `%s` in column `%s` is no finite number, "
+                                     "as a target must be",
+                                     t->file, c->odd_line, c->odd, c->name),
                              err, "Words that mean a missing value stand in `missing`.");
     if (t->target == MU_TABLE_TARGET_NUMBER) {
         if (c->deviation <= 0) c->deviation = 1; // the answer is then the mean
@@ -276,13 +290,17 @@ static mu_status check_columns(const mu_table *t, mu_err *err) {
         if (!t->header || (!mu_table_used(c) && c->kind != MU_TABLE_LABEL)) continue;
         for (size_t k = 0; k < t->n_known; k++)
             if (k != i && !strcmp(t->column[k].name, c->name))
-                return mu_err_hinted(MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", t->file, c->name),
-                                     err, "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", k);
+                return mu_err_hinted(
+                    MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", t->file, c->name), err,
+                    "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", k);
     }
-    if (!width) return MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label", t->file);
+    if (!width)
+        return MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label",
+                       t->file);
     if (width > MU_TABLE_PLACES)
-        return MU_FAIL(err, MU_EDATA, "the columns of `%s` make %" PRId64 " features, at most %d are possible",
-                       t->file, width, MU_TABLE_PLACES);
+        return MU_FAIL(err, MU_EDATA,
+                       "the columns of `%s` make %" PRId64 " features, at most %d are possible", t->file,
+                       width, MU_TABLE_PLACES);
     return MU_OK;
 }
 
@@ -293,7 +311,8 @@ static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
         mu_table_column *c = find_column(t, o->ignore.v[i]);
         if (!c) return no_column(t, "ignore", o->ignore.v[i], err);
         if (c->kind == MU_TABLE_LABEL)
-            return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` is both the label and ignored", c->name, t->file);
+            return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` is both the label and ignored", c->name,
+                           t->file);
         c->kind = MU_TABLE_IGNORED;
     }
     bool *forced = mu_arena_array(t->arena, t->n_columns, sizeof *forced);
@@ -311,7 +330,8 @@ static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
     return check_columns(t, err);
 }
 
-mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const mu_table_options *o, mu_err *err) {
+mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const mu_table_options *o,
+                         mu_err *err) {
     MU_TRY(mu_csv_parse(in, separator, learn_row, t, err));
     if (t->n_columns) t->header = is_header(t, o);
     if (t->n_columns && !t->header) MU_TRY(learn_first_row(t, err));

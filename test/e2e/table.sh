@@ -70,6 +70,11 @@ printf 'colour,shop,size\nred,north,40\n' >one.csv
 awk -F, '{ exit !($1 == 0 && $2 > 2900 && $2 < 3100) }' number || bad "price: $(cat number), want 3000"
 "$MUSTER" predict price one.csv --raw >number || bad "predict --raw of a number ended with $?"
 awk -F, '{ exit !($2 > -1 && $2 < 1) }' number || bad "raw value: $(cat number)"
+# Judged in that unit too: 1000 off for each.
+printf 'colour,shop,size,price\nred,north,40,4000\nred,south,20,1000\n' >judged.csv
+"$MUSTER" test price --set data.test.reader=table --set data.test.file="$work/judged.csv" --set data.test.label=price \
+    --json >scores 2>err || bad "test of a number ended with $?: $(cat err)"
+grep -o '"mae": *[0-9.]*' scores | head -n 1 | awk -F: '{ exit !($2 > 900 && $2 < 1100) }' || bad "scores: $(cat scores)"
 
 [ $wrong = 0 ] && echo "table: ok"
 exit $((wrong > 0))

@@ -196,8 +196,8 @@ static inline const char *sample_csv(void) {
 static inline const char *sample_table(void) {
     char text[2048] = "id,size,colour,kind\n";
     for (int i = 0; i < SAMPLES; i++)
-        snprintf(text + strlen(text), 64, "n%d,%.*s%d,%s,%s\n", i, i == 5 ? 0 : 2, "1.", i, i % 2 ? "red" : i ? "blue" : "",
-                 i % 3 ? "dog" : "\"cat, big\"");
+        snprintf(text + strlen(text), 64, "n%d,%.*s%d,%s,%s\n", i, i == 5 ? 0 : 2, "1.", i,
+                 i % 2 ? "red" : i ? "blue" : "", i % 3 ? "dog" : "\"cat, big\"");
     return yaml_of("{reader: table, file: %s}", write_file("table.csv", text, strlen(text)));
 }
 

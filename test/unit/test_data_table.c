@@ -10,7 +10,10 @@ static const char *table_of(const char *name, const char *text, const char *opti
     return yaml_of("{reader: table, file: %s%s}", write_file(name, text, strlen(text)), options);
 }
 
-typedef struct opened { block b; mu_reader *r; } opened;
+typedef struct opened {
+    block b;
+    mu_reader *r;
+} opened;
 
 static opened open_ok(const char *yaml) {
     opened o;
@@ -62,9 +65,13 @@ static void test_values(void **ctx) {
 
 static void test_separators_and_headers(void **ctx) {
     (void)ctx;
-    static const char *const texts[] = {
-        "a;b;k\n1;2,x;u\n3;4,y;v\n", "a\tb\tk\n1\t2\tu\n3\t4\tv\n", "a|b|k\n1|2|u\n3|4|v\n",
-        "1,2,u\n3,4,v\n",            "\"\",b,k\r\n1,2,u\r\n3,4,v\r\n", "\xef\xbb\xbf" "a,b,k\n1,2,u\n3,4,v"};
+    static const char *const texts[] = {"a;b;k\n1;2,x;u\n3;4,y;v\n",
+                                        "a\tb\tk\n1\t2\tu\n3\t4\tv\n",
+                                        "a|b|k\n1|2|u\n3|4|v\n",
+                                        "1,2,u\n3,4,v\n",
+                                        "\"\",b,k\r\n1,2,u\r\n3,4,v\r\n",
+                                        "\xef\xbb\xbf"
+                                        "a,b,k\n1,2,u\n3,4,v"};
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
         opened o = open_ok(table_of("s.csv", texts[i], ", categorical: ['1']"));
         if (o.r->n_records != 2 || o.r->n_labels != 2 || strcmp(o.r->label_names[1], "v"))
@@ -96,7 +103,7 @@ static void test_labels(void **ctx) {
     shut(&o);
     // numbers are a target: 10, 20, 60 minus 30 over sqrt(1400 / 3)
     o = open_ok(table_of("l.csv", "x,y\n1,10\n2,20\n3,NA\n4,60\n", ", target: number"));
-    assert_int_equal(o.r->n_records, 3);        // a row without a label trains nothing
+    assert_int_equal(o.r->n_records, 3); // a row without a label trains nothing
     assert_string_equal(o.r->field[1].name, "target");
     const float d = sqrtf(1400.0f / 3), *t = read_ok(o.r, 2).field[1];
     assert_true(fabsf(*t - 30 / d) < 1e-5f);
@@ -109,12 +116,14 @@ static void test_labels(void **ctx) {
     assert_int_equal(o.r->n_fields, 1);
     assert_int_equal(o.r->field[0].shape.d[0], 2);
     shut(&o);
-    reader_fails(table_of("l.csv", "x,y\n1,1.5\n2,two\n", ", target: number"), MU_EDATA, "line 3: `two` in column `y`");
+    reader_fails(table_of("l.csv", "x,y\n1,1.5\n2,two\n", ", target: number"), MU_EDATA,
+                 "line 3: `two` in column `y`");
 }
 
 static void test_options(void **ctx) {
     (void)ctx;
-    opened o = open_ok(table_of("small.csv", small, ", label: colour, ignore: [note, '4', kind], missing: ['6', NA]"));
+    opened o = open_ok(
+        table_of("small.csv", small, ", label: colour, ignore: [note, '4', kind], missing: ['6', NA]"));
     // size without NA and 6: mean 1.5, deviation .5; the row without colour is left out
     assert_int_equal(o.r->n_records, 3);
     assert_features(o.r, 0, (float[]){-1, 0, -1}, 3);
@@ -141,14 +150,18 @@ static void test_damage(void **ctx) {
     reader_fails(table_of("d.csv", "a,k\n1,\n2,\n", ""), MU_EDATA, "label column `k`");
     reader_fails(table_of("d.csv", "a,k\n1e300,u\n-1e300,v\n", ""), MU_EDATA, "too large numbers");
     reader_fails(table_of("d.csv", "a,k\n1,\"u\n2,v\n", ""), MU_EDATA, "the row never ends");
-    o = open_ok(table_of("d.csv", "a,b,k\n1,M\xfcller,u\n2,M\xc3\xbcller,u\n3,x,v\n4,x,v\n", "")); // Latin-1 and UTF-8
+    o = open_ok(table_of("d.csv", "a,b,k\n1,M\xfcller,u\n2,M\xc3\xbcller,u\n3,x,v\n4,x,v\n",
+                         "")); // Latin-1 and UTF-8
     assert_int_equal(o.r->field[0].shape.d[0], 3);
     shut(&o);
 }
 
 // ---- what a model keeps ----
 
-typedef struct model { mu_inputs *in; mu_known known; } model;
+typedef struct model {
+    mu_inputs *in;
+    mu_known known;
+} model;
 
 static model keep(const char *yaml) {
     block b;
@@ -187,8 +200,14 @@ static void test_model_by_name(void **ctx) {
     model m = keep(table_of("small.csv", small, ""));
     const float d = sqrtf(14.0f / 3);
     // another order, another separator, a column more, an unknown word, gaps, a label that is no class
-    assert_ok(open_known(&o, &m, table_of("t.csv", "kind;same;extra;weight;colour;size\n"
-                         "no;7;x;20;blue;6\nyes;8;x;;green;x\nmaybe;7;x;10;red;\nyes;7;x;25;green;-\n", ""), &err), &err);
+    assert_ok(
+        open_known(&o, &m,
+                   table_of("t.csv",
+                            "kind;same;extra;weight;colour;size\n"
+                            "no;7;x;20;blue;6\nyes;8;x;;green;x\nmaybe;7;x;10;red;\nyes;7;x;25;green;-\n",
+                            ""),
+                   &err),
+        &err);
     assert_int_equal(o.r->n_records, 4);
     assert_features(o.r, 0, (float[]){3 / d, 0, 1, 0, 0, 1, 0}, 7);
     assert_int_equal(label_of(o.r, 0), 0);
@@ -196,14 +215,17 @@ static void test_model_by_name(void **ctx) {
     read_fails(o.r, 2, "line 4: column `kind` is no known label");
     assert_features(o.r, 3, (float[]){0, 1, 0, 0, 1, 2, 0}, 7);
     shut(&o);
-    assert_ok(open_known(&o, &m, table_of("t.csv", "weight,same,colour,size\n20,7,blue,6\n", ", label: none"), &err), &err);
+    assert_ok(open_known(&o, &m, table_of("t.csv", "weight,same,colour,size\n20,7,blue,6\n", ", label: none"),
+                         &err),
+              &err);
     assert_int_equal(o.r->n_fields, 1);
     assert_string_equal(o.r->label_names[1], "yes");
     assert_features(o.r, 0, (float[]){3 / d, 0, 1, 0, 0, 1, 0}, 7);
     shut(&o);
     known_fails(&m, table_of("t.csv", "weight,same,colour,size\n20,7,blue,6\n", ""), "has no column `kind`");
     known_fails(&m, table_of("t.csv", "same,colour,size,kind\n7,blue,6,no\n", ""), "has no column `weight`");
-    known_fails(&m, table_of("t.csv", "size,size,same,weight,colour,kind\n7,blue,6,1,2,no\n", ""), "two columns of");
+    known_fails(&m, table_of("t.csv", "size,size,same,weight,colour,kind\n7,blue,6,1,2,no\n", ""),
+                "two columns of");
     known_fails(&m, table_of("t.csv", "1,2,3\n", ""), "has 3 columns, the model's table 6");
     // without a header the places count, with and without the label
     assert_ok(open_known(&o, &m, table_of("t.csv", "6,blue,x,20,7,no\n", ""), &err), &err);
@@ -234,13 +256,16 @@ static void test_model_by_place(void **ctx) {
 static void test_damaged_model(void **ctx) {
     (void)ctx;
     static const char *const wrong[] = {
-        "{}", "{\"columns\": [], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{}",
+        "{\"columns\": [], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [1], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [1], \"n_columns\": 999999999, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [1], \"n_columns\": 3, \"target\": \"class\"}",
-        "{\"columns\": [{\"name\": \"a\", \"place\": 3, \"kind\": \"number\", \"mean\": 0, \"deviation\": 1}],"
+        "{\"columns\": [{\"name\": \"a\", \"place\": 3, \"kind\": \"number\", \"mean\": 0, \"deviation\": "
+        "1}],"
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
-        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"number\", \"mean\": 0, \"deviation\": -1}],"
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"number\", \"mean\": 0, \"deviation\": "
+        "-1}],"
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"text\"}],"
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
@@ -266,9 +291,9 @@ static void test_damaged_model(void **ctx) {
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_separators_and_headers),
-        cmocka_unit_test(test_labels),        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_model_by_name),
+        cmocka_unit_test(test_values),         cmocka_unit_test(test_separators_and_headers),
+        cmocka_unit_test(test_labels),         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_damage),         cmocka_unit_test(test_model_by_name),
         cmocka_unit_test(test_model_by_place), cmocka_unit_test(test_damaged_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
