@@ -42,6 +42,7 @@ typedef struct answer_writer {
     const char        *format;  // table, csv, json
     const mu_layer    *layer;
     bool               raw, softmax_done;
+    mu_unit            unit;    // of the values, which are standardised; deviation 0 = they are shown as they are
     int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
     int64_t            top;     // answers for each
     const char *const *names;   // of the classes; NULL = they have none
@@ -185,13 +186,17 @@ static void write_json(const answer_writer *w, int64_t sample, int64_t step, con
 
 // ---- all samples ----
 
+static double in_unit(const answer_writer *w, double v) {
+    return w->unit.deviation > 0 ? (double)w->unit.mean + (double)w->unit.deviation * v : v;
+}
+
 static void write_values(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
     const int64_t n = mu_shape_inner(&t->shape, 1);
     json_t *values = w->list ? json_array() : NULL;
     if (!values) fprintf(w->out, "%" PRId64, sample);
     for (int64_t k = 0; k < n; k++) {
-        if (values) json_array_append_new(values, mu_json_number(value_at(t, row, k)));
-        else fprintf(w->out, ",%.9g", value_at(t, row, k));
+        if (values) json_array_append_new(values, mu_json_number(in_unit(w, value_at(t, row, k))));
+        else fprintf(w->out, ",%.9g", in_unit(w, value_at(t, row, k)));
     }
     if (values)
         json_array_append_new(w->list, json_pack("{s:I, s:o}", "sample", (json_int_t)sample, "values", values));
@@ -270,6 +275,7 @@ static mu_status set_up(answer_writer *w, mu_session *s, const struct predict *v
     const mu_reader *r = mu_source_reader(p->source);
     const mu_shape *shape = &w->layer->out[0].value.shape;
     w->raw = v->raw || (!v->layer && gives_values(s->job));
+    if (w->raw && !v->raw && mu_shape_inner(shape, 1) == 1) w->unit = r->target_unit;
     w->softmax_done = !strcmp(w->layer->class->name, "softmax");
     w->steps = shape->n == 3 && !w->raw ? shape->d[1] : 1;
     const int64_t n = mu_shape_inner(shape, 1) / w->steps;

@@ -9,17 +9,15 @@
 // Label words become classes as data/labels.h says; `classes` fixes the words and their order, which
 // is needed when train and test files do not hold the same set.
 #include "file/infile.h"
+#include "data/csv_rows.h"
 #include "data/reader.h"
 #include "data/labels.h"
 
-#include <csv.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_COLUMNS = 1 << 20 };
 
 typedef struct csv_row {
     int64_t first;              // its features start at values[first]; -1 = bad
@@ -57,49 +55,9 @@ static const mu_field fields[] = {
     {0},
 };
 
-static bool reserve(void **p, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap) return true;
-    size_t to = *cap ? *cap : 256, bytes;
-    while (to < need) to *= 2;
-    if (__builtin_mul_overflow(to, size, &bytes)) return false;
-    void *q = mu_realloc(*p, bytes, "data/csv");
-    if (!q) return false;
-    *p = q;
-    *cap = to;
-    return true;
-}
+// ---- parsing ----
 
-// ---- parsing: libcsv gives fields, which are gathered here until their row is complete ----
-
-typedef struct parse {
-    struct csv *s;
-    mu_labels    words;
-    mu_err     *err;
-    mu_status   status;         // the first failure; callbacks then do nothing
-    int64_t     line, row_line; // being read; where the row began
-    char       *text;           // fields of the row, each with its '\0'
-    size_t     *start;          // [n_columns] where each begins in text
-    size_t      used, cap_text, n_columns, cap_start;
-} parse;
-
-static const char *column_text(const parse *p, size_t i) { return p->text + p->start[i]; }
-
-static void on_field(void *text, size_t size, void *ctx) {
-    parse *p = ctx;
-    if (p->status != MU_OK) return;
-    if (p->n_columns >= MAX_COLUMNS) {
-        p->status = MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 " has more than %d columns", p->s->file,
-                            p->line, MAX_COLUMNS);
-    } else if (!reserve((void **)&p->text, &p->cap_text, p->used + size + 1, 1)
-               || !reserve((void **)&p->start, &p->cap_start, p->n_columns + 1, sizeof *p->start)) {
-        p->status = MU_FAIL_NOMEM(p->err, p->s->file);
-    } else {
-        p->start[p->n_columns++] = p->used;
-        if (size) memcpy(p->text + p->used, text, size);
-        p->used += size;
-        p->text[p->used++] = '\0';
-    }
-}
+typedef struct parse { struct csv *s; mu_labels words; mu_err *err; } parse;
 
 static bool to_float(const char *text, float *out) {
     char *end;
@@ -108,10 +66,10 @@ static bool to_float(const char *text, float *out) {
     return end != text && !*end && isfinite(*out);
 }
 
-static mu_status find_label(parse *p, bool *by_name) {
+static mu_status find_label(parse *p, const mu_csv_row *row, bool *by_name) {
     struct csv *s = p->s;
     const char *word = s->label ? s->label : "last";
-    int64_t n = (int64_t)p->n_columns;
+    int64_t n = (int64_t)row->n;
     char *end;
     long number = strtol(word, &end, 10);
     *by_name = false;
@@ -121,8 +79,8 @@ static mu_status find_label(parse *p, bool *by_name) {
     else if (word[0] >= '0' && word[0] <= '9' && !*end) s->label_column = number;
     else {
         *by_name = true;
-        for (size_t i = 0; i < p->n_columns; i++)
-            if (!strcmp(column_text(p, i), word)) s->label_column = (int64_t)i;
+        for (size_t i = 0; i < row->n; i++)
+            if (!strcmp(mu_csv_column(row, i), word)) s->label_column = (int64_t)i;
     }
     if (s->label_column < n) return MU_OK;
     MU_FAIL(p->err, MU_EDATA, "`%s` has no label column `%s` in its %" PRId64 " columns", s->file, word, n);
@@ -131,110 +89,57 @@ static mu_status find_label(parse *p, bool *by_name) {
 }
 
 // The first row fixes the columns and may be the header. *skip = it is.
-static mu_status first_row(parse *p, bool *skip) {
+static mu_status first_row(parse *p, const mu_csv_row *row, bool *skip) {
     struct csv *s = p->s;
     bool by_name, numeric = true;
-    MU_TRY(find_label(p, &by_name));
-    s->n_columns = p->n_columns;
-    for (size_t i = 0; i < p->n_columns; i++) {
+    MU_TRY(find_label(p, row, &by_name));
+    s->n_columns = row->n;
+    for (size_t i = 0; i < row->n; i++) {
         float v;
-        if ((int64_t)i != s->label_column) numeric &= to_float(column_text(p, i), &v);
+        if ((int64_t)i != s->label_column) numeric &= to_float(mu_csv_column(row, i), &v);
     }
     *skip = s->header == 1 || by_name || (s->header == 0 && !numeric);
     if (s->n_columns > (s->label_column >= 0)) return MU_OK;
     return MU_FAIL(p->err, MU_EDATA, "`%s` has no feature columns beside the label", s->file);
 }
 
-// Features go to values only if the whole row is good; returns the column that is not, -1 = none.
-static int64_t store_row(parse *p, csv_row *r) {
+// Features go to values only if the whole row is good; *wrong = the column that is not, -1 = none.
+static mu_status store_row(parse *p, const mu_csv_row *row, csv_row *r, int64_t *wrong) {
     struct csv *s = p->s;
     float *to = s->values + s->n_values;
     const char *label = NULL; // known only when the row is good: a bad row must not make a class
-    for (size_t i = 0; i < p->n_columns; i++) {
-        const char *text = column_text(p, i);
+    for (size_t i = 0; i < row->n; i++) {
+        const char *text = mu_csv_column(row, i);
         if ((int64_t)i == s->label_column) label = text;
-        if (label == text ? !text[0] : !to_float(text, to++)) return (int64_t)i;
+        *wrong = (int64_t)i;
+        if (label == text ? !text[0] : !to_float(text, to++)) return MU_OK;
     }
-    if (label && p->status == MU_OK)
-        p->status = mu_labels_add(&p->words, label, strlen(label), &r->label, p->err);
+    *wrong = -1;
     r->first = (int64_t)s->n_values;
     s->n_values = (size_t)(to - s->values);
-    return -1;
+    return label ? mu_labels_add(&p->words, label, strlen(label), &r->label, p->err) : MU_OK;
 }
 
-static void use_row(parse *p) {
+static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
+    parse *p = ctx;
     struct csv *s = p->s;
-    csv_row r = {.first = -1, .line = p->row_line, .label = -1};
+    csv_row r = {.first = -1, .line = row->line, .label = -1};
     if (!s->n_columns) {
         bool skip;
-        p->status = first_row(p, &skip);
-        if (p->status != MU_OK || skip) return;
+        MU_TRY(first_row(p, row, &skip));
+        if (skip) return MU_OK;
     }
-    if (!reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows)
-        || !reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns, sizeof *s->values)) {
-        p->status = MU_FAIL_NOMEM(p->err, s->file);
-        return;
+    if (!mu_csv_reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows)
+        || !mu_csv_reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_columns,
+                           sizeof *s->values))
+        return MU_FAIL_NOMEM(err, s->file);
+    if (row->n == s->n_columns) {
+        int64_t wrong;
+        MU_TRY(store_row(p, row, &r, &wrong));
+        r.bad_column = (int32_t)(wrong + 1);
     }
-    if (p->n_columns == s->n_columns) r.bad_column = (int32_t)(store_row(p, &r) + 1);
     s->rows[s->n_rows++] = r;
-}
-
-static void on_row(MU_UNUSED int ch, void *ctx) {
-    parse *p = ctx;
-    if (p->status == MU_OK && p->n_columns) use_row(p);
-    p->n_columns = p->used = 0;
-}
-
-static void *csv_grow(void *q, size_t size) { return mu_realloc(q, size, "data/csv"); }
-
-enum { FIELD_MAX = 1 << 16, FIELD_FIRST = 128 };      // bytes; libcsv grows its buffer by the block we set
-
-// A quote that is never closed would take the rest of the file for one field.
-static mu_status check_field(parse *p, struct csv_parser *c) {
-    size_t have = c->entry_size;
-    csv_set_blk_size(c, have > FIELD_FIRST ? have : FIELD_FIRST);
-    if (c->entry_pos <= FIELD_MAX) return MU_OK;
-    return mu_err_hinted(MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": a field is longer than %d bytes",
-                                 p->s->file, p->row_line, FIELD_MAX),
-                         p->err, "Is a quote not closed there?");
-}
-
-// Behind the end of the line at `at`: LF, CR LF, or CR alone as libcsv also takes it.
-static const char *next_line(const char *at, const char *end) {
-    while (at < end && *at != '\n' && *at != '\r') at++;
-    if (at + 1 < end && at[0] == '\r' && at[1] == '\n') at++;
-    return at < end ? at + 1 : end;
-}
-
-// Line by line, so that rows know their line.
-static mu_status parse_text(parse *p, const mu_infile *in, unsigned char separator) {
-    struct csv_parser c;
-    if (csv_init(&c, CSV_APPEND_NULL))
-        return MU_FAIL(p->err, MU_EBACKEND, "libcsv does not start");
-    csv_set_delim(&c, separator);
-    csv_set_realloc_func(&c, csv_grow);
-    csv_set_free_func(&c, mu_free);
-    const char *at = (const char *)in->mem, *end = at + in->size;
-    if (in->size >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3; // a byte-order mark is no text
-    for (p->line = 1; at < end && p->status == MU_OK; p->line++) {
-        size_t n = (size_t)(next_line(at, end) - at);
-        if (!p->n_columns && !c.entry_pos && !c.quoted) p->row_line = p->line; // no row is under way
-        if (csv_parse(&c, at, n, on_field, on_row, p) != n && p->status == MU_OK)
-            p->status = csv_error(&c) == CSV_ENOMEM
-                            ? MU_FAIL_NOMEM(p->err, p->s->file)
-                            : MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": %s", p->s->file, p->line,
-                                      csv_strerror(csv_error(&c)));
-        at += n;
-        if (p->status == MU_OK) p->status = check_field(p, &c);
-    }
-    csv_set_opts(&c, CSV_APPEND_NULL | CSV_STRICT | CSV_STRICT_FINI); // an open quote at the end is refused
-    if (p->status == MU_OK && csv_fini(&c, on_field, on_row, p) && p->status == MU_OK) {
-        p->status =
-            MU_FAIL(p->err, MU_EDATA, "`%s` line %" PRId64 ": the row never ends", p->s->file, p->row_line);
-        mu_err_hint(p->err, "Is a quote not closed there?");
-    }
-    csv_free(&c);
-    return p->status;
+    return MU_OK;
 }
 
 // ---- labels ----
@@ -314,7 +219,7 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     mu_infile in = {0};
     mu_status st = mu_infile_open(&in, s->file, err);
     if (st == MU_OK) st = mu_infile_load(&in, err);
-    if (st == MU_OK) st = parse_text(&p, &in, tab ? '\t' : (unsigned char)sep[0]);
+    if (st == MU_OK) st = mu_csv_parse(&in, tab ? '\t' : sep[0], use_row, &p, err);
     mu_infile_close(&in);
     if (st == MU_OK && !s->n_rows) st = MU_FAIL(err, MU_EDATA, "`%s` holds no rows", s->file);
     if (st == MU_OK) st = set_shape(r, s, err);
@@ -322,8 +227,6 @@ static mu_status open_csv(mu_reader *r, mu_err *err) {
     if (st == MU_OK && s->label_column >= 0) st = number_labels(r, &p, err);
     else if (st == MU_OK && s->classes.n) r->label_names = s->classes.v, r->n_labels = (int64_t)s->classes.n;
     mu_labels_fini(&p.words);
-    mu_free(p.text);
-    mu_free(p.start);
     r->n_records = (int64_t)s->n_rows;
     return st;
 }

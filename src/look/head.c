@@ -120,13 +120,16 @@ static int answer_source(const mu_net *net, const mu_layer *l, bool *mark, bool 
     return answer;
 }
 
-static void describe_numbers(mu_head *h, int answer) {
+static void describe_numbers(const mu_source *source, mu_head *h, int answer) {
     const mu_shape *s = &h->layer->src[answer]->value.shape;
     h->answer = answer;
     h->places = s->n == 3 ? s->d[1] : 1;
     h->width = mu_shape_inner(s, 1) / h->places;
     h->confidence = MU_SCORES_ONLY;
     h->ignore = INT64_MIN;
+    const mu_blob *target = h->layer->src[1 - answer];
+    while (target->producer->n_src == 1) target = target->producer->src[0]; // splits and time steps
+    if (target->name && !strcmp(target->name, "data.target")) h->unit = mu_source_reader(source)->target_unit;
 }
 
 // ---- finding ----
@@ -201,7 +204,7 @@ mu_status mu_head_find(const mu_net *net, const mu_source *source, mu_head_kind 
     if (!room) return MU_FAIL_NOMEM(err, "the head of the net");
     if (!out->layer) return MU_OK;
     if (kind == MU_HEAD_CLASSES) describe_classes(net, source, out);
-    else describe_numbers(out, answer);
+    else describe_numbers(source, out, answer);
     return find_copies(net, out, err);
 }
 
@@ -247,6 +250,10 @@ void mu_head_each_class(const mu_head *h, int64_t rows, mu_class_visitor visit, 
     }
 }
 
+static double in_unit(const mu_unit *u, float v) {
+    return u->deviation > 0 ? (double)u->mean + (double)u->deviation * (double)v : (double)v;
+}
+
 void mu_head_add_numbers(const mu_head *h, int64_t rows, mu_number_scores *to) {
     const mu_shape *s = &h->layer->src[h->answer]->value.shape;
     const int64_t channels = s->n == 4 ? s->d[1] : h->width, hw = h->width / channels;
@@ -256,8 +263,8 @@ void mu_head_add_numbers(const mu_head *h, int64_t rows, mu_number_scores *to) {
         for (int64_t i = 0; i < rows * h->places; i++)
             for (int64_t k = 0; k < h->width; k++) {
                 const int64_t at = i * h->width + k; // images lie channels-last
-                mu_number_scores_add(to, k % channels * hw + k / channels, (double)answer[at],
-                                     (double)target[at]);
+                mu_number_scores_add(to, k % channels * hw + k / channels, in_unit(&h->unit, answer[at]),
+                                     in_unit(&h->unit, target[at]));
             }
     }
 }

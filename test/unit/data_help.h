@@ -193,6 +193,14 @@ static inline const char *sample_csv(void) {
     return yaml_of("{reader: csv, file: %s, label: kind}", write_file("t.csv", text, strlen(text)));
 }
 
+static inline const char *sample_table(void) {
+    char text[2048] = "id,size,colour,kind\n";
+    for (int i = 0; i < SAMPLES; i++)
+        snprintf(text + strlen(text), 64, "n%d,%.*s%d,%s,%s\n", i, i == 5 ? 0 : 2, "1.", i,
+                 i % 2 ? "red" : i ? "blue" : "", i % 3 ? "dog" : "\"cat, big\"");
+    return yaml_of("{reader: table, file: %s}", write_file("table.csv", text, strlen(text)));
+}
+
 static inline const char *sample_sentences(void) {
     char text[2048] = "";
     for (int i = 0; i < SAMPLES; i++)
@@ -243,6 +251,7 @@ static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "idx")) return sample_idx();
     if (!strcmp(reader, "cifar")) return sample_cifar();
     if (!strcmp(reader, "csv")) return sample_csv();
+    if (!strcmp(reader, "table")) return sample_table();
     if (!strcmp(reader, "sentences")) return sample_sentences();
     if (!strcmp(reader, "chars")) return sample_chars();
     if (!strcmp(reader, "raw")) return sample_raw();

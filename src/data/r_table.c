@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// r_table.c - a table as people have it: numbers, categories, gaps, names and texts in between.
+//
+//   features = columns of numbers and categories in the order of the training file, as data/table.h says
+//   label    = the class, or target (1) = the number to be predicted, standardised like the features
+//
+// The file is read twice: the first pass learns kinds and statistics (or a model gives them), the second
+// turns rows into numbers. A row is kept as one number a column, and spread over its places when it is read.
+// Data of a model is matched by the names of its columns where it has a header, otherwise by their places.
+//
+// Training rows without a label are left out. For a model they are bad records, because a prediction must not
+// lose rows. So are rows with another number of columns and words where the model has numbers.
+#include "base/log.h"
+#include "data/inputs.h"
+#include "data/table.h"
+#include "file/infile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum fault { GOOD, FAULT_COLUMNS, FAULT_NUMBER, FAULT_NO_LABEL, FAULT_LABEL } fault;
+
+typedef struct table_row {
+    int64_t line;          // in the file, from 1
+    int64_t first;         // its values start at values[first]
+    int32_t fault, column; // why it is bad; of FAULT_NUMBER the index in the table's columns
+    int32_t label;         // class
+    float target;          // standardised
+} table_row;
+
+struct table {
+    const char *file, *separator, *label;
+    int header, target; // 0 auto
+    mu_strings ignore, categorical, missing;
+    // private
+    mu_table t;
+    bool from_model, matched; // matched: the first row was looked at
+    bool labelled;            // records have a label
+    size_t n_columns;         // of a row of this file
+    int64_t *at;              // [t.n_known] place of each column in this file
+    float *values;            // of the good rows: standardised, NAN = gap; or place of the category
+    table_row *rows;
+    size_t n_used, n_rows, n_values, cap_rows, cap_values, n_unlabelled;
+    float *now; // one record
+    int32_t label_now;
+    float target_now;
+};
+
+static const mu_field fields[] = {
+    MU_FIELD(struct table, file, MU_PATH, NULL, NULL, "the file, plain or gzip"),
+    MU_FIELD(struct table, label, MU_STRING, "last", NULL,
+             "column that is to be predicted: its name, its number from 0, last, or none"),
+    MU_FIELD_ENUM(struct table, target, "auto", "auto|class|number",
+                  "what the label is; auto: words and up to 20 different whole numbers are classes"),
+    MU_FIELD(struct table, separator, MU_STRING, "auto", NULL,
+             "one character, tab, or auto: the one of , ; tab | that splits the first lines"),
+    MU_FIELD_ENUM(struct table, header, "auto", "auto|yes|no", "whether the first row names the columns"),
+    MU_FIELD(struct table, ignore, MU_STRINGS, "[]", NULL,
+             "columns that are left out, by name or number from 0"),
+    MU_FIELD(struct table, categorical, MU_STRINGS, "[]", NULL,
+             "columns of categories, also where they are numbers or have many words"),
+    MU_FIELD(
+        struct table, missing, MU_STRINGS, "[]", NULL,
+        "words for a missing value; left out: NA, N/A, nan, NaN, null, NULL, ?, - (an empty one always is)"),
+    {0},
+};
+
+// ---- columns of this file ----
+
+// Place of `name` in the row; -1 = none, -2 = two of them.
+static int64_t find_name(const mu_csv_row *row, const char *name) {
+    int64_t at = -1;
+    char word[MU_TABLE_WORD_SIZE];
+    for (size_t i = 0; i < row->n; i++) {
+        mu_table_word(mu_csv_column(row, i), word);
+        if (!strcmp(word, name)) at = at == -1 ? (int64_t)i : -2;
+    }
+    return at;
+}
+
+static bool names_columns(const struct table *s, const mu_csv_row *row) {
+    if (s->header || !s->from_model) return s->header ? s->header == 1 : s->t.header;
+    for (size_t i = 0; s->t.header && i < s->t.n_known; i++)
+        if (find_name(row, s->t.column[i].name) != -1) return true;
+    return false;
+}
+
+// A block with a label of its own means that one; `last` and numbers mean that of the training file.
+static const char *label_name(const struct table *s, const mu_csv_row *row) {
+    return find_name(row, s->label) >= 0 ? s->label : s->t.column[s->t.label].name;
+}
+
+static mu_status match_names(struct table *s, const mu_csv_row *row, mu_err *err) {
+    for (size_t i = 0; i < s->t.n_known; i++) {
+        const bool label = (int64_t)i == s->t.label;
+        if (label && !s->labelled) continue;
+        const char *name = label ? label_name(s, row) : s->t.column[i].name;
+        s->at[i] = find_name(row, name);
+        if (s->at[i] == -2)
+            return MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", s->file, name);
+        if (s->at[i] >= 0) continue;
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has no column `%s`, which the model %s", s->file, name,
+                    label ? "predicts" : "reads"),
+            err, label ? "Without it: `label: none`." : "Add it; cells that are not known stay empty.");
+    }
+    return MU_OK;
+}
+
+static mu_status match_places(struct table *s, const mu_csv_row *row, mu_err *err) {
+    const int64_t n = (int64_t)s->t.n_columns, have = (int64_t)row->n, label = s->t.label;
+    const int64_t gone = label >= 0 && !s->labelled && have == n - 1 ? s->t.column[label].place : n;
+    if (have != n && gone == n)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has %" PRId64 " columns, the model's table %" PRId64, s->file, have,
+                    n),
+            err,
+            s->t.header ? "Its first row names none of the model's columns."
+                        : "Without names in a first row columns are told apart by their places.");
+    for (size_t i = 0; i < s->t.n_known; i++) {
+        const int64_t place = s->t.column[i].place;
+        s->at[i] = place == gone ? -1 : place - (place > gone);
+    }
+    return MU_OK;
+}
+
+// ---- rows ----
+
+static bool put_number(const mu_table_column *c, const char *text, float *out) {
+    double v;
+    if (!mu_table_number(text, &v)) return false;
+    *out = c->deviation > 0 ? (float)((v - (double)c->mean) / (double)c->deviation) : 0;
+    return isfinite(*out);
+}
+
+static float category_of(const struct table *s, const mu_table_column *c, const char *text) {
+    char word[MU_TABLE_WORD_SIZE];
+    mu_table_word(text, word);
+    const int32_t place = mu_table_missing(&s->t, text) ? -1 : mu_table_find(c, word);
+    return place < 0 ? NAN : (float)place;
+}
+
+static void put_label(struct table *s, const char *text, table_row *r) {
+    const mu_table_column *c = &s->t.column[s->t.label];
+    char word[MU_TABLE_WORD_SIZE];
+    if (mu_table_missing(&s->t, text)) r->fault = FAULT_NO_LABEL;
+    else if (s->t.target == MU_TABLE_TARGET_NUMBER) {
+        if (!put_number(c, text, &r->target)) r->fault = FAULT_LABEL;
+    } else {
+        mu_table_word(text, word);
+        r->label = mu_table_find(c, word);
+        if (r->label < 0) r->fault = FAULT_LABEL;
+    }
+}
+
+static void put_row(struct table *s, const mu_csv_row *row, table_row *r) {
+    float *to = s->values + s->n_values;
+    if (row->n != s->n_columns) r->fault = FAULT_COLUMNS;
+    else if (s->labelled) put_label(s, mu_csv_column(row, (size_t)s->at[s->t.label]), r);
+    for (size_t i = 0; !r->fault && i < s->t.n_known; i++) {
+        const mu_table_column *c = &s->t.column[i];
+        if (!mu_table_used(c)) continue;
+        const char *text = mu_csv_column(row, (size_t)s->at[i]);
+        r->column = (int32_t)i;
+        if (c->kind == MU_TABLE_CATEGORY) *to++ = category_of(s, c, text);
+        else if (mu_table_missing(&s->t, text)) *to++ = NAN;
+        else if (!put_number(c, text, to++)) r->fault = FAULT_NUMBER;
+    }
+    if (!r->fault) s->n_values += s->n_used;
+}
+
+static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
+    struct table *s = ctx;
+    if (!s->matched) {
+        const bool names = names_columns(s, row);
+        s->matched = true;
+        s->n_columns = row->n;
+        MU_TRY(names && s->from_model && s->t.header ? match_names(s, row, err) : match_places(s, row, err));
+        if (names) return MU_OK;
+    }
+    if (!mu_csv_reserve((void **)&s->rows, &s->cap_rows, s->n_rows + 1, sizeof *s->rows) ||
+        !mu_csv_reserve((void **)&s->values, &s->cap_values, s->n_values + s->n_used, sizeof *s->values))
+        return MU_FAIL_NOMEM(err, s->file);
+    table_row r = {.line = row->line, .first = (int64_t)s->n_values};
+    put_row(s, row, &r);
+    if (r.fault == FAULT_NO_LABEL && !s->from_model) s->n_unlabelled++;
+    else s->rows[s->n_rows++] = r;
+    return MU_OK;
+}
+
+// ---- the reader ----
+
+// What a person should know of the training data, once it is learnt.
+static void say_columns(const struct table *s) {
+    const mu_table *t = &s->t;
+    for (size_t i = 0; i < t->n_known; i++) {
+        const mu_table_column *c = &t->column[i];
+        if (c->kind == MU_TABLE_EMPTY) mu_info("column `%s` is left out: it is empty", c->name);
+        if (c->kind != MU_TABLE_TEXT) continue;
+        if (2 * c->n_numbers > c->n_values)
+            mu_warn("column `%s` is left out: most of it is numbers, but not `%s` in line %" PRId64
+                    "; `missing` names words for missing values",
+                    c->name, c->odd, c->odd_line);
+        else mu_info("column `%s` is left out: it is text", c->name);
+    }
+    if (s->n_unlabelled) mu_warn("%zu rows of `%s` have no label and are left out", s->n_unlabelled, s->file);
+}
+
+static mu_status check_separator(const mu_reader *r, const char *sep, mu_err *err) {
+    if (!strcmp(sep, "auto") || !strcmp(sep, "tab") || (strlen(sep) == 1 && !strchr("\"\r\n", sep[0])))
+        return MU_OK;
+    return MU_FAIL_AT(err, MU_EJOB, r->pos,
+                      "`separator` must be one character or one of the words tab and auto, "
+                      "not `%s`",
+                      sep);
+}
+
+static mu_status learn(mu_reader *r, struct table *s, const mu_infile *in, char separator, mu_err *err) {
+    s->t.missing = s->missing;
+    if (r->known && r->known->learnt) {
+        s->from_model = true;
+        return mu_table_take(&s->t, r->known->learnt, err);
+    }
+    const mu_table_options o = {s->label, s->header, (mu_table_target)s->target, s->ignore, s->categorical};
+    return mu_table_learn(&s->t, in, separator, &o, err);
+}
+
+static mu_status read_rows(mu_reader *r, struct table *s, mu_err *err) {
+    mu_infile in = {0};
+    MU_TRY(mu_infile_open(&in, s->file, err));
+    mu_status st = mu_infile_load(&in, err);
+    const char *sep = s->separator;
+    const char separator =
+        st != MU_OK || strcmp(sep, "auto") ? (!strcmp(sep, "tab") ? '\t' : sep[0]) : mu_table_separator(&in);
+    if (st == MU_OK) st = learn(r, s, &in, separator, err);
+    for (size_t i = 0; i < s->t.n_known; i++) s->n_used += mu_table_used(&s->t.column[i]);
+    s->labelled = s->t.label >= 0 && strcmp(s->label, "none") != 0;
+    if (st == MU_OK && !(s->at = mu_arena_array(r->arena, s->t.n_known, sizeof *s->at)))
+        st = MU_FAIL_NOMEM(err, s->file);
+    if (st == MU_OK) st = mu_csv_parse(&in, separator, use_row, s, err);
+    mu_infile_close(&in);
+    if (st == MU_OK && !s->n_rows) st = MU_FAIL(err, MU_EDATA, "`%s` holds no rows", s->file);
+    return st;
+}
+
+static mu_status open_table(mu_reader *r, mu_err *err) {
+    struct table *s = r->state;
+    if (!s->separator) s->separator = "auto";
+    if (!s->label) s->label = "last";
+    MU_TRY(check_separator(r, s->separator, err));
+    mu_table_init(&s->t, r->arena, s->file);
+    MU_TRY(read_rows(r, s, err));
+    if (!s->from_model) say_columns(s);
+    int64_t width = 0;
+    for (size_t i = 0; i < s->t.n_known; i++) width += mu_table_width(&s->t.column[i]);
+    if (width < 1 || width > MU_TABLE_PLACES)
+        return MU_FAIL(err, MU_EMODEL, "the model's table has no features");
+    s->now = mu_arena_array(r->arena, (size_t)width, sizeof *s->now);
+    if (!s->now) return MU_FAIL_NOMEM(err, "one record");
+    r->field[r->n_fields++] =
+        (mu_data_field){.name = "features", .shape = MU_SHAPE(width), .store = MU_STORE_F32};
+    const mu_table_column *label = s->t.label >= 0 ? &s->t.column[s->t.label] : NULL;
+    const bool number = label && s->t.target == MU_TABLE_TARGET_NUMBER;
+    if (label && !number) r->label_names = label->word, r->n_labels = (int64_t)label->n_words;
+    if (number) r->target_unit = (mu_unit){label->mean, label->deviation};
+    if (s->labelled && number)
+        r->field[r->n_fields++] =
+            (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
+    else if (s->labelled) {
+        r->field[r->n_fields] = mu_label_field(r->n_labels);
+        r->field[r->n_fields++].names = r->label_names;
+    }
+    r->n_records = (int64_t)s->n_rows;
+    return MU_OK;
+}
+
+static mu_status fail_row(const struct table *s, const table_row *w, mu_err *err) {
+    if (w->fault == FAULT_COLUMNS)
+        return MU_FAIL(err, MU_EDATA,
+                       "`%s` line %" PRId64 " has another number of columns than the first row, %zu", s->file,
+                       w->line, s->n_columns);
+    if (w->fault == FAULT_NUMBER)
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` is no finite number",
+                                     s->file, w->line, s->t.column[w->column].name),
+                             err, "A cell that is not known stays empty.");
+    const char *name = s->t.column[s->t.label].name;
+    if (w->fault == FAULT_NO_LABEL)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` is missing", s->file, w->line, name),
+            err, "With `label: none` rows are answered without their labels.");
+    return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` is %s", s->file, w->line, name,
+                   s->t.target == MU_TABLE_TARGET_NUMBER ? "no finite number" : "no known label");
+}
+
+// Each column's number over its places.
+static void spread(const struct table *s, const float *from, float *to) {
+    for (size_t i = 0; i < s->t.n_known; i++) {
+        const mu_table_column *c = &s->t.column[i];
+        if (!mu_table_used(c)) continue;
+        const int64_t width = mu_table_width(c);
+        const bool gap = isnan(*from);
+        memset(to, 0, (size_t)width * sizeof *to);
+        if (gap && c->n_gaps) to[width - 1] = 1;
+        else if (!gap && c->kind == MU_TABLE_CATEGORY) to[(int64_t)*from] = 1;
+        else if (!gap) to[0] = *from;
+        from++;
+        to += width;
+    }
+}
+
+static mu_status read_table(mu_reader *r, int64_t index, mu_record *out, mu_err *err) {
+    struct table *s = r->state;
+    const table_row *w = &s->rows[index];
+    if (w->fault) return fail_row(s, w, err);
+    spread(s, s->values + w->first, s->now);
+    s->label_now = w->label;
+    s->target_now = w->target;
+    out->field[0] = s->now;
+    if (s->labelled)
+        out->field[1] = s->t.target == MU_TABLE_TARGET_NUMBER ? (void *)&s->target_now : &s->label_now;
+    return MU_OK;
+}
+
+static void describe(const mu_reader *r, int64_t index, char *out, size_t size) {
+    const struct table *s = r->state;
+    snprintf(out, size, "`%s` line %" PRId64, s->file, s->rows[index].line);
+}
+
+static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
+    const struct table *s = r->state;
+    return mu_table_tell(&s->t, out, err);
+}
+
+static void close_table(mu_reader *r) {
+    struct table *s = r->state;
+    mu_table_fini(&s->t);
+    mu_free(s->rows);
+    mu_free(s->values);
+    s->rows = NULL, s->values = NULL;
+}
+
+static const mu_reader_ask ask = {.file = "file", .unlabelled = "label", .unlabelled_value = "none"};
+
+const mu_reader_class mu_reader_table = {
+    .name = "table",
+    .help = "tables with numbers, categories and gaps; fields: features, label (a class) or target "
+            "(a number)",
+    .fields = fields,
+    .state_size = sizeof(struct table),
+    .open = open_table,
+    .read = read_table,
+    .describe = describe,
+    .close = close_table,
+    .tell = tell,
+    .ask = &ask,
+};

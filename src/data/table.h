@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// table.h - what is learnt of the columns of a table, and how it becomes numbers.
+//
+//   number     all values are finite numbers: (x - mean) / deviation. A gap is 0, and 1 in a place of its own
+//              where the training data has gaps
+//   category   few different words: one place a word, in byte order (numbers by value). Where the training
+//              data has gaps, one more for gaps and unknown words; elsewhere these are all zeros, because nothing
+//              would have taught the net about that place
+//   text       anything else, also names and numbers of rows: left out
+//   empty      no value at all: left out
+//
+// Few: at most MU_TABLE_CATEGORIES and at most half of the rows. A deviation is that of all values (over n,
+// not n - 1). Words that are no UTF-8 count as Latin-1, and `3.0` is the word `3`.
+#ifndef MU_DATA_TABLE_H
+#define MU_DATA_TABLE_H
+
+#include "data/csv_rows.h"
+#include "data/labels.h"
+#include "data/reader.h"
+
+enum {
+    MU_TABLE_COLUMNS = 1 << 14,         // of a file
+    MU_TABLE_CATEGORIES = 100,          // of a column that is found to be one of categories
+    MU_TABLE_WORDS = 10000,             // of a column that is said to be one, and classes of the label
+    MU_TABLE_CLASSES = 20,              // different whole numbers of a label that are classes
+    MU_TABLE_PLACES = 1 << 20,          // numbers of a record
+    MU_TABLE_WORD_BYTES = 256,          // longer words make a column text; names are cut there
+    MU_TABLE_WORD_SIZE = 2 * MU_TABLE_WORD_BYTES + 1,
+};
+
+typedef enum mu_table_kind {
+    MU_TABLE_NUMBER, MU_TABLE_CATEGORY, MU_TABLE_TEXT, MU_TABLE_EMPTY, MU_TABLE_IGNORED, MU_TABLE_LABEL
+} mu_table_kind;
+extern const char *const mu_table_kind_names[];
+
+typedef enum mu_table_target {
+    MU_TABLE_TARGET_AUTO, MU_TABLE_TARGET_CLASS, MU_TABLE_TARGET_NUMBER
+} mu_table_target;
+
+typedef struct mu_table_column {
+    const char   *name;         // of the header, else `column N`
+    int64_t       place;        // in the training file, from 0
+    mu_table_kind kind;
+    int64_t       n_values, n_gaps;     // rows with and without a value
+    int64_t       n_numbers, n_whole;   // values that are numbers, whole ones
+    double        sum_mean, sum_squares, least, most;   // of the numbers; Welford's
+    float         mean, deviation;      // of the numbers; 0 = all are the same
+    mu_labels     words;                // different ones; stops one beyond MU_TABLE_WORDS
+    int64_t      *count;                // [words.n]
+    size_t        cap_count;
+    bool          long_words;           // some are longer than MU_TABLE_WORD_BYTES
+    const char   *odd;                  // the first value that is no number
+    int64_t       odd_line;
+    const char *const *word;            // [n_words] in order, set when learnt
+    size_t        n_words;
+    int32_t      *rank;                 // [words.n] place of a word in that order
+} mu_table_column;
+
+typedef struct mu_table {
+    mu_arena        *arena;
+    const char      *file;              // for messages
+    mu_strings       missing;           // words that mean a gap; the empty one always does
+    bool             header;            // the training file names its columns
+    size_t           n_columns;         // of the training file
+    mu_table_column *column;            // [n_known] all of the file; of a model those used, and the label
+    size_t           n_known;
+    int64_t          label;             // index in column; -1 = none
+    mu_table_target  target;            // what the label is: class or number
+    int64_t          n_rows;            // that were learnt from
+    const char     **first;             // [n_columns] the first row, until it is known to be the header
+    int64_t          first_line;
+} mu_table;
+
+typedef struct mu_table_options {
+    const char     *label;              // name, number, last, none
+    int             header;             // 0 auto, 1 yes, 2 no
+    mu_table_target target;
+    mu_strings      ignore, categorical;
+} mu_table_options;
+
+void mu_table_init(mu_table *t, mu_arena *arena, const char *file);
+void mu_table_fini(mu_table *t);        // frees the lookup of words; what is in the arena stays
+
+// The separator of the loaded text: the one of , ; tab | that splits its first lines most often, and evenly.
+char mu_table_separator(const mu_infile *in);
+
+// Learns everything from the loaded file.
+MU_MUST_CHECK mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator,
+                                       const mu_table_options *o, mu_err *err);
+
+// What a model keeps, and back. MU_EMODEL where it is damaged.
+MU_MUST_CHECK mu_status mu_table_tell(const mu_table *t, json_t *out, mu_err *err);
+MU_MUST_CHECK mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err);
+
+bool mu_table_used(const mu_table_column *c);           // is it part of the features?
+int64_t mu_table_width(const mu_table_column *c);       // places in the features
+bool mu_table_missing(const mu_table *t, const char *text);
+bool mu_table_number(const char *text, double *out);    // a finite number
+void mu_table_word(const char *text, char out[MU_TABLE_WORD_SIZE]);     // the text as a word: UTF-8, cut
+int32_t mu_table_find(const mu_table_column *c, const char *word);      // place of a word, -1 = unknown
+
+#endif
