@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// r_idx.c - idx files as of MNIST: one file of images, one of labels, each plain or gzip.
+// r_idx.c - idx files as of MNIST: one file of images, one of labels, each plain or compressed.
 //
 //     byte 0,1  zero
 //     byte 2    element type: 08 unsigned byte, 0C int32, 0D float32 (big-endian)
@@ -41,9 +41,9 @@ struct idx {
 
 static const mu_field fields[] = {
     MU_FIELD(struct idx, images, MU_PATH, NULL, NULL,
-             "idx file of the images or feature rows, plain or gzip"),
+             "idx file of the images or feature rows, plain or compressed"),
     MU_FIELD(struct idx, labels, MU_PATH, "", NULL,
-             "idx file of the labels, plain or gzip; left out: no field label"),
+             "idx file of the labels, plain or compressed; left out: no field label"),
     MU_FIELD(struct idx, classes, MU_INT, "0", "[0,2147483647]",
              "number of classes; 0 = the largest label + 1"),
     MU_FIELD_ENUM(struct idx, order, "hwc", "hwc|chw", "order of the last three of four dimensions"),
@@ -207,7 +207,7 @@ static void close_idx(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_idx = {
-    .name = "idx", .help = "idx files as of MNIST, plain or gzip; fields: image (or features), label",
+    .name = "idx", .help = "idx files as of MNIST, plain or compressed; fields: image (or features), label",
     .fields = fields, .state_size = sizeof(struct idx),
     .open = open_idx, .read = read_idx, .describe = describe, .close = close_idx,
 };
