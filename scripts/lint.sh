@@ -47,7 +47,7 @@ if command -v cppcheck >/dev/null; then
     cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -j "$jobs" \
         --suppress=ctuuninitvar --suppress=invalidFunctionArg --suppress=legacyUninitvar:src/ops/o_conv_direct.c --suppress=uninitvar:src/ops/o_inner_gemm.c \
         -Isrc -Iinclude -Itest -Ibuild-lint-gcc/gen -D_GNU_SOURCE -DMU_VERSION='"0"' \
-        -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -DMU_HAVE_PNG=1 -DMU_HAVE_TURBOJPEG=1 -DMU_HAVE_HWLOC=1 src test bench || status=1
+        -DMU_HAVE_DNNL=1 -DMU_HAVE_BLAS=1 -DMU_HAVE_PNG=1 -DMU_HAVE_TURBOJPEG=1 -DMU_HAVE_LZMA=1 -DMU_HAVE_ZSTD=1 -DMU_HAVE_HWLOC=1 src test bench || status=1
 else
     echo "lint: cppcheck is not installed (cppcheck): skipped" >&2
 fi

@@ -26,6 +26,8 @@ build optional libopenblas-dev -          # OpenBLAS: fast matrix products
 build optional libhwloc-dev    -          # cores and their threads, for pinning learners
 build optional libpng-dev      -          # PNG image folders
 build optional libturbojpeg0-dev -        # JPEG image folders
+build optional liblzma-dev     -          # .xz data
+build optional libzstd-dev     -          # .zst data
 demo required dataset-fashion-mnist -     # the demo's data
 test required libcmocka-dev    -          # unit tests
 test optional dataset-fashion-mnist -     # end-to-end tests on real data

@@ -38,7 +38,7 @@ struct chars {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct chars, file, MU_PATH, NULL, NULL, "the text, plain or gzip; characters are its bytes"),
+    MU_FIELD(struct chars, file, MU_PATH, NULL, NULL, "the text, plain or compressed; characters are its bytes"),
     MU_FIELD(struct chars, vocab_of, MU_PATH, "", NULL,
              "file whose different bytes count, in test data that of training; left out: the file itself"),
     MU_FIELD(struct chars, length, MU_INT, "50", "[1,65536]", "characters of a record"),

@@ -6,10 +6,12 @@
 // CIFAR-10 has one label byte (3073-byte records), CIFAR-100 two: the coarse class (20), then the fine
 // one (100). Planes are interleaved to HWC on reading.
 #include "file/infile.h"
-#include "data/reader.h"
+#include "data/class_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { SIDE = 32, AREA = SIDE * SIDE, CHANNELS = 3, MAX_LABEL_BYTES = 2 };
 
@@ -20,6 +22,7 @@ struct cifar {
     int64_t    label_bytes;
     bool       coarse;
     int64_t    classes;
+    const char *class_names;
     // private
     cifar_file *parts;             // [files.n], in the arena
     size_t     record_bytes;
@@ -35,6 +38,8 @@ static const mu_field fields[] = {
     MU_FIELD(struct cifar, coarse, MU_BOOL, "false", NULL, "with two label bytes, take the coarse class"),
     MU_FIELD(struct cifar, classes, MU_INT, "0", "[0,256]",
              "number of classes; 0 = 10, 100 or 20 by format"),
+    MU_FIELD(struct cifar, class_names, MU_PATH, "", NULL,
+             MU_CLASS_NAMES_HELP "; left out: CIFAR's own file beside the data, if it is there"),
     {0},
 };
 
@@ -53,6 +58,27 @@ static mu_status open_part(struct cifar *s, size_t i, int64_t *n_records, mu_err
     return MU_OK;
 }
 
+// The file of names that CIFAR's archives bring, beside the first file of data; NULL = it is not there.
+static const char *names_beside(mu_reader *r, const struct cifar *s) {
+    const char *name = s->label_bytes == 1 ? "batches.meta.txt"
+                       : s->coarse         ? "coarse_label_names.txt"
+                                           : "fine_label_names.txt";
+    const char *first = s->files.v[0], *slash = strrchr(first, '/');
+    const int folder = slash ? (int)(slash + 1 - first) : 0;
+    const char *path = mu_arena_printf(r->arena, "%.*s%s", folder, first, name);
+    return path && !access(path, R_OK) ? path : NULL;
+}
+
+static mu_status open_names(mu_reader *r, struct cifar *s, int64_t usual, int64_t *n_classes, mu_err *err) {
+    const bool is_said = s->class_names && s->class_names[0];
+    const char *path = is_said ? s->class_names : s->label_bytes ? names_beside(r, s) : NULL;
+    *n_classes = s->classes;
+    if (!is_said && s->classes && s->classes != usual) path = NULL;     // names of other classes
+    MU_TRY(mu_class_names_open(r, path, n_classes, err));
+    if (!*n_classes) *n_classes = usual;
+    return MU_OK;
+}
+
 static mu_status open_cifar(mu_reader *r, mu_err *err) {
     struct cifar *s = r->state;
     s->record_bytes = (size_t)s->label_bytes + AREA * CHANNELS;
@@ -64,8 +90,9 @@ static mu_status open_cifar(mu_reader *r, mu_err *err) {
     r->n_records = n;
     r->field[r->n_fields++] = (mu_data_field){.name = "image", .shape = MU_SHAPE(CHANNELS, SIDE, SIDE),
                                               .store = MU_STORE_U8, .is_image = true};
-    int64_t usual = s->label_bytes == 2 ? (s->coarse ? 20 : 100) : 10;
-    if (s->label_bytes) r->field[r->n_fields++] = mu_label_field(s->classes ? s->classes : usual);
+    int64_t usual = s->label_bytes == 2 ? (s->coarse ? 20 : 100) : 10, n_classes;
+    MU_TRY(open_names(r, s, usual, &n_classes, err));
+    if (s->label_bytes) r->field[r->n_fields++] = mu_label_field(n_classes);
     return MU_OK;
 }
 
@@ -85,8 +112,8 @@ static mu_status read_cifar(mu_reader *r, int64_t index, mu_record *out, mu_err 
     if (s->label_bytes) {
         s->label = b[s->label_bytes == 2 && !s->coarse ? 1 : 0];
         if (s->label >= r->field[1].n_classes)
-            return MU_FAIL(err, MU_EDATA, "`%s` record %" PRId64 ": label %" PRId32 " is outside 0..%" PRId64,
-                           p->file.path, index - p->first, s->label, r->field[1].n_classes - 1);
+            return mu_class_names_beyond(r, p->file.path, index - p->first, s->label, r->field[1].n_classes,
+                                         err);
         out->field[1] = &s->label;
     }
     const uint8_t *restrict plane = b + s->label_bytes;

@@ -42,7 +42,7 @@ struct csv {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct csv, file, MU_PATH, NULL, NULL, "the file, plain or gzip"),
+    MU_FIELD(struct csv, file, MU_PATH, NULL, NULL, "the file, plain or compressed (gzip, xz, zstd)"),
     MU_FIELD(struct csv, label, MU_STRING, "last", NULL,
              "label column: its name, its number from 0, last, or none"),
     MU_FIELD_ENUM(struct csv, header, "auto", "auto|yes|no", "whether the first row names the columns"),

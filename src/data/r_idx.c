@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// r_idx.c - idx files as of MNIST: one file of images, one of labels, each plain or gzip.
+// r_idx.c - idx files as of MNIST: one file of images, one of labels, each plain or compressed.
 //
 //     byte 0,1  zero
 //     byte 2    element type: 08 unsigned byte, 0C int32, 0D float32 (big-endian)
@@ -11,7 +11,7 @@
 // `order: chw`; one or two dimensions give `features`. int32 and float32 elements are delivered as
 // floats. Labels are read whole at open: they are few bytes and their range must be known.
 #include "file/infile.h"
-#include "data/reader.h"
+#include "data/class_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ typedef struct idx_head {
 struct idx {
     const char *images, *labels;
     int64_t     classes;
+    const char *class_names;
     int         order;                  // 0 hwc, 1 chw
     // private
     mu_infile   image_file, label_file;
@@ -41,11 +42,12 @@ struct idx {
 
 static const mu_field fields[] = {
     MU_FIELD(struct idx, images, MU_PATH, NULL, NULL,
-             "idx file of the images or feature rows, plain or gzip"),
+             "idx file of the images or feature rows, plain or compressed"),
     MU_FIELD(struct idx, labels, MU_PATH, "", NULL,
-             "idx file of the labels, plain or gzip; left out: no field label"),
+             "idx file of the labels, plain or compressed; left out: no field label"),
     MU_FIELD(struct idx, classes, MU_INT, "0", "[0,2147483647]",
              "number of classes; 0 = the largest label + 1"),
+    MU_FIELD(struct idx, class_names, MU_PATH, "", NULL, MU_CLASS_NAMES_HELP),
     MU_FIELD_ENUM(struct idx, order, "hwc", "hwc|chw", "order of the last three of four dimensions"),
     {0},
 };
@@ -154,6 +156,7 @@ static mu_status open_idx(mu_reader *r, mu_err *err) {
         s->cooked = mu_realloc(NULL, (size_t)s->head.item_bytes, "data/reader");
         if (!s->cooked) return MU_FAIL_NOMEM(err, "one record");
     }
+    MU_TRY(mu_class_names_open(r, s->class_names, &s->classes, err));
     return given(s->labels) ? load_labels(r, s, r->n_records, err) : MU_OK;
 }
 
@@ -184,8 +187,7 @@ static mu_status read_idx(mu_reader *r, int64_t index, mu_record *out, mu_err *e
         int64_t top = r->field[1].n_classes;
         s->label_now = s->label[index];
         if (s->label_now < 0 || s->label_now >= top)
-            return MU_FAIL(err, MU_EDATA, "`%s` record %" PRId64 ": label %" PRId32 " is outside 0..%" PRId64,
-                           s->labels, index, s->label_now, top - 1);
+            return mu_class_names_beyond(r, s->labels, index, s->label_now, top, err);
         out->field[1] = &s->label_now;
     }
     uint64_t at = s->head.offset + (uint64_t)index * s->head.item_bytes;
@@ -211,7 +213,7 @@ static void close_idx(mu_reader *r) {
 }
 
 const mu_reader_class mu_reader_idx = {
-    .name = "idx", .help = "idx files as of MNIST, plain or gzip; fields: image (or features), label",
+    .name = "idx", .help = "idx files as of MNIST, plain or compressed; fields: image (or features), label",
     .fields = fields, .state_size = sizeof(struct idx),
     .open = open_idx, .read = read_idx, .describe = describe, .close = close_idx,
 };

@@ -31,7 +31,7 @@ struct raw {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct raw, file, MU_PATH, NULL, NULL, "file of the records, plain or gzip"),
+    MU_FIELD(struct raw, file, MU_PATH, NULL, NULL, "file of the records, plain or compressed"),
     MU_FIELD(struct raw, shape, MU_INTS, "[]", "[1,16777216]",
              "of one record: [channels, height, width] or [numbers]; left out: one number"),
     MU_FIELD_ENUM(struct raw, store, "u8", "u8|f32|i32", "an element: byte, float or integer of 4 bytes"),

@@ -57,7 +57,7 @@ struct sentences {
 
 static const mu_field fields[] = {
     MU_FIELD(struct sentences, file, MU_PATH, NULL, NULL,
-             "the file, plain or gzip, UTF-8, one sentence a line; empty lines do not count, but with "
+             "the file, plain or compressed, UTF-8, one sentence a line; empty lines do not count, but with "
              "labels: false each is a sentence without words"),
     MU_FIELD(struct sentences, vocab_of, MU_PATH, "", NULL,
              "file whose words, labels and longest sentence count, in test data that of training; "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// infile.c - see infile.h. zlib's own memory comes from mu_alloc too, so the fail-the-nth-allocation
-// tests walk its failure paths.
+// infile.c - see infile.h.
 #include "file/infile.h"
+
+#include "file/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #define GROWTH_FLOOR ((uint64_t)64 << 20)
 #define GROWTH_RATIO 100u
@@ -66,107 +66,113 @@ mu_status mu_infile_load(mu_infile *f, mu_err *err) {
     return MU_OK;
 }
 
-// ---- gzip ----
+// ---- compressed files ----
 
-static void *z_alloc(MU_UNUSED void *ctx, unsigned n, unsigned size) {
-    return mu_alloc_array(n, size, "data/zlib");
-}
-
-static void z_free(MU_UNUSED void *ctx, void *p) { mu_free(p); }
-
-typedef struct inflater {
-    z_stream  z;
-    uint8_t  *out;
+typedef struct content {
+    uint8_t  *bytes;
     size_t    used, cap;
     uint64_t  limit;            // inflated bytes never exceed this
-} inflater;
+} content;
 
-static mu_status grow(inflater *s, const char *path, mu_err *err) {
+static mu_status grow(content *s, const mu_unpack_class *c, const char *path, mu_err *err) {
     if (s->used < s->cap) return MU_OK;
     if (s->cap >= s->limit)
         return mu_err_hinted(
             MU_FAIL(err, MU_EDATA, "`%s` inflates to more than %" PRIu64 " MiB", path, s->limit >> 20), err,
-            "No real data set packs this well; unpack it with gzip -d if it is meant.");
+            "No real data set packs this well; unpack it with %s -d if it is meant.", c->name);
     size_t cap = s->cap ? s->cap * 2 : 4 * CHUNK;
     if (cap > s->limit) cap = (size_t)s->limit;
-    uint8_t *out = mu_realloc(s->out, cap, "data/file");
-    if (!out) return MU_FAIL_NOMEM(err, path);
-    s->out = out;
+    uint8_t *bytes = mu_realloc(s->bytes, cap, "data/file");
+    if (!bytes) return MU_FAIL_NOMEM(err, path);
+    s->bytes = bytes;
     s->cap = cap;
     return MU_OK;
 }
 
-// Inflates what is in z.next_in; *rc is zlib's answer (Z_OK: wants more, Z_STREAM_END: member over).
-static mu_status inflate_some(inflater *s, const char *path, int *rc, mu_err *err) {
-    *rc = Z_OK;
-    while (*rc == Z_OK && s->z.avail_in) {
-        MU_TRY(grow(s, path, err));
-        size_t room = s->cap - s->used;
-        unsigned give = room > CHUNK * 16 ? (unsigned)(CHUNK * 16) : (unsigned)room;
-        s->z.next_out = s->out + s->used;
-        s->z.avail_out = give;
-        *rc = inflate(&s->z, Z_NO_FLUSH);
-        s->used += give - s->z.avail_out;
-        if (*rc == Z_BUF_ERROR && s->z.avail_out == 0) *rc = Z_OK;
+static mu_status explain(mu_status st, const content *s, const mu_unpack *u, const mu_unpack_class *c,
+                         const char *path, mu_err *err) {
+    if (st == MU_ENOMEM) return MU_FAIL_NOMEM(err, path);
+    if (st == MU_EUNSUPPORTED)
+        return mu_err_hinted(MU_FAIL(err, st, "`%s` cannot be unpacked here: %s", path, u->why), err,
+                             "Unpack it with %s -d.", c->name);
+    return MU_FAIL(err, MU_EDATA, "`%s` is a damaged %s file near inflated byte %zu: %s", path, c->name,
+                   s->used, u->why ? u->why : "bad stream");
+}
+
+// Unpacks what is in u->in, and what of it the format still holds back for want of room.
+static mu_status unpack_some(content *s, mu_unpack *u, const mu_unpack_class *c, const char *path,
+                             mu_err *err) {
+    bool is_full = false;
+    while (u->n_in || is_full) {
+        MU_TRY(grow(s, c, path, err));
+        const size_t room = s->cap - s->used, n_in = u->n_in;
+        u->out = s->bytes + s->used;
+        u->n_out = room;
+        const mu_status st = c->some(u);
+        s->used += room - u->n_out;
+        if (st != MU_OK) return explain(st, s, u, c, path, err);
+        is_full = !u->n_out && !u->ended;
+        if (u->n_out == room && u->n_in == n_in) break;         // it can do no more
     }
-    if (*rc == Z_MEM_ERROR) return MU_FAIL_NOMEM(err, path);
-    if (*rc != Z_OK && *rc != Z_STREAM_END)
-        return MU_FAIL(err, MU_EDATA, "`%s` is a damaged gzip file near inflated byte %zu: %s", path, s->used,
-                       s->z.msg ? s->z.msg : "bad stream");
-    return MU_OK;
+    return u->n_in ? explain(MU_EDATA, s, u, c, path, err) : MU_OK;
 }
 
-// Zeros after a member fill up a block, as gzip(1) says, and no member begins with one.
-static void skip_padding(z_stream *z) {
-    while (z->avail_in && !*z->next_in) z->next_in++, z->avail_in--;
-}
-
-static mu_status inflate_all(const mu_infile *f, inflater *s, uint8_t *in, mu_err *err) {
-    int rc = Z_OK;
+static mu_status unpack_all(const mu_infile *f, content *s, mu_unpack *u, const mu_unpack_class *c,
+                            uint8_t *in, mu_err *err) {
     for (uint64_t at = 0; at < f->size;) {
         size_t n = f->size - at < CHUNK ? (size_t)(f->size - at) : CHUNK;
         MU_TRY(pread_all(f, at, n, in, err));
-        s->z.next_in = in;
-        s->z.avail_in = (unsigned)n;
         at += n;
-        while (s->z.avail_in) {
-            if (rc == Z_STREAM_END) {
-                skip_padding(&s->z);
-                if (!s->z.avail_in) break;
-                if (inflateReset(&s->z) != Z_OK)        // a further member follows
-                    return MU_FAIL(err, MU_EDATA, "`%s`: cannot restart the gzip stream", f->path);
-            }
-            MU_TRY(inflate_some(s, f->path, &rc, err));
-        }
+        u->in = in;
+        u->n_in = n;
+        u->is_last = at == f->size;
+        MU_TRY(unpack_some(s, u, c, f->path, err));
     }
-    if (rc == Z_STREAM_END) return MU_OK;
-    MU_FAIL(err, MU_EDATA, "`%s` is a truncated gzip file: it ends after %zu inflated bytes", f->path,
-            s->used);
-    mu_err_hint(err, "Fetch the file again; `gzip -t` shows whether it is whole.");
-    return MU_EDATA;
+    if (u->ended) return MU_OK;
+    return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                 "`%s` is a truncated %s file: it ends after %zu inflated bytes", f->path,
+                                 c->name, s->used),
+                         err, "Fetch the file again; `%s -t` shows whether it is whole.", c->name);
 }
 
-static mu_status inflate_file(mu_infile *f, mu_err *err) {
-    inflater s = {.limit = GROWTH_FLOOR + f->size * GROWTH_RATIO};
-    s.z.zalloc = z_alloc;
-    s.z.zfree = z_free;
-    mu_status st = MU_OK;
+static mu_status unpack_file(mu_infile *f, const mu_unpack_class *c, mu_err *err) {
+    if (!c->start)
+        return mu_err_hinted(MU_FAIL(err, MU_EUNSUPPORTED,
+                                     "`%s` is a file of %s, which this build cannot read", f->path, c->name),
+                             err, "Install %s and build again, or unpack the file with %s -d.", c->package,
+                             c->name);
+    content s = {.limit = GROWTH_FLOOR + f->size * GROWTH_RATIO};
+    mu_unpack u = {.limit = s.limit};
     uint8_t *in = mu_realloc(NULL, CHUNK, "data/file");
-    if (!in || inflateInit2(&s.z, 15 + 16) != Z_OK) {   // 16: gzip framing with its checksum
+    if (!in || c->start(&u) != MU_OK) {
         mu_free(in);
         return MU_FAIL_NOMEM(err, f->path);
     }
-    st = inflate_all(f, &s, in, err);
-    (void)inflateEnd(&s.z);
+    mu_status st = unpack_all(f, &s, &u, c, in, err);
+    c->stop(&u);
     mu_free(in);
-    if (st == MU_OK && !s.out) st = MU_FAIL(err, MU_EDATA, "`%s` is empty inside its gzip wrapping", f->path);
+    if (st == MU_OK && !s.used)
+        st = MU_FAIL(err, MU_EDATA, "`%s` is empty inside its %s wrapping", f->path, c->name);
     if (st != MU_OK) {
-        mu_free(s.out);
+        mu_free(s.bytes);
         return st;
     }
-    f->mem = s.out;
+    f->mem = s.bytes;
     f->size = s.used;
     drop_fd(f);
+    return MU_OK;
+}
+
+static const mu_unpack_class *const formats[] = {&mu_unpack_gzip, &mu_unpack_xz, &mu_unpack_zstd};
+
+// Finds the format by the file's first bytes; a plain file is left as it is.
+static mu_status unpack_if_packed(mu_infile *f, mu_err *err) {
+    uint8_t magic[MU_UNPACK_MAGIC];
+    const size_t n = f->size < sizeof magic ? (size_t)f->size : sizeof magic;
+    MU_TRY(pread_all(f, 0, n, magic, err));
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (n >= formats[i]->n_magic && !memcmp(magic, formats[i]->magic, formats[i]->n_magic))
+            return unpack_file(f, formats[i], err);
     return MU_OK;
 }
 
@@ -178,18 +184,13 @@ mu_status mu_infile_open(mu_infile *f, const char *path, mu_err *err) {
     if (f->fd < 0) return MU_FAIL(err, MU_EIO, "cannot open `%s`: %s", path, strerror(errno));
     f->is_open = true;
     struct stat info;
-    uint8_t magic[2];
-    const void *m;
     mu_status st = MU_OK;
     if (fstat(f->fd, &info) != 0)
         MU_TRY_GOTO(st, MU_FAIL(err, MU_EIO, "cannot examine `%s`: %s", path, strerror(errno)), close);
     if (!S_ISREG(info.st_mode))
         MU_TRY_GOTO(st, MU_FAIL(err, MU_EIO, "`%s` is no regular file", path), close);
     f->size = (uint64_t)info.st_size;
-    if (f->size >= 2) {
-        MU_TRY_GOTO(st, mu_infile_read(f, 0, 2, magic, &m, err), close);
-        if (magic[0] == 0x1f && magic[1] == 0x8b) MU_TRY_GOTO(st, inflate_file(f, err), close);
-    }
+    MU_TRY_GOTO(st, unpack_if_packed(f, err), close);
     return MU_OK;
 close:
     mu_infile_close(f);

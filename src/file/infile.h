@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// infile.h - one data file as random-access bytes, plain or gzip.
+// infile.h - one data file as random-access bytes, plain or compressed (gzip, xz, zstd).
 //
 // A plain file is read with pread, not mapped: a file that is cut short or a disk that fails while a
 // run is on then gives an error instead of SIGBUS, and the page cache is shared between learners all
-// the same. A gzip file (found by its magic, not its name) is inflated into memory once; growth is
+// the same. A compressed file (found by its magic, not its name) is inflated into memory once; growth is
 // capped at 64 MiB + 100 times the compressed size, so a crafted file cannot exhaust memory.
 #ifndef MU_FILE_INFILE_H
 #define MU_FILE_INFILE_H
@@ -21,8 +21,8 @@ typedef struct mu_infile {
     uint64_t       size;        // of the content, after inflation
 } mu_infile;
 
-// MU_EIO when the file cannot be opened, MU_EDATA when its gzip stream is damaged. *f may be zeroed
-// or closed before.
+// MU_EIO when the file cannot be opened, MU_EDATA when its compressed stream is damaged, MU_EUNSUPPORTED
+// when this build cannot unpack it. *f may be zeroed or closed before.
 MU_MUST_CHECK mu_status mu_infile_open(mu_infile *f, const char *path, mu_err *err);
 void mu_infile_close(mu_infile *f);             // a zeroed or half-open file is fine
 

@@ -2,7 +2,7 @@
 // wordvec.h - word vectors from a text file.
 //
 //     [count dim]                          a first line of two whole numbers is skipped
-//     word v1 v2 ... v_dim                 separated by blanks or tabs; plain or gzip
+//     word v1 v2 ... v_dim                 separated by blanks or tabs; plain or compressed (gzip, xz, zstd)
 //
 // The last dim columns of a line are its numbers; a word may hold blanks, except in the first vector, which
 // tells whether dim is that of the file. Bytes of words are free but for NUL.

@@ -50,6 +50,13 @@ void mu_check_images(mu_finding *f, bool png, bool jpeg) {
         mu_finding_advise(f, "apt-get install libpng-dev libturbojpeg0-dev, then make clean && make");
 }
 
+void mu_check_compression(mu_finding *f, bool xz, bool zstd) {
+    mu_finding_set(f, note_unless(xz && zstd), "gzip, %s, %s", xz ? "xz" : "no xz",
+                   zstd ? "zstd" : "no zstd");
+    if (!xz || !zstd)
+        mu_finding_advise(f, "apt-get install liblzma-dev libzstd-dev, then make clean && make");
+}
+
 void mu_check_memory(mu_finding *f, double total_gib, double free_gib) {
     bool good = free_gib >= LOW_MEMORY_GIB;
     mu_finding_set(f, note_unless(good), "%.1f GiB, %.1f available", total_gib, free_gib);

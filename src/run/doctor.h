@@ -32,6 +32,7 @@ void mu_finding_advise(mu_finding *f, const char *text);
 void mu_check_cpu(mu_finding *f, const char *name, int cpu, int level, bool asked, const char *arch,
                   const mu_err *problem);
 void mu_check_images(mu_finding *f, bool png, bool jpeg);
+void mu_check_compression(mu_finding *f, bool xz, bool zstd);
 void mu_check_memory(mu_finding *f, double total_gib, double free_gib);
 void mu_check_shm(mu_finding *f, int error, double free_mib);   // error: errno of asking, 0 = none
 void mu_check_data(mu_finding *f, bool there);

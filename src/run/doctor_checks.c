@@ -8,6 +8,7 @@
 #include "comm/cores.h"
 #include "device/device.h"
 #include "file/fs.h"
+#include "file/unpack.h"
 #include "ops/dnnl.h"
 
 #include <errno.h>
@@ -57,6 +58,10 @@ static void check_images(mu_finding *f) {
     jpeg = true;
 #endif
     mu_check_images(f, png, jpeg);
+}
+
+static void check_compression(mu_finding *f) {
+    mu_check_compression(f, mu_unpack_xz.start, mu_unpack_zstd.start);
 }
 
 // ---- machine ------------------------------------------------------------------------------------
@@ -131,5 +136,5 @@ const mu_doctor_check mu_doctor_checks[] = {
     {"onednn", check_onednn, false}, {"openblas", check_openblas, false}, {"images", check_images, false},
     {"cpu", check_cpu, false},       {"cores", check_cores, false},       {"memory", check_memory, false},
     {"shm", check_shm, false},       {"data", check_data, false},         {"folder", check_folder, false},
-    {"latency", check_latency, true}, {0},
+    {"compression", check_compression, false}, {"latency", check_latency, true}, {0},
 };

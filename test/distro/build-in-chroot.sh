@@ -33,7 +33,7 @@ jammy | noble) rules=gutsy components=main,universe ;;
 *) rules=sid components=main ;;
 esac
 libraries=(libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev libpng-dev libturbojpeg0-dev libcsv-dev libopenblas-dev
-           libdnnl-dev libcmocka-dev)
+           liblzma-dev libzstd-dev libdnnl-dev libcmocka-dev)
 case $arch in
 '') tools=(gcc libc6-dev) triplet= ;;
 arm64) tools=(gcc-aarch64-linux-gnu libc6-dev:arm64 qemu-user) triplet=aarch64-linux-gnu ;;

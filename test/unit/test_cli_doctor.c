@@ -79,6 +79,12 @@ static void libraries_and_data(void **state) {
     expect(&f, MU_FINDING_NOTE, "no PNG, JPEG", "libpng-dev");
     mu_check_images(&f, true, false);
     expect(&f, MU_FINDING_NOTE, "PNG, no JPEG", "libturbojpeg0-dev");
+    mu_check_compression(&f, true, true);
+    expect(&f, MU_FINDING_OK, "gzip, xz, zstd", NULL);
+    mu_check_compression(&f, false, true);
+    expect(&f, MU_FINDING_NOTE, "gzip, no xz, zstd", "liblzma-dev");
+    mu_check_compression(&f, true, false);
+    expect(&f, MU_FINDING_NOTE, "gzip, xz, no zstd", "libzstd-dev");
     mu_check_data(&f, true);
     expect(&f, MU_FINDING_OK, "Fashion-MNIST", NULL);
     mu_check_data(&f, false);

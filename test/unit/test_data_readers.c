@@ -241,6 +241,85 @@ static void test_cifar100(void **ctx) {
     block_fini(&b);
 }
 
+// ---- names of classes ----
+
+static void expect_names(const char *yaml, const mu_known *known, int64_t n, const char *last) {
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    assert_ok(block_bind(&b, yaml, &err), &err);
+    assert_ok(mu_reader_open(b.spec.reader, b.spec.reader_state, b.spec.pos, known, &r, &err), &err);
+    assert_int_equal(r->n_labels, n);
+    assert_int_equal(r->field[1].n_classes, n);
+    assert_string_equal(r->label_names[n - 1], last);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static const char *named_idx(const char *text, size_t n) {
+    const char *names = write_file("names.txt", text, n);
+    sample_idx();
+    return yaml_of("{reader: idx, images: %s, labels: %s, class_names: %s}", test_path("im.idx"),
+                   test_path("la.idx"), names);
+}
+
+static void test_idx_class_names(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    expect_names(named_idx("T-shirt\r\n\xc3\xa9t\xc3\xa9\nc\nd \n\n", 21), NULL, 4, "d");
+    expect_names(named_idx("a\nb\nc\nd\nseldom seen", 19), NULL, 5, "seldom seen");
+    assert_ok(reader_open(&b, named_idx("a\nb\nc", 5), &r, &err), &err);
+    assert_int_equal(r->field[1].n_classes, 3);
+    read_ok(r, 2);
+    read_fails(r, 3, "record 3: label 3 is outside 0..2, the classes that have names");
+    mu_reader_close(r);
+    block_fini(&b);
+    reader_fails(named_idx("a\nb\na\n", 6), MU_EDATA, "line 3 repeats the name");
+    reader_fails(named_idx("a\n\nb\n", 5), MU_EDATA, "line 2 is empty, but names follow");
+    reader_fails(named_idx("a\nb\xff\n", 5), MU_EDATA, "line 2 is not valid UTF-8");
+    reader_fails(named_idx("\n\n", 2), MU_EDATA, "names no classes");
+    reader_fails(yaml_of("{reader: idx, images: %s, labels: %s, class_names: %s, classes: 4}",
+                         test_path("im.idx"), test_path("la.idx"), write_file("names.txt", "a\nb", 3)),
+                 MU_EJOB, "`classes` is 4, but the file of `class_names` names 2");
+}
+
+// The model's names count when it reads, also when the file is gone.
+static void test_class_names_of_a_model(void **ctx) {
+    (void)ctx;
+    const char *const labels[] = {"w", "x", "y", "z"};
+    const mu_known known = {.labels = labels, .n_labels = 4};
+    const char *yaml = named_idx("a\nb\nc\nd\n", 8);
+    unlink(test_path("names.txt"));
+    expect_names(yaml, &known, 4, "z");
+    reader_fails(yaml, MU_EIO, "names.txt");
+}
+
+static void test_cifar_class_names(void **ctx) {
+    (void)ctx;
+    const char ten[] = "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n";
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    write_file("batches.meta.txt", ten, sizeof ten - 1);
+    const char *plain = sample_cifar();
+    expect_names(plain, NULL, 10, "truck");
+    const char *data = test_path("a.bin");
+    const char *own = write_file("own.txt", "0\n1\n2\n3\n4\n5\n6", 13);
+    expect_names(yaml_of("{reader: cifar, files: %s, class_names: %s}", data, own), NULL, 7, "6");
+    assert_ok(reader_open(&b, yaml_of("{reader: cifar, files: %s, classes: 12}", data), &r, &err), &err);
+    assert_null(r->label_names);        // the file beside the data is of other classes
+    mu_reader_close(r);
+    block_fini(&b);
+    unlink(test_path("batches.meta.txt"));
+    assert_ok(reader_open(&b, plain, &r, &err), &err);
+    assert_null(r->label_names);
+    assert_int_equal(r->field[1].n_classes, 10);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
 // ---- CSV ----
 
 static const char *csv_of(const char *text, const char *options) {
@@ -466,6 +545,9 @@ int main(void) {
         cmocka_unit_test(test_gzip_bomb),
         cmocka_unit_test(test_cifar),
         cmocka_unit_test(test_cifar100),
+        cmocka_unit_test(test_idx_class_names),
+        cmocka_unit_test(test_class_names_of_a_model),
+        cmocka_unit_test(test_cifar_class_names),
         cmocka_unit_test(test_csv_values),
         cmocka_unit_test(test_csv_options),
         cmocka_unit_test(test_csv_damage),
