@@ -42,7 +42,7 @@ typedef struct answer_writer {
     const char        *format;  // table, csv, json
     const mu_layer    *layer;
     bool               raw, softmax_done;
-    mu_unit            unit;    // of the values, which are standardised; deviation 0 = they are shown as they are
+    mu_data_unit            unit;    // of the values, which are standardised; deviation 0 = they are shown as they are
     int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
     int64_t            top;     // answers for each
     const char *const *names;   // of the classes; NULL = they have none

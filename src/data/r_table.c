@@ -264,7 +264,7 @@ static mu_status open_table(mu_reader *r, mu_err *err) {
     const mu_table_column *label = s->t.label >= 0 ? &s->t.column[s->t.label] : NULL;
     const bool number = label && s->t.target == MU_TABLE_TARGET_NUMBER;
     if (label && !number) r->label_names = label->word, r->n_labels = (int64_t)label->n_words;
-    if (number) r->target_unit = (mu_unit){label->mean, label->deviation};
+    if (number) r->target_unit = (mu_data_unit){label->mean, label->deviation};
     if (s->labelled && number)
         r->field[r->n_fields++] =
             (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};

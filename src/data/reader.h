@@ -48,7 +48,7 @@ typedef struct mu_known {
 } mu_known;
 
 // Field `target` is (number - mean) / deviation, so an answer is mean + deviation * value; deviation 0 = it is not.
-typedef struct mu_unit { float mean, deviation; } mu_unit;
+typedef struct mu_data_unit { float mean, deviation; } mu_data_unit;
 
 typedef struct mu_reader {
     const struct mu_reader_class *class;
@@ -61,7 +61,7 @@ typedef struct mu_reader {
     mu_data_field  field[MU_MAX_FIELDS];
     const char *const *label_names;     // [n_labels] also when no record has a label; NULL = unknown
     int64_t        n_labels;
-    mu_unit        target_unit;         // also when no record has a target
+    mu_data_unit        target_unit;         // also when no record has a target
 } mu_reader;
 
 // How a block of this reader is asked about other data than its own (look/question.h): keys of the block.

@@ -250,7 +250,7 @@ void mu_head_each_class(const mu_head *h, int64_t rows, mu_class_visitor visit, 
     }
 }
 
-static double in_unit(const mu_unit *u, float v) {
+static double in_unit(const mu_data_unit *u, float v) {
     return u->deviation > 0 ? (double)u->mean + (double)u->deviation * (double)v : (double)v;
 }
 
