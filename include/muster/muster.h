@@ -104,14 +104,14 @@ MU_API muster_status muster_run_create(const muster_job *job, const char *folder
  * muster_run_load; NULL = it is loaded later. */
 MU_API muster_status muster_run_create_predictor(const muster_job *job, const char *model, muster_run **out,
                                                  muster_error *err);
-/* The same from a model that stands alone, as Muster saves them: a .safetensors file, a checkpoint or a run folder.
- * Nothing else is needed, neither job nor data: the input is as that of the training data. Word numbers and other
- * whole numbers are handed over as floats. */
+/* The same from a model that stands alone, as Muster saves them: a .safetensors file, a checkpoint or a run
+ * folder. Nothing else is needed, neither job nor data: the input is as that of the training data. Word
+ * numbers and other whole numbers are handed over as floats. */
 MU_API muster_status muster_run_create_from_model(const char *model, muster_run **out, muster_error *err);
 MU_API void muster_run_destroy(muster_run *run);        /* NULL is fine */
 
-/* Names of the classes, in the order of the last layer's outputs; *n = 0 where the model has none. They live as long
- * as the run. */
+/* Names of the classes, in the order of the last layer's outputs; *n = 0 where the model has none. They live
+ * as long as the run. */
 MU_API muster_status muster_run_class_names(muster_run *run, const char *const **names, size_t *n,
                                             muster_error *err);
 

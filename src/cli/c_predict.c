@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_predict.c - `muster predict`: for each sample the class, its probability and name, and the true class where
-// the data knows it; or all values. Of scores over time (n, t, classes) an answer per time step.
+// c_predict.c - `muster predict`: for each sample the class, its probability and name, and the true class
+// where the data knows it; or all values. Of scores over time (n, t, classes) an answer per time step.
 //
-// What is asked stands behind the model (look/question.h), else it is `data.predict`, else `data.test`. Losses
-// are not part of the predict phase; the values shown are those of the last layer with an output, or of --layer.
+// What is asked stands behind the model (look/question.h), else it is `data.predict`, else `data.test`.
+// Losses are not part of the predict phase; the values shown are those of the last layer with an output, or
+// of --layer.
 #include "cli/cli.h"
 #include "cli/jobs.h"
 #include "cli/term.h"
@@ -18,7 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct predict { const char *model, *layer, *out, *format; int64_t top; bool raw, best; };
+struct predict {
+    const char *model, *layer, *out, *format;
+    int64_t top;
+    bool raw, best;
+};
 
 static const mu_opt options[] = {
     MU_OPT_MODEL(struct predict),
@@ -35,21 +40,24 @@ static const mu_opt options[] = {
 
 enum { TOP_MAX = 100, SHOWN_INPUT = 48 };
 
-typedef struct answer { int64_t class; double probability; } answer;
+typedef struct answer {
+    int64_t class;
+    double probability;
+} answer;
 
 typedef struct answer_writer {
-    FILE              *out;
-    const char        *format;  // table, csv, json
-    const mu_layer    *layer;
-    bool               raw, softmax_done;
-    mu_data_unit            unit;    // of the values, which are standardised; deviation 0 = they are shown as they are
-    int64_t            steps;   // of a sample that are answered one by one; 1 = no sequence
-    int64_t            top;     // answers for each
-    const char *const *names;   // of the classes; NULL = they have none
+    FILE *out;
+    const char *format; // table, csv, json
+    const mu_layer *layer;
+    bool raw, softmax_done;
+    mu_data_unit unit; // of the values, which are standardised; deviation 0 = they are shown as they are
+    int64_t steps;     // of a sample that are answered one by one; 1 = no sequence
+    int64_t top;       // answers for each
+    const char *const *names; // of the classes; NULL = they have none
     const mu_question *asked;
-    int                label;   // field of the batch with the true class; -1 = none
-    int                name_width, input_width;
-    json_t            *list;    // json: all answers
+    int label; // field of the batch with the true class; -1 = none
+    int name_width, input_width;
+    json_t *list; // json: all answers
 } answer_writer;
 
 // Value k of a sample in logical order; images are stored channels-last.
@@ -95,8 +103,8 @@ static void write_name(FILE *out, const char *name) {
 }
 
 static void write_csv_head(const answer_writer *w) {
-    fprintf(w->out, "sample%s%s,class,probability%s%s\n", w->steps > 1 ? ",step" : "", w->top > 1 ? ",rank" : "",
-            w->names ? ",predicted" : "", w->label >= 0 ? ",label" : "");
+    fprintf(w->out, "sample%s%s,class,probability%s%s\n", w->steps > 1 ? ",step" : "",
+            w->top > 1 ? ",rank" : "", w->names ? ",predicted" : "", w->label >= 0 ? ",label" : "");
 }
 
 static void write_csv(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
@@ -125,12 +133,12 @@ static void shorten(const char *text, char *out, size_t size) {
         n = size - 4;
         while (n && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
     }
-    for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+    for (size_t i = 0; i < n; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     snprintf(out + n, size - n, "%s", text[n] ? "..." : "");
 }
 
-static void write_table(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+static void write_table(const answer_writer *w, int64_t sample, int64_t step, const answer *a,
+                        int64_t truth) {
     char number[24], text[SHOWN_INPUT + 8];
     const char *input = input_of(w, sample);
     if (input) shorten(input, text, SHOWN_INPUT + 1);
@@ -139,7 +147,8 @@ static void write_table(const answer_writer *w, int64_t sample, int64_t step, co
     for (int64_t i = 0; i < w->top; i++) {
         char name[33];
         shorten(name_of(w, a[i].class, number), name, sizeof name);
-        fprintf(w->out, "%-*s  %-*s  %11.4f", w->input_width, i ? "" : text, w->name_width, name, a[i].probability);
+        fprintf(w->out, "%-*s  %-*s  %11.4f", w->input_width, i ? "" : text, w->name_width, name,
+                a[i].probability);
         if (w->label >= 0 && !i && truth >= 0) {
             shorten(name_of(w, truth, number), name, sizeof name);
             fprintf(w->out, "  %s%s", name, truth == a[0].class ? "" : "  (wrong)");
@@ -199,7 +208,8 @@ static void write_values(const answer_writer *w, int64_t sample, const mu_tensor
         else fprintf(w->out, ",%.9g", in_unit(w, value_at(t, row, k)));
     }
     if (values)
-        json_array_append_new(w->list, json_pack("{s:I, s:o}", "sample", (json_int_t)sample, "values", values));
+        json_array_append_new(w->list,
+                              json_pack("{s:I, s:o}", "sample", (json_int_t)sample, "values", values));
     else fputc('\n', w->out);
 }
 
@@ -237,7 +247,10 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
         if (n < MU_COUNT(names)) names[n++] = l->name;
         if (!name || !strcmp(name, l->name)) found = l;
     }
-    if (found && mu_net_is_end(net, &found->out[0])) { *out = found; return MU_OK; }
+    if (found && mu_net_is_end(net, &found->out[0])) {
+        *out = found;
+        return MU_OK;
+    }
     if (found) { // its memory may be used again before the pass ends
         return mu_err_hinted(
             MU_FAIL_AT(err, MU_EUSAGE, found->pos, "`%s` is not an end of the net", found->name), err,
@@ -264,7 +277,8 @@ static bool gives_values(const mu_job *job) {
 static int find_label(const mu_source *source, int64_t steps) {
     for (int i = 0; i < mu_source_n_fields(source); i++) {
         const mu_data_field *f = mu_source_field(source, i);
-        if (!strcmp(f->name, "label") && f->store == MU_STORE_I32 && mu_shape_count(&f->shape) == steps) return i;
+        if (!strcmp(f->name, "label") && f->store == MU_STORE_I32 && mu_shape_count(&f->shape) == steps)
+            return i;
     }
     return -1;
 }
@@ -300,7 +314,8 @@ static mu_status write_list(answer_writer *w, mu_err *err) {
     return written ? MU_OK : MU_FAIL(err, MU_EIO, "cannot write predictions: %s", strerror(errno));
 }
 
-static mu_status predict(mu_session *s, const mu_question *q, const struct predict *v, bool json, mu_err *err) {
+static mu_status predict(mu_session *s, const mu_question *q, const struct predict *v, bool json,
+                         mu_err *err) {
     mu_session_phase *p = &s->predict;
     if (!p->net)
         return mu_err_hinted(MU_FAIL(err, MU_EJOB, "the job has neither `data.predict` nor `data.test`"), err,
@@ -331,8 +346,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct predict *v = values;
     mu_status st = mu_cli_load_model(a, a->word[0], v->model, v->best, &m, err);
     if (st == MU_OK && a->n_words > 1 && m.job_status == MU_OK)
-        st = mu_question_put(&q, m.job, m.model.inputs, (const char *const *)a->word + 1, (size_t)a->n_words - 1,
-                             err);
+        st = mu_question_put(&q, m.job, m.model.inputs, (const char *const *)a->word + 1,
+                             (size_t)a->n_words - 1, err);
     if (st == MU_OK) st = mu_cli_ready_model(a, &o, &m, err);
     if (st == MU_OK) st = predict(m.session, &q, v, a->json, err);
     mu_cli_close_model(&m, err);
@@ -348,7 +363,8 @@ const mu_verb_class mu_verb_predict = {
     .example = "muster predict runs/intents-0abc12 \"turn off the light\"\n"
                "muster predict runs/lenet-0abc12 photo.png --top 3\n"
                "muster predict runs/lenet-0abc12 > answers.csv",
-    .about = "INPUT is what the model was trained on: texts as typed, image files or a folder of them, a file such "
+    .about = "INPUT is what the model was trained on: texts as typed, image files or a folder of them, a "
+             "file such "
              "as the training file, or - for standard input. Without INPUT, `data.predict` of the job is "
              "answered, else `data.test`. It is read and transformed as the training data was.",
     .args = {.options = options,

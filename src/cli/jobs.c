@@ -16,8 +16,8 @@ static void show(const mu_args *a, const mu_job *job) {
 }
 
 // The session of a job that was loaded with status `st`; shows all problems of both.
-static mu_status open_session(const mu_args *a, mu_status st, mu_err *own, const mu_session_opts *o, mu_job *job,
-                              mu_session **out, mu_err *err) {
+static mu_status open_session(const mu_args *a, mu_status st, mu_err *own, const mu_session_opts *o,
+                              mu_job *job, mu_session **out, mu_err *err) {
     if (st != MU_OK && st != MU_EJOB) return mu_err_pass(st, own, err);
     if (!job || !job->root) { // unreadable: nothing more can be found out
         if (job && job->diags.n_errors) show(a, job);
@@ -27,7 +27,7 @@ static mu_status open_session(const mu_args *a, mu_status st, mu_err *own, const
     bool outline_ok = st == MU_OK;
     mu_session_opts all = *o;
     if (o->check_only && !mu_node_find(job->data, "train") && !mu_node_find(job->root, "train"))
-        all.phases &= ~(unsigned)MU_TRAIN; // a job that only evaluates
+        all.phases &= ~(unsigned)MU_TRAIN;  // a job that only evaluates
     if (!outline_ok) all.check_only = true; // go on only to find the other problems
     mu_err_clear(own);
     st = mu_session_open(job, &all, out, own);
@@ -83,14 +83,15 @@ static mu_status open_parameters(const char *word, const char *model, bool best,
     if (!model && !mu_model_is_file(word) && !mu_fs_is_folder(word))
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "no parameters given for `%s`", word), err,
                              "Name a run folder instead of the job file, or add `--model FILE.safetensors`.");
-    mu_status st = mu_model_open(&out->model, model ? model : word, best ? MU_CKPT_BEST : MU_CKPT_NEWEST, err);
+    mu_status st =
+        mu_model_open(&out->model, model ? model : word, best ? MU_CKPT_BEST : MU_CKPT_NEWEST, err);
     if (st == MU_ENOTFOUND && best)
         mu_err_hint(err, "A best checkpoint is marked by evaluations while training; leave out `--best`.");
     return st;
 }
 
-mu_status mu_cli_load_model(const mu_args *a, const char *word, const char *model, bool best, mu_cli_model *out,
-                            mu_err *err) {
+mu_status mu_cli_load_model(const mu_args *a, const char *word, const char *model, bool best,
+                            mu_cli_model *out, mu_err *err) {
     *out = (mu_cli_model){0};
     MU_TRY(check_word(word, err));
     out->model_status = open_parameters(word, model, best, out);

@@ -28,15 +28,16 @@ typedef struct mu_cli_model {           // zeroed = none
     mu_err      of_job, of_model;
 } mu_cli_model;
 
-// A trained model made ready. `word` is a run folder, a model file, or a job file; the parameters are those of
+// A trained model made ready. `word` is a run folder, a model file, or a job file; the parameters are those
+// of
 // --model if given, else of the newest checkpoint of the run folder, or the best one with --best. Problems of
 // the job come before those of the model. Parameters are loaded if the session has any; else the verb adds
 // its own net and calls mu_cli_take_params. Always ended by mu_cli_close_model.
 mu_status mu_cli_open_model(const mu_args *a, const char *word, const char *model, bool best,
                             const mu_session_opts *o, mu_cli_model *out, mu_err *err);
 // The same in two steps, for a verb that edits the job between them.
-mu_status mu_cli_load_model(const mu_args *a, const char *word, const char *model, bool best, mu_cli_model *out,
-                            mu_err *err);
+mu_status mu_cli_load_model(const mu_args *a, const char *word, const char *model, bool best,
+                            mu_cli_model *out, mu_err *err);
 mu_status mu_cli_ready_model(const mu_args *a, const mu_session_opts *o, mu_cli_model *m, mu_err *err);
 mu_status mu_cli_take_params(mu_cli_model *m, mu_err *err);
 void      mu_cli_close_model(mu_cli_model *m, mu_err *err);     // shows a placed error before

@@ -71,7 +71,8 @@ mu_status mu_inputs_write(const mu_source *train, char **out, mu_err *err) {
     const int wrong = !root || put_all(root, train, err);
     char *text = wrong ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(root);
-    if (!text) return err && err->status != MU_OK ? err->status : MU_FAIL_NOMEM(err, "the description of the data");
+    if (!text)
+        return err && err->status != MU_OK ? err->status : MU_FAIL_NOMEM(err, "the description of the data");
     if (strlen(text) > MU_INPUTS_MAX_BYTES) {
         mu_warn("the vocabulary is too large to be kept in models: they need the training data to be used");
         mu_free(text);

@@ -38,7 +38,8 @@ struct chars {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct chars, file, MU_PATH, NULL, NULL, "the text, plain or compressed; characters are its bytes"),
+    MU_FIELD(struct chars, file, MU_PATH, NULL, NULL,
+             "the text, plain or compressed; characters are its bytes"),
     MU_FIELD(struct chars, vocab_of, MU_PATH, "", NULL,
              "file whose different bytes count, in test data that of training; left out: the file itself"),
     MU_FIELD(struct chars, length, MU_INT, "50", "[1,65536]", "characters of a record"),
@@ -91,7 +92,8 @@ static mu_status take_known(const struct chars *s, const json_t *list, bytes *ou
     memset(out->first_at, -1, sizeof out->first_at);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_int_t c = json_integer_value(json_array_get(list, i));
-        if (c < 1 || c > 255) return MU_FAIL(err, MU_EMODEL, "the model knows a character %lld", (long long)c);
+        if (c < 1 || c > 255)
+            return MU_FAIL(err, MU_EMODEL, "the model knows a character %lld", (long long)c);
         out->first_at[c] = 0;
     }
     return check_bytes(s, out, "the text of the model", err);

@@ -143,7 +143,8 @@ static mu_status keep_names(mu_reader *r, const char *const *names, size_t n, mu
     const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
     if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");
     for (size_t i = 0; i < n; i++)
-        if (!(kept[i] = mu_arena_strdup(r->arena, names[i]))) return MU_FAIL_NOMEM(err, "the names of classes");
+        if (!(kept[i] = mu_arena_strdup(r->arena, names[i])))
+            return MU_FAIL_NOMEM(err, "the names of classes");
     r->label_names = kept;
     r->n_labels = (int64_t)n;
     return MU_OK;
@@ -351,6 +352,12 @@ static const mu_reader_ask ask = {
 const mu_reader_class mu_reader_image_folder = {
     .name = "image_folder",
     .help = "PNG and JPEG files in a folder per class, or from a list; fields: image, label",
-    .fields = fields, .state_size = sizeof(struct image_folder),
-    .open = open_folder, .read = read_folder, .describe = describe, .close = close_folder, .tell = tell, .ask = &ask,
+    .fields = fields,
+    .state_size = sizeof(struct image_folder),
+    .open = open_folder,
+    .read = read_folder,
+    .describe = describe,
+    .close = close_folder,
+    .tell = tell,
+    .ask = &ask,
 };

@@ -191,7 +191,10 @@ static mu_status fail_line(const struct sentences *s, const char *path, const se
     if (w->fault == FAULT_UNKNOWN)
         return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": label `%s` does not occur in %s%s%s", path,
                        w->line, s->label_words.text[w->label], s->from_model ? "the model's classes" : "`",
-                       s->from_model ? "" : given(s->vocab_of) ? s->vocab_of : path, s->from_model ? "" : "`");
+                       s->from_model        ? ""
+                       : given(s->vocab_of) ? s->vocab_of
+                                            : path,
+                       s->from_model ? "" : "`");
     if (w->fault == FAULT_LABEL) why = "has an empty label";
     if (w->fault == FAULT_NUMBER) why = "has a label that is no whole number from 0";
     if (w->fault == FAULT_WORDS) why = "has a text without words";
@@ -253,7 +256,8 @@ static mu_status take_known(mu_reader *r, struct sentences *s, const json_t *lea
     MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "words"), r->arena, &text, &n, err));
     MU_TRY(mu_vocab_take(&s->words, text, n, err));
     s->kept = json_integer_value(json_object_get(learnt, "length"));
-    if (s->kept < 1 || s->kept > 65536) return MU_FAIL(err, MU_EMODEL, "the model has sentences without words");
+    if (s->kept < 1 || s->kept > 65536)
+        return MU_FAIL(err, MU_EMODEL, "the model has sentences without words");
     MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "label_words"), r->arena, &text, &n, err));
     int32_t id;
     for (size_t i = 0; i < n; i++)
@@ -404,7 +408,14 @@ static const mu_reader_ask ask = {
 };
 
 const mu_reader_class mu_reader_sentences = {
-    .name = "sentences", .help = "labelled sentences, one a line, as word numbers; fields: words, label",
-    .fields = fields, .state_size = sizeof(struct sentences),
-    .open = open_sentences, .read = read_sentence, .describe = describe, .close = close_sentences, .tell = tell, .ask = &ask,
+    .name = "sentences",
+    .help = "labelled sentences, one a line, as word numbers; fields: words, label",
+    .fields = fields,
+    .state_size = sizeof(struct sentences),
+    .open = open_sentences,
+    .read = read_sentence,
+    .describe = describe,
+    .close = close_sentences,
+    .tell = tell,
+    .ask = &ask,
 };

@@ -98,7 +98,8 @@ static mu_status open_zip(mu_reader *r, mu_err *err) {
         const mu_class_ref *c = &s->parts.v[i];
         const mu_reader_class *class = (const mu_reader_class *)(const void *)c->plugin; // its first member
         const mu_known of_part = known_of_part(r, i);
-        MU_TRY(mu_reader_open(class, c->state, s->parts.pos[i], r->known ? &of_part : NULL, &s->part[i], err));
+        MU_TRY(
+            mu_reader_open(class, c->state, s->parts.pos[i], r->known ? &of_part : NULL, &s->part[i], err));
         if (s->part[i]->n_records != s->part[0]->n_records)
             return MU_FAIL_AT(err, MU_EDATA, s->parts.pos[i],
                               "part %zu, `%s`, has %" PRId64 " records, part 1, `%s`, %" PRId64, i + 1,

@@ -47,7 +47,8 @@ typedef struct mu_known {
     int64_t            n_labels;
 } mu_known;
 
-// Field `target` is (number - mean) / deviation, so an answer is mean + deviation * value; deviation 0 = it is not.
+// Field `target` is (number - mean) / deviation, so an answer is mean + deviation * value; deviation 0 = it
+// is not.
 typedef struct mu_data_unit { float mean, deviation; } mu_data_unit;
 
 typedef struct mu_reader {

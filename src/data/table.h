@@ -4,8 +4,8 @@
 //   number     all values are finite numbers: (x - mean) / deviation. A gap is 0, and 1 in a place of its own
 //              where the training data has gaps
 //   category   few different words: one place a word, in byte order (numbers by value). Where the training
-//              data has gaps, one more for gaps and unknown words; elsewhere these are all zeros, because nothing
-//              would have taught the net about that place
+//              data has gaps, one more for gaps and unknown words; elsewhere these are all zeros, because
+//              nothing would have taught the net about that place
 //   text       anything else, also names and numbers of rows: left out
 //   empty      no value at all: left out
 //

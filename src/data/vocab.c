@@ -81,7 +81,8 @@ mu_status mu_vocab_take(mu_vocab *v, const char *const *words, size_t n, mu_err 
     for (size_t i = 0; i < n; i++) {
         const size_t size = strlen(words[i]);
         if (!size || size > MU_WORD_MAX || mu_labels_find(&v->seen, words[i], size) >= 0)
-            return MU_FAIL(err, MU_EMODEL, "word %zu of the model's vocabulary is empty, too long or stands twice",
+            return MU_FAIL(err, MU_EMODEL,
+                           "word %zu of the model's vocabulary is empty, too long or stands twice",
                            i + MU_WORD_FIRST);
         MU_TRY(mu_vocab_count(v, words[i], size, err));
     }

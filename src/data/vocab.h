@@ -35,7 +35,8 @@ MU_MUST_CHECK mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t 
 // all). MU_EDATA with file and line.
 MU_MUST_CHECK mu_status mu_vocab_load(mu_vocab *v, const char *path, int64_t max_words, mu_err *err);
 
-// The n words as they are, numbered from MU_WORD_FIRST on: those of a model. MU_EMODEL for one that stands twice.
+// The n words as they are, numbered from MU_WORD_FIRST on: those of a model. MU_EMODEL for one that stands
+// twice.
 MU_MUST_CHECK mu_status mu_vocab_take(mu_vocab *v, const char *const *words, size_t n, mu_err *err);
 
 int32_t mu_vocab_find(const mu_vocab *v, const char *word, size_t size); // MU_WORD_UNKNOWN if it is not in

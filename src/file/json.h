@@ -46,8 +46,9 @@ typedef struct mu_text {        // zero-initialised = empty
 void mu_text_put(mu_text *t, const char *s, size_t n);
 void mu_text_printf(mu_text *t, const char *fmt, ...) MU_PRINTF(2, 3);
 void mu_text_json_string(mu_text *t, const char *s);    // with quotes and escapes
-// A cell of a CSV file: quoted where it has to be (RFC 4180). Text that a spreadsheet would take for a formula,
-// as it begins with = + - @ or a tab, gets an apostrophe in front; numbers do not. Control characters become
+// A cell of a CSV file: quoted where it has to be (RFC 4180). Text that a spreadsheet would take for a
+// formula, as it begins with = + - @ or a tab, gets an apostrophe in front; numbers do not. Control
+// characters become
 // `?`.
 void mu_text_csv_cell(mu_text *t, const char *s);
 void mu_text_fini(mu_text *t);

@@ -84,7 +84,8 @@ mu_status mu_infer_labels(const mu_layer *l, int i, int64_t n, int64_t t, int64_
                        mu_infer_src_name(l, 0), n_classes, mu_infer_src_name(l, i), b->n_classes, from);
     if (b->top_from)
         mu_err_hint(err,
-                    "If the label is right, `%s` needs at least %" PRId64 " outputs. If not, mend it, or give "
+                    "If the label is right, `%s` needs at least %" PRId64
+                    " outputs. If not, mend it, or give "
                     "`classes` of the data: records beyond it are bad ones then.",
                     mu_infer_src_name(l, 0), b->n_classes);
     return mu_err_hinted(st, err, "The layer `%s` needs at least %" PRId64 " outputs.",

@@ -29,7 +29,7 @@ typedef struct mu_head {   // zeroed = none; mu_head_fini
     mu_confidence confidence; // of classes: what the scores are
     const char *const *names; // [n_names] of the first classes, as long as the source lives; or NULL
     int64_t n_names;
-    mu_data_unit unit;      // of numbers: what the answers and targets are counted in; deviation 0 = as they are
+    mu_data_unit unit; // of numbers: what the answers and targets are counted in; deviation 0 = as they are
     const char *other; // a head of this kind that compares something else; NULL = none
 } mu_head;
 

@@ -36,9 +36,9 @@ typedef struct mu_inspect {     // zeroed = closed
     mu_model          model;
 } mu_inspect;
 
-// `run` is a run folder, a model file, or a job file together with o->model. in->job may be set also on failure, for
-// err->pos borrows from it: mu_inspect_close always. MU_EJOB (also for data that is not there), MU_EMODEL,
-// MU_ENOTFOUND.
+// `run` is a run folder, a model file, or a job file together with o->model. in->job may be set also on
+// failure, for err->pos borrows from it: mu_inspect_close always. MU_EJOB (also for data that is not there),
+// MU_EMODEL, MU_ENOTFOUND.
 MU_MUST_CHECK mu_status mu_inspect_open(mu_inspect *in, const char *run, const mu_inspect_opts *o,
                                         mu_err *err);
 void mu_inspect_close(mu_inspect *in);

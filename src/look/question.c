@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIED = 100 };                           // records read to find out whether a file has labels
+enum { TRIED = 100 }; // records read to find out whether a file has labels
 
 // ---- the block ----
 
@@ -65,7 +65,8 @@ static mu_status set_unlabelled(mu_job *job, mu_node *block, const mu_reader_ask
 
 // ---- text without a file ----
 
-static mu_status keep_typed(mu_question *q, const char *const *words, size_t n, char path[MU_MEMFILE_PATH], mu_err *err) {
+static mu_status keep_typed(mu_question *q, const char *const *words, size_t n, char path[MU_MEMFILE_PATH],
+                            mu_err *err) {
     MU_TRY(mu_memfile_open(&q->fd, path, err));
     for (size_t i = 0; i < n; i++) {
         if (strpbrk(words[i], "\r\n"))
@@ -135,12 +136,14 @@ static mu_node *path_node(mu_job *job, const char *key, const char *word) {
 
 static mu_status cannot(const char *reader, const mu_reader_ask *ask, const char *word, mu_err *err) {
     MU_FAIL(err, MU_EUSAGE, "the model cannot be asked `%s`: its data is read by `%s`%s", word, reader,
-            !ask || ask->typed ? "" : is_file(word) || mu_fs_is_folder(word) ? "" : ", and there is no such file");
+            !ask || ask->typed                       ? ""
+            : is_file(word) || mu_fs_is_folder(word) ? ""
+                                                     : ", and there is no such file");
     return mu_err_hinted(MU_EUSAGE, err, "It takes %s.",
-                         !ask          ? "a block `data.predict` in the job"
-                         : ask->typed  ? "typed texts, a file of them, or - for standard input"
-                         : ask->files  ? "image files, or a folder of them"
-                                       : "a file like that of the training data, or - for standard input");
+                         !ask         ? "a block `data.predict` in the job"
+                         : ask->typed ? "typed texts, a file of them, or - for standard input"
+                         : ask->files ? "image files, or a folder of them"
+                                      : "a file like that of the training data, or - for standard input");
 }
 
 static mu_status put_images(mu_job *job, mu_node *block, const char *key, const char *const *words, size_t n,
@@ -149,7 +152,8 @@ static mu_status put_images(mu_job *job, mu_node *block, const char *key, const 
     if (!list) return MU_FAIL_NOMEM(err, "the question");
     list->key = key;
     for (size_t i = 0; i < n; i++) {
-        if (access(words[i], R_OK)) return MU_FAIL(err, MU_EUSAGE, "cannot read `%s`: %s", words[i], strerror(errno));
+        if (access(words[i], R_OK))
+            return MU_FAIL(err, MU_EUSAGE, "cannot read `%s`: %s", words[i], strerror(errno));
         mu_node *one = path_node(job, NULL, words[i]);
         if (!one) return MU_FAIL_NOMEM(err, "the question");
         MU_TRY(mu_node_append(&job->arena, list, one, err));
@@ -185,8 +189,8 @@ static mu_status put_input(mu_question *q, mu_job *job, mu_node *block, const mu
     return q->labelled ? MU_OK : set_unlabelled(job, block, ask, err);
 }
 
-mu_status mu_question_put(mu_question *q, mu_job *job, const mu_inputs *inputs, const char *const *words, size_t n,
-                          mu_err *err) {
+mu_status mu_question_put(mu_question *q, mu_job *job, const mu_inputs *inputs, const char *const *words,
+                          size_t n, mu_err *err) {
     *q = MU_QUESTION_NONE;
     const mu_node *from = mu_node_find(job->data, "train");
     if (!from) from = mu_node_find(job->data, "predict");

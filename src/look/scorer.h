@@ -20,7 +20,8 @@ typedef struct mu_scorer {     // zeroed = closed
 
 // Takes the first head of each kind, or the one called `head`. MU_EUSAGE when there is none of that name.
 // mu_scorer_close is due in any case.
-MU_MUST_CHECK mu_status mu_scorer_open(mu_scorer *j, const mu_session_phase *p, const char *head, mu_err *err);
+MU_MUST_CHECK mu_status mu_scorer_open(mu_scorer *j, const mu_session_phase *p, const char *head,
+                                       mu_err *err);
 void mu_scorer_close(mu_scorer *j);
 // A mu_batch_visitor; ctx is the scorer.
 mu_status mu_scorer_batch(void *ctx, mu_net *net, const mu_batch *batch, mu_err *err);

@@ -152,8 +152,8 @@ mu_status mu_api_open(muster_run *r, const muster_job *job, const char *folder, 
 static mu_status own_job(const mu_model *m, muster_job **out, mu_err *err) {
     const char *text = mu_model_job_text(m);
     if (text) return keep("job.yaml", text, NULL, 0, out, err);
-    return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", m->path), err,
-                         "Load the job, and give both to muster_run_create_predictor.");
+    return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", m->path),
+                         err, "Load the job, and give both to muster_run_create_predictor.");
 }
 
 // job NULL: the model's own.

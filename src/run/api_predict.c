@@ -108,7 +108,8 @@ muster_status muster_run_predict(muster_run *run, const float *input, size_t n_s
     return st == MU_OK ? MUSTER_OK : mu_api_fail(st, &e, err);
 }
 
-muster_status muster_run_class_names(muster_run *run, const char *const **names, size_t *n, muster_error *err) {
+muster_status muster_run_class_names(muster_run *run, const char *const **names, size_t *n,
+                                     muster_error *err) {
     if (!run || !names || !n)
         return mu_api_misuse(err, "muster_run_class_names needs a run and places for names and their number");
     const mu_inputs *in = run->session->inputs;

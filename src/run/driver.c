@@ -93,7 +93,8 @@ static mu_status save_checkpoint(mu_training *r, mu_err *err) {
     return there ? MU_OK : mu_loop_save(r, false, err);
 }
 
-// Only scores of these very weights, so the same weights make the same file, however often the run was interrupted.
+// Only scores of these very weights, so the same weights make the same file, however often the run was
+// interrupted.
 static mu_status export_model(mu_training *r, bool scored, mu_err *err) {
     const mu_run_result *out = r->out;
     const bool test = r->s->test.net != NULL;
@@ -110,7 +111,8 @@ static void export_scored(mu_training *r) {
     mu_err why = {0};
     const bool scored = r->s->test.net ? r->out->tested : r->out->validated;
     if (r->o->no_files || !scored || mu_training_interrupted(r)) return;
-    if (export_model(r, true, &why) != MU_OK) mu_training_say(r, "the model is saved without its scores: %s", why.msg);
+    if (export_model(r, true, &why) != MU_OK)
+        mu_training_say(r, "the model is saved without its scores: %s", why.msg);
 }
 
 // Never a success without a checkpoint. But where a disk has no room for one, the model alone may fit.

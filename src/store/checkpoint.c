@@ -148,8 +148,8 @@ static mu_status write_folder(const char *tmp, const mu_ckpt *state, int64_t ser
     MU_TRY(mu_fs_mkdirs(tmp, err));
     const mu_st_meta usual = {"format", "pt"};
     mu_status status = write_arrays(tmp, MU_CKPT_MODEL, state->params, state->n_params,
-                                    state->n_about ? state->about : &usual, state->n_about ? state->n_about : 1,
-                                    &files[m.n_files], err);
+                                    state->n_about ? state->about : &usual,
+                                    state->n_about ? state->n_about : 1, &files[m.n_files], err);
     if (status == MU_OK) m.n_files++;
     if (status == MU_OK && state->n_slots) {
         status = write_arrays(tmp, MU_CKPT_UPDATER, state->slots, state->n_slots, &usual, 1,

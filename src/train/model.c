@@ -29,7 +29,8 @@ static char *job_text(const mu_job *job) {
     FILE *f = open_memstream(&text, &size);
     if (!f) return NULL;
     mu_status st = mu_job_write(job, f, &why);
-    if (fclose(f) == 0 && st == MU_OK && mu_json_utf8_valid(text, size)) kept = mu_strdup(text, "model/about");
+    if (fclose(f) == 0 && st == MU_OK && mu_json_utf8_valid(text, size))
+        kept = mu_strdup(text, "model/about");
     else mu_warn("the model is saved without its job: %s", why.msg[0] ? why.msg : "it is no UTF-8");
     free(text);
     return kept;
@@ -105,10 +106,11 @@ mu_status mu_model_load_job(const mu_model *m, const char *word, const char *con
     char path[MU_FS_PATH];
     if (mu_model_is_file(word)) {
         const char *text = m->arrays ? mu_st_about(m->arrays, JOB) : NULL;
-        const char *slash = strrchr(word, '/'); // paths begin in the current folder: the model may be anywhere
+        const char *slash =
+            strrchr(word, '/'); // paths begin in the current folder: the model may be anywhere
         if (text) return mu_job_parse(slash ? slash + 1 : word, text, strlen(text), sets, n_sets, job, err);
-        return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", word), err,
-                             "Name the job file, and the model with `--model`.");
+        return mu_err_hinted(MU_FAIL(err, MU_EMODEL, "`%s` does not hold the job it was trained by", word),
+                             err, "Name the job file, and the model with `--model`.");
     }
     if (mu_fs_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else if (snprintf(path, sizeof path, "%s", word) >= (int)sizeof path)
@@ -154,9 +156,9 @@ mu_status mu_model_take_params(const mu_model *m, mu_params *ps, bool all, int *
         const mu_st_tensor *t = mu_st_find(m->arrays, p->name);
         if (!t && !all) continue;
         if (!t)
-            return mu_err_hinted(MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", m->path, p->name),
-                                 err, "The file belongs to another net; it holds %zu arrays.",
-                                 mu_st_count(m->arrays));
+            return mu_err_hinted(
+                MU_FAIL_AT(err, MU_EMODEL, p->pos, "`%s` has no array `%s`", m->path, p->name), err,
+                "The file belongs to another net; it holds %zu arrays.", mu_st_count(m->arrays));
         mu_status st = mu_st_copy_f32(t, &p->shape, p->value, err);
         if (st == MU_OK && !mu_is_below(p->value, p->count, MU_BELOW_INFINITY))
             st = mu_err_hinted(

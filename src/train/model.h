@@ -55,7 +55,8 @@ mu_status mu_model_load_job(const mu_model *m, const char *word, const char *con
 // The job as it was saved with the model; NULL = it was not.
 const char *mu_model_job_text(const mu_model *m);
 
-// Gives the job a block `data.predict` for arrays such as the first field of the model's data, unless it has one.
+// Gives the job a block `data.predict` for arrays such as the first field of the model's data, unless it has
+// one.
 MU_MUST_CHECK mu_status mu_model_add_arrays(const mu_model *m, mu_job *job, mu_err *err);
 
 // Parameters by name. `all`: every one must be there; otherwise what matches is taken and *n_taken counts.

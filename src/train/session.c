@@ -44,7 +44,8 @@ static const mu_node *value_named(const mu_node *n, const char *msg) {
 
 // Does the block say itself where its numbers come from?
 static bool numbers_said(const mu_node *block) {
-    return !mu_node_is_null(mu_node_find(block, "vocab_of")) || !mu_node_is_null(mu_node_find(block, "vocab"));
+    return !mu_node_is_null(mu_node_find(block, "vocab_of")) ||
+           !mu_node_is_null(mu_node_find(block, "vocab"));
 }
 
 // Is `mean: auto` meant, by the block itself or by that of training, whose transformation it has?

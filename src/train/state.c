@@ -231,8 +231,8 @@ mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *er
     return MU_OK;
 }
 
-mu_status mu_state_export(const char *dir, const char *file, const mu_session *s, const mu_model_score *scores,
-                          size_t n_scores, mu_err *err) {
+mu_status mu_state_export(const char *dir, const char *file, const mu_session *s,
+                          const mu_model_score *scores, size_t n_scores, mu_err *err) {
     mu_arena a;
     mu_model_about about;
     MU_TRY(mu_model_describe(s, scores, n_scores, &about, err));

@@ -36,7 +36,7 @@ mu_status mu_state_load_params(const char *path, mu_ckpt_which which, mu_params 
 // The files named by `train.init_from`, one after the other, what matches by name.
 mu_status mu_state_load_initial(const mu_job *job, mu_params *params, mu_err *err);
 // The model only, with the texts of model.h. `scores` may be empty.
-mu_status mu_state_export(const char *dir, const char *file, const mu_session *s, const mu_model_score *scores,
-                          size_t n_scores, mu_err *err);
+mu_status mu_state_export(const char *dir, const char *file, const mu_session *s,
+                          const mu_model_score *scores, size_t n_scores, mu_err *err);
 
 #endif

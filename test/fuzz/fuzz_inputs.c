@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes given as a model's description of its inputs are refused with a message, or readers that are opened by
-// it read or complain.
+// Any bytes given as a model's description of its inputs are refused with a message, or readers that are
+// opened by it read or complain.
 #include "fuzz_data.h"
 
 #include "data/inputs.h"

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_inputs.c - what a model knows of its training data: other data is read by it, with the training file
-// gone, and a damaged description is refused.
+// test_data_inputs.c - what a model knows of its training data: other data is read by it, with the training
+// file gone, and a damaged description is refused.
 #include "data_help.h"
 
 #include "data/vocab.h"
 
-typedef struct opened { block b; mu_source *s; } opened;
+typedef struct opened {
+    block b;
+    mu_source *s;
+} opened;
 
 static void open_source(opened *o, const char *yaml, mu_phase phase, const mu_inputs *inputs) {
     mu_err err = {0};
@@ -35,7 +38,9 @@ static mu_inputs *learn(const char *yaml, const char *path) {
     return in;
 }
 
-static const char *text_file(const char *name, const char *text) { return write_file(name, text, strlen(text)); }
+static const char *text_file(const char *name, const char *text) {
+    return write_file(name, text, strlen(text));
+}
 
 static const int32_t *row_of(mu_source *s, int field) {
     const mu_batch *b = NULL;
@@ -105,7 +110,8 @@ static void test_csv(void **ctx) {
     const char *path = text_file("train.csv", "1,2,red\n3,4,green\n5,6,blue\n");
     mu_inputs *in = learn(yaml_of("{reader: csv, file: %s}", path), path);
     opened o;
-    open_source(&o, yaml_of("{reader: csv, file: %s}", text_file("test.csv", "1,2,red\n7,8,blue\n")), MU_TEST, in);
+    open_source(&o, yaml_of("{reader: csv, file: %s}", text_file("test.csv", "1,2,red\n7,8,blue\n")), MU_TEST,
+                in);
     assert_int_equal(*row_of(o.s, 1), 2);
     assert_int_equal(*row_of(o.s, 1), 0);
     close_source(&o);
@@ -173,7 +179,8 @@ static void test_damage(void **ctx) {
     refused(HEAD "{\"name\": \"x\", \"shape\": [2], \"store\": \"f64\", \"classes\": 0}]}", "unknown way");
     refused(HEAD "{\"name\": \"x\", \"shape\": [2], \"store\": \"f32\", \"classes\": 0, \"image\": true}]}",
             "three dimensions");
-    refused(HEAD "{\"name\": \"x\", \"shape\": [9000000000, 9000000000, 9], \"store\": \"f32\", \"classes\": 0}]}",
+    refused(HEAD
+            "{\"name\": \"x\", \"shape\": [9000000000, 9000000000, 9], \"store\": \"f32\", \"classes\": 0}]}",
             "too large");
     refused(HEAD FIELD "], \"labels\": 3}", "a list of texts is missing");
     refused(HEAD FIELD "], \"labels\": [3]}", "is no text");
@@ -209,8 +216,12 @@ static void test_no_memory(void **ctx) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentences), cmocka_unit_test(test_chars),          cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_mean_and_scale), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_chars),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_mean_and_scale),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,8 +104,8 @@ static void test_every_sample_once(void **unused) {
                 while (at < f.n && f.range[at].end <= i) at++;
                 const bool done = i < f.cursor || (at < f.n && i >= f.range[at].first);
                 if (in_weights[i] != done)
-                    fail_msg("seed %" PRIu64 ", round %d, run %d: sample %" PRId64 " %d times in the weights", SEED,
-                             round, k, i, in_weights[i]);
+                    fail_msg("seed %" PRIu64 ", round %d, run %d: sample %" PRId64 " %d times in the weights",
+                             SEED, round, k, i, in_weights[i]);
             }
         }
         assert_int_equal(f.cursor, SAMPLES);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_run_model.c - models that stand alone, through the installed interface: no job, no data file, the same answers.
+// test_run_model.c - models that stand alone, through the installed interface: no job, no data file, the same
+// answers.
 #include "run_help.h"
 
 #include "muster/muster.h"
@@ -8,11 +9,11 @@
 
 static char folder[64];
 
-#define ok(call)                                                                                                 \
-    do {                                                                                                         \
-        muster_error e_ = {0}, *err = &e_;                                                                       \
-        muster_status s_ = (call);                                                                               \
-        if (s_ != MUSTER_OK) fail_msg("%s: status %d: %s (%s)", #call, (int)s_, e_.message, e_.hint);            \
+#define ok(call)                                                                                             \
+    do {                                                                                                     \
+        muster_error e_ = {0}, *err = &e_;                                                                   \
+        muster_status s_ = (call);                                                                           \
+        if (s_ != MUSTER_OK) fail_msg("%s: status %d: %s (%s)", #call, (int)s_, e_.message, e_.hint);        \
     } while (0)
 
 static muster_run *train(const char *text, const char *model) {
@@ -33,7 +34,8 @@ static void test_images(void **state) {
     (void)state;
     static const char text[] =
         "name: m\nseed: 2\ndata:\n"
-        "  train: {reader: synthetic, shape: [2, 6, 6], classes: 3, records: 60, mean: auto, scale: 0.01, crop: 5}\n"
+        "  train: {reader: synthetic, shape: [2, 6, 6], classes: 3, records: 60, mean: auto, scale: 0.01, "
+        "crop: 5}\n"
         "net:\n- {name: conv, type: convolution, src: data.image, filters: 4, kernel: 3}\n"
         "- {name: ip, type: inner_product, outputs: 3}\n"
         "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
@@ -67,11 +69,11 @@ static void test_images(void **state) {
 
 static void test_sentences(void **state) {
     (void)state;
-    static const char text[] =
-        "name: s\ndata: {train: {reader: sentences, file: train.tsv}}\n"
-        "net:\n- {name: e, type: embedding, src: data.words, dim: 4}\n"
-        "- {name: ip, type: inner_product, outputs: 2}\n- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
-        "train: {batch: 2, steps: 200}\nupdater: {type: adam, rate: 0.05}\n";
+    static const char text[] = "name: s\ndata: {train: {reader: sentences, file: train.tsv}}\n"
+                               "net:\n- {name: e, type: embedding, src: data.words, dim: 4}\n"
+                               "- {name: ip, type: inner_product, outputs: 2}\n- {name: loss, type: "
+                               "softmax_loss, src: [ip, data.label]}\n"
+                               "train: {batch: 2, steps: 200}\nupdater: {type: adam, rate: 0.05}\n";
     static const char lines[] = "yes\tgood fine\nno\tbad poor\n"; // good 2, fine 3, bad 4, poor 5
     char model[96], path[96];
     snprintf(model, sizeof model, "%s/s.safetensors", folder);

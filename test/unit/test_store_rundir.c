@@ -141,7 +141,8 @@ static void test_lock(void **state) {
     remove_tree(dir);
 }
 
-// Files that a run opens by name in a folder prepared by another: links are not followed, fifos not waited for.
+// Files that a run opens by name in a folder prepared by another: links are not followed, fifos not waited
+// for.
 static void test_prepared_folder(void **state) {
     (void)state;
     static const char *const names[] = {MU_RUN_LOCK, MU_RUN_LOG, MU_RUN_METRICS};

@@ -291,8 +291,8 @@ static void vocabularies_agree(void **state) {
         "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
         "train: {batch: 2, steps: 1}\n" SGD("0.1");
     check_job(job, sentences, NULL, 0, NULL, NULL);
-    check_phases(MU_TEST, job, sentences, NULL, 0, "of `words` is `two` in `data.test` and `one` in `data.train`",
-                 "Add `vocab_of: train.tsv`");
+    check_phases(MU_TEST, job, sentences, NULL, 0,
+                 "of `words` is `two` in `data.test` and `one` in `data.train`", "Add `vocab_of: train.tsv`");
     check_job(job, sentences, (const char *const[]){"data.test.vocab_of=train.tsv"}, 1, NULL, NULL);
 }
 

@@ -73,7 +73,8 @@ static void what_is_finished_is_not_used_again(void **state) {
     end(&plain);
 }
 
-// 83 samples done, 3 of them of a step that had 10: the training ends as many samples later as steps are left.
+// 83 samples done, 3 of them of a step that had 10: the training ends as many samples later as steps are
+// left.
 static void a_step_may_change_its_size(void **state) {
     (void)state;
     training t;
@@ -114,12 +115,13 @@ static void a_step_may_change_its_size(void **state) {
 // Records that continue each other are used in order: from the cursor on, and counted.
 static void streams_are_repeated(void **state) {
     (void)state;
-    static const char text[] = "name: t\ntrain: {batch: 10, steps: 20}\n"
-                               "data:\n  train: {reader: synthetic, vocab: 5, shape: [3], streams: 10, records: 60}\n"
-                               "net:\n- {name: rec, type: rnn, src: [data.words, data.begin], hidden: 4}\n"
-                               "- {name: ip, type: inner_product, outputs: 5, axis: 2}\n"
-                               "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
-                               "updater: {type: sgd, rate: 0.01}\n";
+    static const char text[] =
+        "name: t\ntrain: {batch: 10, steps: 20}\n"
+        "data:\n  train: {reader: synthetic, vocab: 5, shape: [3], streams: 10, records: 60}\n"
+        "net:\n- {name: rec, type: rnn, src: [data.words, data.begin], hidden: 4}\n"
+        "- {name: ip, type: inner_product, outputs: 5, axis: 2}\n"
+        "- {name: loss, type: softmax_loss, src: [ip, data.label]}\n"
+        "updater: {type: sgd, rate: 0.01}\n";
     training t;
     mu_finished f;
     prepare(&t, text, NULL, 0);
