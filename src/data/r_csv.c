@@ -9,7 +9,7 @@
 // Label words become classes as data/labels.h says; `classes` fixes the words and their order, which
 // is needed when train and test files do not hold the same set.
 #include "file/infile.h"
-#include "data/csv_rows.h"
+#include "file/csv_rows.h"
 #include "data/reader.h"
 #include "data/labels.h"
 

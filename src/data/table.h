@@ -14,7 +14,7 @@
 #ifndef MU_DATA_TABLE_H
 #define MU_DATA_TABLE_H
 
-#include "data/csv_rows.h"
+#include "file/csv_rows.h"
 #include "data/labels.h"
 #include "data/reader.h"
 

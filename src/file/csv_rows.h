@@ -3,8 +3,8 @@
 //
 // Columns may stand in double quotes, with separators and line ends inside. Blanks around unquoted columns,
 // empty lines and a byte-order mark do not count. Lines end with LF, CR LF or CR.
-#ifndef MU_DATA_CSV_ROWS_H
-#define MU_DATA_CSV_ROWS_H
+#ifndef MU_FILE_CSV_ROWS_H
+#define MU_FILE_CSV_ROWS_H
 
 #include "base/err.h"
 #include "file/infile.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // csv_rows.c - see csv_rows.h. libcsv gives columns, which are gathered here until their row is complete.
-#include "data/csv_rows.h"
+#include "file/csv_rows.h"
 
 #include <csv.h>
 #include <inttypes.h>
