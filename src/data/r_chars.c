@@ -41,7 +41,8 @@ static const mu_field fields[] = {
     MU_FIELD(struct chars, file, MU_PATH, NULL, NULL,
              "the text, plain or compressed; characters are its bytes"),
     MU_FIELD(struct chars, vocab_of, MU_PATH, "", NULL,
-             "file whose different bytes count, in test data that of training; left out: the file itself"),
+             "file whose different bytes count; left out: in training the file itself, else the training "
+             "data"),
     MU_FIELD(struct chars, length, MU_INT, "50", "[1,65536]", "characters of a record"),
     MU_FIELD(struct chars, streams, MU_INT, "50", "[1,1000000]",
              "parts of the text read side by side; as many as the batch has rows"),

@@ -60,8 +60,8 @@ static const mu_field fields[] = {
              "the file, plain or compressed, UTF-8, one sentence a line; empty lines do not count, but with "
              "labels: false each is a sentence without words"),
     MU_FIELD(struct sentences, vocab_of, MU_PATH, "", NULL,
-             "file whose words, labels and longest sentence count, in test data that of training; "
-             "left out: the file itself"),
+             "file whose words, labels and longest sentence count; left out: in training the file itself, "
+             "else the training data"),
     MU_FIELD(struct sentences, vocab, MU_PATH, "", NULL,
              "vocabulary, one word a line, the most frequent first, instead of one made from the "
              "sentences"),
