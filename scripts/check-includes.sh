@@ -3,7 +3,7 @@
 # check-includes.sh [FOLDER] - every #include "..." follows the direction of the house (ARCHITECTURE.md).
 #
 #   ground:    base > device > tensor > ops > comm > file
-#   flow:      job > data > layer > net > updater > ps > algo
+#   flow:      job > read > data > layer > net > updater > ps > algo
 #   training:  store > train > learners > run > watch > look > plot
 #   around:    plan > service > cli
 #
@@ -15,7 +15,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 awk '
 BEGIN {
-    n = split("base device tensor ops comm file job data layer net updater ps algo store train learners run watch look plot plan service cli", order, " ")
+    n = split("base device tensor ops comm file job read data layer net updater ps algo store train learners run watch look plot plan service cli", order, " ")
     for (i = 1; i <= n; i++) place[order[i]] = i
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {

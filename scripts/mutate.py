@@ -34,19 +34,20 @@ from pathlib import Path
 
 import mutants
 
-ROOMS = ["ps", "comm", "net", "updater", "layer", "data"]
+ROOMS = ["ps", "comm", "net", "updater", "layer", "read", "data"]
 # Tests of a room by name besides test_<room>_*, and those that use it most. All others follow.
 OWN = {
     "ps": r"conform_protocol$|sim_short$",
     "updater": r"conform_(updater|schedule)$",
     "layer": r"conform_(layer|init)$",
-    "data": r"conform_reader$",
+    "read": r"conform_reader$",
 }
 NEAR = {
     "ps": r"test_(run|learners)_",
     "comm": r"test_ps_(threads|slices)$",
     "net": r"test_(run|train|store)_(driver|safetensors)$",
-    "data": r"test_file_",
+    "read": r"test_(data|file)_",
+    "data": r"test_(read|file)_|conform_reader$",
 }
 SIM_SHORT = ["--seeds", "100", "--events", "10000", "--jobs", "1"]
 PASS_SHARE = 0.9

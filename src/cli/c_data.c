@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "cli/term.h"
-#include "data/record.h"
+#include "read/record.h"
 #include "data/source.h"
 #include "job/set.h"
 #include "file/json.h"

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "data/source.h"
+#include "read/learnt.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,16 +14,6 @@ static const mu_json_limits limits = {.max_depth = 8, .max_values = MU_INPUTS_MA
 static const char *const stores[] = {[MU_STORE_U8] = "u8", [MU_STORE_F32] = "f32", [MU_STORE_I32] = "i32"};
 
 // ---- writing ----
-
-json_t *mu_inputs_put_texts(const char *const *text, size_t n) {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++)
-        if (json_array_append_new(list, json_string(text[i]))) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
-}
 
 static json_t *put_field(const mu_data_field *f) {
     json_t *shape = json_array();
@@ -56,7 +47,7 @@ static int put_all(json_t *root, const mu_source *train, mu_err *err) {
         wrong |= put_mean(root, train, i);
     }
     if (!wrong && r->label_names) { // names that are no UTF-8 cannot be kept
-        json_t *labels = mu_inputs_put_texts(r->label_names, (size_t)r->n_labels);
+        json_t *labels = mu_learnt_put_texts(r->label_names, (size_t)r->n_labels);
         if (labels) wrong |= json_object_set_new(root, "labels", labels);
     }
     if (!wrong && r->class->tell) wrong |= r->class->tell(r, learnt, err) != MU_OK;
@@ -84,24 +75,7 @@ mu_status mu_inputs_write(const mu_source *train, char **out, mu_err *err) {
 
 // ---- reading ----
 
-static mu_status damaged(const char *what, mu_err *err) {
-    return MU_FAIL(err, MU_EMODEL, "the description of the inputs is damaged: %s", what);
-}
-
-mu_status mu_inputs_get_texts(const json_t *list, mu_arena *arena, const char *const **out, size_t *n,
-                              mu_err *err) {
-    if (!json_is_array(list)) return damaged("a list of texts is missing", err);
-    *n = json_array_size(list);
-    const char **v = mu_arena_array(arena, *n + 1, sizeof *v);
-    if (!v) return MU_FAIL_NOMEM(err, "texts of a model");
-    for (size_t i = 0; i < *n; i++) {
-        const char *s = json_string_value(json_array_get(list, i));
-        if (!s) return damaged("something in a list of texts is no text", err);
-        if (!(v[i] = mu_arena_strdup(arena, s))) return MU_FAIL_NOMEM(err, "texts of a model");
-    }
-    *out = v;
-    return MU_OK;
-}
+static mu_status damaged(const char *what, mu_err *err) { return mu_learnt_damaged(what, err); }
 
 static mu_status get_field(const json_t *o, mu_data_field *f, mu_err *err) {
     const char *store = json_string_value(json_object_get(o, "store"));
@@ -158,7 +132,7 @@ static mu_status get_all(mu_inputs *in, const char *what, mu_err *err) {
     const json_t *labels = json_object_get(in->root, "labels"), *mean = json_object_get(in->root, "mean");
     in->learnt = json_object_get(in->root, "learnt");
     size_t n = 0;
-    if (labels) MU_TRY(mu_inputs_get_texts(labels, &in->arena, &in->labels, &n, err));
+    if (labels) MU_TRY(mu_learnt_get_texts(labels, &in->arena, &in->labels, &n, err));
     in->n_labels = (int64_t)n;
     in->mean_field = -1;
     return mean ? get_mean(in, mean, err) : MU_OK;

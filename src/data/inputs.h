@@ -13,7 +13,7 @@
 #ifndef MU_DATA_INPUTS_H
 #define MU_DATA_INPUTS_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 
 #define MU_INPUTS_MAX_BYTES ((size_t)64 << 20)  // of the text; a safetensors header has at most 100 MB
 
@@ -41,10 +41,5 @@ MU_MUST_CHECK mu_status mu_inputs_write(const mu_source *train, char **out, mu_e
 MU_MUST_CHECK mu_status mu_inputs_read(const char *text, size_t size, const char *what, mu_inputs **out,
                                        mu_err *err);
 void mu_inputs_destroy(mu_inputs *in);          // NULL is fine
-
-// For readers: texts to and from JSON. `put` returns NULL when a text is not UTF-8 or memory ran out.
-json_t *mu_inputs_put_texts(const char *const *text, size_t n);
-MU_MUST_CHECK mu_status mu_inputs_get_texts(const json_t *list, mu_arena *arena, const char *const **out,
-                                            size_t *n, mu_err *err);
 
 #endif

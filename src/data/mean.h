@@ -6,7 +6,7 @@
 #define MU_DATA_MEAN_H
 
 #include "file/infile.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 typedef struct mu_mean { float *v; size_t n; } mu_mean;         // v NULL = none; lives in the given arena
 

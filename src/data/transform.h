@@ -11,7 +11,7 @@
 #define MU_DATA_TRANSFORM_H
 
 #include "base/rng.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 typedef struct mu_transform {
     mu_store     store;                 // of the input; MU_STORE_I32 is copied

@@ -20,7 +20,7 @@
 #ifndef MU_LAYER_ROWSTATE_H
 #define MU_LAYER_ROWSTATE_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 #include "layer/layer.h"
 
 #define MU_ROWSTATE_MAX 8000    // floats of one state

@@ -14,7 +14,7 @@
 #ifndef MU_NET_NET_H
 #define MU_NET_NET_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 #include "device/device.h"
 #include "layer/layer.h"
 #include "net/params.h"

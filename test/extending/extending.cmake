@@ -6,7 +6,7 @@
 # the objects of the program and of the tests, as they are, with the new registries. So what the test
 # sees is what a user gets who drops the file in, without compiling the library a second time.
 
-set(registries ops/op.c data/reader.c layer/layer.c layer/init.c updater/updater.c ps/protocol.c learners/gradients.c
+set(registries ops/op.c read/reader.c layer/layer.c layer/init.c updater/updater.c ps/protocol.c learners/gradients.c
     cli/cli.c)
 list(TRANSFORM registries PREPEND ${CMAKE_SOURCE_DIR}/src/)
 

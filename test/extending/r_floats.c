@@ -3,7 +3,7 @@
 //
 //   | features * float32 | int32 label |  | features * float32 | int32 label |  ...
 #include "file/infile.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TEST_FUZZ_FUZZ_DATA_H
 #define TEST_FUZZ_FUZZ_DATA_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 #include "job/bind.h"
 
 #include <stdio.h>

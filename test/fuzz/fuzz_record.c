@@ -4,7 +4,7 @@
 // Checksums would keep the fuzzer out of everything behind them, so with an odd first byte they are
 // put right before the file is read: header, index, footer and, when they can be found, all records.
 #include "file/infile.h"
-#include "data/record.h"
+#include "read/record.h"
 #include "fuzz_data.h"
 
 #include <xxhash.h>

@@ -3,7 +3,7 @@
 // number.
 #include "fuzz_data.h"
 
-#include "data/vocab.h"
+#include "read/vocab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[32];

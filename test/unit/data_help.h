@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "data/record.h"
+#include "read/record.h"
 #include "data/source.h"
 #include "job/yaml.h"
 

@@ -3,7 +3,7 @@
 // file gone, and a damaged description is refused.
 #include "data_help.h"
 
-#include "data/vocab.h"
+#include "read/vocab.h"
 
 typedef struct opened {
     block b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // reader.c - the registry of readers, and opening one whose options are bound.
-#include "data/reader.h"
+#include "read/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@ typedef struct opened_reader { mu_reader reader; mu_arena arena; } opened_reader
 
 mu_status mu_reader_open(const mu_reader_class *class, const void *bound, mu_srcpos pos,
                          const mu_known *known, mu_reader **out, mu_err *err) {
-    opened_reader *b = mu_alloc(sizeof *b, "data/reader");
+    opened_reader *b = mu_alloc(sizeof *b, "read/reader");
     if (!b) return MU_FAIL_NOMEM(err, "a reader");
-    mu_arena_init(&b->arena, "data/reader");
+    mu_arena_init(&b->arena, "read/reader");
     void *state = mu_arena_alloc(&b->arena, class->state_size + 1);
     if (!state) {
         mu_free(b);

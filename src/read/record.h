@@ -31,7 +31,7 @@
 #ifndef MU_DATA_RECORD_H
 #define MU_DATA_RECORD_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 
 #define MU_RECORD_MAGIC "MUSTREC1"
 #define MU_RECORD_END "MURECEND"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // r_table.c - a table as people have it: numbers, categories, gaps, names and texts in between.
 //
-//   features = columns of numbers and categories in the order of the training file, as data/table.h says
+//   features = columns of numbers and categories in the order of the training file, as read/table.h says
 //   label    = the class, or target (1) = the number to be predicted, standardised like the features
 //
 // The file is read twice: the first pass learns kinds and statistics (or a model gives them), the second
@@ -10,9 +10,9 @@
 //
 // Training rows without a label are left out. For a model they are bad records, because a prediction must not
 // lose rows. So are rows with another number of columns and words where the model has numbers.
+#include "read/reader.h"
 #include "base/log.h"
-#include "data/inputs.h"
-#include "data/table.h"
+#include "read/table.h"
 #include "file/infile.h"
 
 #include <inttypes.h>

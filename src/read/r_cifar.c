@@ -6,7 +6,7 @@
 // CIFAR-10 has one label byte (3073-byte records), CIFAR-100 two: the coarse class (20), then the fine
 // one (100). Planes are interleaved to HWC on reading.
 #include "file/infile.h"
-#include "data/class_names.h"
+#include "read/class_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -13,8 +13,8 @@
 // Characters are bytes: in UTF-8 a model learns the few bytes of a letter as it learns spelling. Their
 // numbers count the different bytes of the whole file in order, so that all parts of one file agree; another
 // file agrees with it by `vocab_of`, and may hold no other bytes then.
+#include "read/reader.h"
 #include "file/infile.h"
-#include "data/inputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ typedef struct bytes { int64_t first_at[256]; } bytes;   // where each occurs fi
 // Which bytes occur in [from, to) of a file. A NUL is in no text.
 static mu_status find_bytes(const mu_infile *in, const char *path, uint64_t from, uint64_t to, bytes *out,
                             mu_err *err) {
-    uint8_t *buf = mu_realloc(NULL, CHUNK, "data/chars");
+    uint8_t *buf = mu_realloc(NULL, CHUNK, "read/chars");
     if (!buf) return MU_FAIL_NOMEM(err, path);
     mu_status st = MU_OK;
     memset(out->first_at, -1, sizeof out->first_at);

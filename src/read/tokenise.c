@@ -4,7 +4,7 @@
 // A run of word bytes is cut once, from its end: contractions and apostrophes are taken off as long as there
 // are any, and what is left is the stem. All of them begin with an apostrophe or are n't, so reading the tail
 // forwards finds the same pieces again.
-#include "data/tokenise.h"
+#include "read/tokenise.h"
 
 #include "base/attr.h"
 

@@ -6,12 +6,12 @@
 // label) keeps its record number, takes no memory and fails when it is read, so that the source
 // counts and skips it like any other bad record. Values must be finite.
 //
-// Label words become classes as data/labels.h says; `classes` fixes the words and their order, which
+// Label words become classes as read/labels.h says; `classes` fixes the words and their order, which
 // is needed when train and test files do not hold the same set.
 #include "file/infile.h"
 #include "file/csv_rows.h"
-#include "data/reader.h"
-#include "data/labels.h"
+#include "read/reader.h"
+#include "read/labels.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -157,7 +157,7 @@ static mu_status take_labels(mu_reader *r, struct csv *s, mu_err *err) {
 static mu_status number_labels(mu_reader *r, parse *p, mu_err *err) {
     struct csv *s = r->state;
     size_t n = p->words.n;
-    int32_t *class_of = mu_alloc_array(n + 1, sizeof *class_of, "data/csv");
+    int32_t *class_of = mu_alloc_array(n + 1, sizeof *class_of, "read/csv");
     if (!class_of) return MU_FAIL_NOMEM(err, "labels");
     int64_t n_classes = (int64_t)s->classes.n;
     mu_status st = MU_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels.c - see labels.h.
-#include "data/labels.h"
+#include "read/labels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +25,10 @@ static size_t find_slot(const mu_labels *w, const char *text, size_t size) {
 
 static mu_status grow(mu_labels *w, mu_err *err) {
     size_t cap = w->cap ? w->cap * 2 : 64;
-    const char **text = mu_realloc(w->text, cap * sizeof *text, "data/labels");
+    const char **text = mu_realloc(w->text, cap * sizeof *text, "read/labels");
     if (!text) return MU_FAIL_NOMEM(err, "label words");
     w->text = text;
-    uint32_t *table = mu_alloc_array(cap * 2, sizeof *table, "data/labels");
+    uint32_t *table = mu_alloc_array(cap * 2, sizeof *table, "read/labels");
     if (!table) return MU_FAIL_NOMEM(err, "label words");
     mu_free(w->table);
     w->cap = cap;
@@ -99,7 +99,7 @@ mu_status mu_labels_number(const mu_labels *w, int32_t *class_of, int64_t *n_cla
     *n_classes = 0;
     if (!w->n) return MU_OK;
     if (is_number(w->text[0])) return take_numbers(w, class_of, n_classes, err);
-    label_entry *list = mu_alloc_array(w->n, sizeof *list, "data/labels");
+    label_entry *list = mu_alloc_array(w->n, sizeof *list, "read/labels");
     if (!list) return MU_FAIL_NOMEM(err, "label words");
     for (i = 0; i < w->n; i++) list[i] = (label_entry){w->text[i], (int32_t)i};
     qsort(list, w->n, sizeof *list, by_text);

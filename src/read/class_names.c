@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // class_names.c - see class_names.h.
-#include "data/class_names.h"
+#include "read/class_names.h"
 
-#include "data/labels.h"
+#include "read/labels.h"
 #include "file/infile.h"
 #include "file/lines.h"
 

@@ -9,11 +9,12 @@
 // every line into word numbers. A damaged line keeps its record number and fails when it is read. Files
 // without labels are there to be answered line by line: in them a line without words, also an empty one, is a
 // sentence of padding alone.
+#include "read/reader.h"
 #include "file/infile.h"
 #include "file/lines.h"
-#include "data/inputs.h"
-#include "data/tokenise.h"
-#include "data/vocab.h"
+#include "read/learnt.h"
+#include "read/tokenise.h"
+#include "read/vocab.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,8 +105,8 @@ typedef struct scan {
 
 static mu_status scan_open(scan *c, const struct sentences *s, const char *path, bool labelled, mu_err *err) {
     *c = (scan){.s = s, .labelled = labelled};
-    c->copy = mu_realloc(NULL, MU_LINE_MAX, "data/sentences");
-    c->text = mu_realloc(NULL, MU_LINE_MAX, "data/sentences");
+    c->copy = mu_realloc(NULL, MU_LINE_MAX, "read/sentences");
+    c->text = mu_realloc(NULL, MU_LINE_MAX, "read/sentences");
     if (!c->copy || !c->text) return MU_FAIL_NOMEM(err, path);
     MU_TRY(mu_infile_open(&c->in, path, err));
     MU_TRY(mu_infile_load(&c->in, err));
@@ -253,12 +254,12 @@ static mu_status take_known(mu_reader *r, struct sentences *s, const json_t *lea
     const char *const *text;
     size_t n;
     s->from_model = true;
-    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "words"), r->arena, &text, &n, err));
+    MU_TRY(mu_learnt_get_texts(json_object_get(learnt, "words"), r->arena, &text, &n, err));
     MU_TRY(mu_vocab_take(&s->words, text, n, err));
     s->kept = json_integer_value(json_object_get(learnt, "length"));
     if (s->kept < 1 || s->kept > 65536)
         return MU_FAIL(err, MU_EMODEL, "the model has sentences without words");
-    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "label_words"), r->arena, &text, &n, err));
+    MU_TRY(mu_learnt_get_texts(json_object_get(learnt, "label_words"), r->arena, &text, &n, err));
     int32_t id;
     for (size_t i = 0; i < n; i++)
         MU_TRY(mu_labels_add(&s->label_words, text[i], strlen(text[i]), &id, err));
@@ -267,8 +268,8 @@ static mu_status take_known(mu_reader *r, struct sentences *s, const json_t *lea
 
 static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
     const struct sentences *s = r->state;
-    json_t *words = mu_inputs_put_texts(s->words.text + MU_WORD_FIRST, (size_t)s->words.n - MU_WORD_FIRST);
-    json_t *labels = mu_inputs_put_texts(s->label_words.text, s->n_learnt);
+    json_t *words = mu_learnt_put_texts(s->words.text + MU_WORD_FIRST, (size_t)s->words.n - MU_WORD_FIRST);
+    json_t *labels = mu_learnt_put_texts(s->label_words.text, s->n_learnt);
     int wrong = json_object_set_new(out, "words", words) | json_object_set_new(out, "label_words", labels);
     wrong |= json_object_set_new(out, "length", json_integer(s->kept));
     return wrong ? MU_FAIL_NOMEM(err, "the vocabulary") : MU_OK;
@@ -290,7 +291,7 @@ static mu_status learn(mu_reader *r, struct sentences *s, mu_err *err) {
 // ---- second pass: rows ----
 
 static mu_status put_word(struct sentences *s, int32_t number, mu_err *err) {
-    int32_t *v = mu_grow(s->values, s->n_values, &s->cap_values, sizeof *v, 4096, "data/sentences");
+    int32_t *v = mu_grow(s->values, s->n_values, &s->cap_values, sizeof *v, 4096, "read/sentences");
     if (!v) return MU_FAIL_NOMEM(err, s->file);
     s->values = v;
     s->values[s->n_values++] = number;
@@ -325,7 +326,7 @@ static size_t count_lines(const mu_infile *in) {
 static mu_status list_rows(struct sentences *s, mu_err *err) {
     scan c;
     mu_status st = scan_open(&c, s, s->file, s->labels, err);
-    if (st == MU_OK) s->rows = mu_alloc_array(count_lines(&c.in), sizeof *s->rows, "data/sentences");
+    if (st == MU_OK) s->rows = mu_alloc_array(count_lines(&c.in), sizeof *s->rows, "read/sentences");
     if (st == MU_OK && !s->rows) st = MU_FAIL_NOMEM(err, s->file);
     while (st == MU_OK && scan_next(&c)) st = put_row(s, &c, &s->rows[s->n_rows++], err);
     scan_close(&c);

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "file/lines.h"
-#include "data/tokenise.h"
+#include "read/tokenise.h"
 
 // Tokens of the text joined by |.
 static const char *tokens_of(const char *text, bool lower, mu_marks marks) {

@@ -15,8 +15,8 @@
 #define MU_DATA_TABLE_H
 
 #include "file/csv_rows.h"
-#include "data/labels.h"
-#include "data/reader.h"
+#include "read/labels.h"
+#include "read/reader.h"
 
 enum {
     MU_TABLE_COLUMNS = 1 << 14,         // of a file

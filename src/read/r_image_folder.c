@@ -12,7 +12,7 @@
 // image, others are resized. A file that is missing, empty or damaged is one bad record.
 #include "file/image.h"
 #include "file/infile.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static bool given(const char *path) { return path && path[0]; }
 
 static mu_status add_item(struct image_folder *s, const char *path, int32_t label, mu_err *err) {
     if (!path) return MU_FAIL_NOMEM(err, "the list of images");
-    item *items = mu_grow(s->items, s->n, &s->cap, sizeof *items, 1024, "data/images");
+    item *items = mu_grow(s->items, s->n, &s->cap, sizeof *items, 1024, "read/images");
     if (!items) return MU_FAIL_NOMEM(err, "the list of images");
     s->items = items;
     s->items[s->n++] = (item){path, label};
@@ -83,7 +83,7 @@ static bool is_image_name(const char *name) {
 }
 
 static mu_status add_name(mu_arena *a, class_names *list, const char *name, mu_err *err) {
-    char **v = mu_grow(list->v, list->n, &list->cap, sizeof *v, 256, "data/images");
+    char **v = mu_grow(list->v, list->n, &list->cap, sizeof *v, 256, "read/images");
     if (!v) return MU_FAIL_NOMEM(err, "file names");
     list->v = v;
     list->v[list->n] = mu_arena_strdup(a, name);
@@ -237,7 +237,7 @@ static mu_status load_file(struct image_folder *s, const char *path, size_t *siz
     if (in.size > MAX_FILE_BYTES) st = MU_FAIL(err, MU_EDATA, "`%s` is too large for an image", path);
     if (st == MU_OK && in.size > s->file_cap) {
         mu_free(s->file);
-        s->file = mu_realloc(NULL, (size_t)in.size, "data/images");
+        s->file = mu_realloc(NULL, (size_t)in.size, "read/images");
         s->file_cap = s->file ? (size_t)in.size : 0;
         if (!s->file) st = MU_FAIL_NOMEM(err, path);
     }
@@ -310,7 +310,7 @@ static mu_status open_folder(mu_reader *r, mu_err *err) {
                                               .shape = MU_SHAPE(s->channels, s->height, s->width)};
     if (s->labels) r->field[r->n_fields++] = mu_label_field(n_classes);
     r->n_records = (int64_t)s->n;
-    s->pixels = mu_realloc(NULL, mu_data_field_bytes(&r->field[0]), "data/images");
+    s->pixels = mu_realloc(NULL, mu_data_field_bytes(&r->field[0]), "read/images");
     return s->pixels ? MU_OK : MU_FAIL_NOMEM(err, "one image");
 }
 

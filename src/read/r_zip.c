@@ -4,7 +4,7 @@
 // What belongs together is often stored apart: images in one file, their tags in a second one, labels in a
 // third. All parts have equally many records. A bad record of one part is a bad record of the whole, so
 // the parts never slip against each other. Names that two parts share are given anew by `names`.
-#include "data/reader.h"
+#include "read/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 // record is a text.
 // `class` tells in which of `classes` equal parts of the words the record begins.
 #include "base/rng.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 
 enum { GRID = 8, MAX_CHANNELS = 64, MAX_PERIOD = 1024 };

@@ -6,7 +6,7 @@
 #ifndef MU_DATA_CLASS_NAMES_H
 #define MU_DATA_CLASS_NAMES_H
 
-#include "data/reader.h"
+#include "read/reader.h"
 
 #define MU_CLASS_NAMES_HELP                                                                                  \
     "text file with the name of a class a line, in their order; the model keeps them"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // record_write.c - any reader's records into a packed record file; the byte picture is in record.h.
-#include "data/record.h"
+#include "read/record.h"
 
 #include "base/log.h"
 #include "file/infile.h"
@@ -108,8 +108,8 @@ static mu_status make_buffers(record_writer *w, mu_err *err) {
             __builtin_add_overflow(w->record_bytes, mu_record_pad(w->bytes[f]), &w->record_bytes))
             return MU_FAIL(err, MU_EUNSUPPORTED, "records are too large for a record file");
     }
-    w->record = mu_alloc(w->record_bytes + 8, "data/record");
-    w->index = mu_alloc_array((size_t)w->r->n_records, 8, "data/record");
+    w->record = mu_alloc(w->record_bytes + 8, "read/record");
+    w->index = mu_alloc_array((size_t)w->r->n_records, 8, "read/record");
     return w->record && w->index ? MU_OK : MU_FAIL_NOMEM(err, "the record index");
 }
 

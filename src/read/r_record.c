@@ -5,7 +5,7 @@
 // costs one record, not the file. Nothing is allocated by a number from the file before that number
 // has been checked against the file's size.
 #include "file/infile.h"
-#include "data/record.h"
+#include "read/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ static mu_status parse_footer(mu_reader *r, struct record *s, uint64_t *index_ha
 static mu_status load_index(mu_reader *r, struct record *s, uint64_t want, mu_err *err) {
     size_t n = (size_t)r->n_records;
     const void *p;
-    s->index = mu_alloc_array(n, sizeof *s->index, "data/record");
+    s->index = mu_alloc_array(n, sizeof *s->index, "read/record");
     if (!s->index) return MU_FAIL_NOMEM(err, "the record index");
     MU_TRY(mu_infile_read(&s->in, s->index_at, 8 * n, s->index, &p, err));
     if (p != s->index) memcpy(s->index, p, 8 * n);
@@ -128,7 +128,7 @@ static mu_status open_record(mu_reader *r, mu_err *err) {
     MU_TRY(parse_header(r, s, err));
     MU_TRY(parse_footer(r, s, &index_hash, err));
     MU_TRY(load_index(r, s, index_hash, err));
-    s->raw = mu_alloc(s->record_bytes + 8, "data/record");
+    s->raw = mu_alloc(s->record_bytes + 8, "read/record");
     return s->raw ? MU_OK : MU_FAIL_NOMEM(err, "one record");
 }
 

@@ -3,7 +3,7 @@
 //
 // A net is built for the fields of its data. A program that only predicts (muster_run_predict) has no
 // data files, so `data.predict: {reader: array, shape: [1, 28, 28]}` says what fields they would have.
-#include "data/reader.h"
+#include "read/reader.h"
 
 struct array { mu_ints shape; const char *field; int64_t classes; };
 

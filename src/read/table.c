@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // table.c - see table.h: values and words, and what a model keeps of them.
-#include "data/table.h"
+#include "read/table.h"
 
 #include "base/utf8.h"
-#include "data/inputs.h"
+#include "read/learnt.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -87,7 +87,7 @@ int32_t mu_table_find(const mu_table_column *c, const char *word) {
 static json_t *put_column(const mu_table_column *c) {
     json_t *o = json_pack("{s:s, s:I, s:s, s:b}", "name", c->name, "place", (json_int_t)c->place, "kind",
                           mu_table_kind_names[c->kind], "gaps", c->n_gaps > 0);
-    json_t *words = c->n_words ? mu_inputs_put_texts(c->word, c->n_words) : NULL;
+    json_t *words = c->n_words ? mu_learnt_put_texts(c->word, c->n_words) : NULL;
     int wrong = !o || (c->n_words && !words);
     if (!wrong && words) wrong |= json_object_set(o, "words", words);
     json_decref(words);
@@ -100,7 +100,7 @@ static json_t *put_column(const mu_table_column *c) {
 }
 
 mu_status mu_table_tell(const mu_table *t, json_t *out, mu_err *err) {
-    json_t *columns = json_array(), *missing = mu_inputs_put_texts(t->missing.v, t->missing.n);
+    json_t *columns = json_array(), *missing = mu_learnt_put_texts(t->missing.v, t->missing.n);
     int wrong = !columns || !missing;
     wrong |= json_object_set_new(out, "columns", columns) | json_object_set_new(out, "missing", missing);
     for (size_t i = 0; !wrong && i < t->n_known; i++)
@@ -120,7 +120,7 @@ static mu_status damaged(const char *what, mu_err *err) {
 }
 
 static mu_status take_words(mu_table *t, mu_table_column *c, const json_t *list, mu_err *err) {
-    MU_TRY(mu_inputs_get_texts(list, t->arena, &c->word, &c->n_words, err));
+    MU_TRY(mu_learnt_get_texts(list, t->arena, &c->word, &c->n_words, err));
     if (!c->n_words || c->n_words > MU_TABLE_WORDS) return damaged("a column has no words, or too many", err);
     c->rank = mu_arena_array(t->arena, c->n_words, sizeof *c->rank);
     if (!c->rank) return MU_FAIL_NOMEM(err, "the columns of the table");
@@ -180,7 +180,7 @@ mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err) {
     t->n_columns = (size_t)json_integer_value(n);
     t->header = json_is_true(json_object_get(learnt, "header"));
     t->target = !strcmp(target, "number") ? MU_TABLE_TARGET_NUMBER : MU_TABLE_TARGET_CLASS;
-    MU_TRY(mu_inputs_get_texts(json_object_get(learnt, "missing"), t->arena,
+    MU_TRY(mu_learnt_get_texts(json_object_get(learnt, "missing"), t->arena,
                                (const char *const **)&t->missing.v, &t->missing.n, err));
     t->column = mu_arena_array(t->arena, n_kept, sizeof *t->column);
     if (!t->column) return MU_FAIL_NOMEM(err, "the columns of the table");

@@ -2,7 +2,7 @@
 // test_data_vocab.c - words to numbers, counted or from a file.
 #include "data_help.h"
 
-#include "data/vocab.h"
+#include "read/vocab.h"
 
 static void count_all(mu_vocab *v, const char *const *words, size_t n) {
     mu_err err = {0};

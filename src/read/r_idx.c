@@ -11,7 +11,7 @@
 // `order: chw`; one or two dimensions give `features`. int32 and float32 elements are delivered as
 // floats. Labels are read whole at open: they are few bytes and their range must be known.
 #include "file/infile.h"
-#include "data/class_names.h"
+#include "read/class_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ static mu_status load_labels(mu_reader *r, struct idx *s, int64_t n, mu_err *err
         return MU_FAIL(err, MU_EDATA, "`%s` has %" PRIu32 " labels for %" PRId64 " records in `%s`",
                        s->labels, h.dim[0], n, s->images);
     MU_TRY(mu_infile_load(&s->label_file, err));
-    s->label = mu_alloc_array((size_t)n, sizeof *s->label, "data/labels");
+    s->label = mu_alloc_array((size_t)n, sizeof *s->label, "read/labels");
     if (!s->label) return MU_FAIL_NOMEM(err, "labels");
     const uint8_t *p = s->label_file.mem + h.offset;
     int32_t top = 0;
@@ -149,11 +149,11 @@ static mu_status open_idx(mu_reader *r, mu_err *err) {
     MU_TRY(parse_head(&s->image_file, &s->head, err));
     r->n_records = s->head.dim[0];
     r->field[r->n_fields++] = image_field(s);
-    s->raw = mu_realloc(NULL, (size_t)s->head.item_bytes, "data/reader");
+    s->raw = mu_realloc(NULL, (size_t)s->head.item_bytes, "read/reader");
     if (!s->raw) return MU_FAIL_NOMEM(err, "one record");
     bool planes = s->head.n_dims == 4 && s->order;
     if (planes || s->head.type != IDX_U8) {
-        s->cooked = mu_realloc(NULL, (size_t)s->head.item_bytes, "data/reader");
+        s->cooked = mu_realloc(NULL, (size_t)s->head.item_bytes, "read/reader");
         if (!s->cooked) return MU_FAIL_NOMEM(err, "one record");
     }
     MU_TRY(mu_class_names_open(r, s->class_names, &s->classes, err));

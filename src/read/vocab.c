@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vocab.c - see vocab.h. The hash table is that of data/labels.h: an id for each word by appearance.
-#include "data/vocab.h"
+// vocab.c - see vocab.h. The hash table is that of read/labels.h: an id for each word by appearance.
+#include "read/vocab.h"
 
 #include "file/infile.h"
 #include "file/lines.h"
@@ -28,7 +28,7 @@ mu_status mu_vocab_count(mu_vocab *v, const char *word, size_t size, mu_err *err
     MU_TRY(mu_labels_add(&v->seen, word, size, &id, err));
     if (v->seen.n > v->count_cap) {
         size_t cap = v->seen.cap;
-        int64_t *count = mu_realloc(v->count, cap * sizeof *count, "data/vocab");
+        int64_t *count = mu_realloc(v->count, cap * sizeof *count, "read/vocab");
         if (!count) return MU_FAIL_NOMEM(err, "the vocabulary");
         memset(count + v->count_cap, 0, (cap - v->count_cap) * sizeof *count);
         v->count = count;
@@ -65,7 +65,7 @@ static mu_status give_numbers(mu_vocab *v, const word_entry *list, size_t n, mu_
 }
 
 mu_status mu_vocab_number(mu_vocab *v, int64_t max_words, int64_t min_count, mu_err *err) {
-    word_entry *list = mu_alloc_array(v->seen.n + 1, sizeof *list, "data/vocab");
+    word_entry *list = mu_alloc_array(v->seen.n + 1, sizeof *list, "read/vocab");
     if (!list) return MU_FAIL_NOMEM(err, "the vocabulary");
     size_t n = 0;
     for (size_t i = 0; i < v->seen.n; i++)

@@ -8,7 +8,7 @@
 // own. Without a shape a record is one number, so a file of int32 is a file of labels. Several raw files
 // that belong together are put side by side by the reader `zip`.
 #include "file/infile.h"
-#include "data/reader.h"
+#include "read/reader.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #ifndef MU_DATA_VOCAB_H
 #define MU_DATA_VOCAB_H
 
-#include "data/labels.h"
+#include "read/labels.h"
 
 enum { MU_WORD_PAD, MU_WORD_UNKNOWN, MU_WORD_FIRST };
 #define MU_WORD_MAX 256                 // bytes of a word; what is longer is unknown

@@ -2,7 +2,7 @@
 // test_data_table.c - kinds of columns, standardisation, gaps and categories, and what a model keeps of them.
 #include "data_help.h"
 
-#include "data/table.h"
+#include "read/table.h"
 
 #include <math.h>
 

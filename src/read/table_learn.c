@@ -4,7 +4,7 @@
 // Whether the first row names the columns shows only when the others are known: it does if none of its values
 // is a number, and it differs from its columns (one of them holds numbers, or none has the word of the first
 // row again).
-#include "data/table.h"
+#include "read/table.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -212,7 +212,7 @@ static int by_value(const void *a, const void *b) {
 
 static mu_status order_words(mu_table *t, mu_table_column *c, mu_err *err) {
     const size_t n = c->words.n;
-    entry *list = mu_alloc_array(n + 1, sizeof *list, "data/table");
+    entry *list = mu_alloc_array(n + 1, sizeof *list, "read/table");
     const char **word = mu_arena_array(t->arena, n + 1, sizeof *word);
     c->rank = mu_arena_array(t->arena, n + 1, sizeof *c->rank);
     const bool room = list && word && c->rank;
