@@ -16,9 +16,10 @@ ROOM     ?=
 COUNT    ?= 40
 SEED     ?= 1
 T        ?=
+TEST_JOBS ?= 2
 
 SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
-CTEST = ctest --output-on-failure -j2 $(if $(T),-R '$(T)')
+CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
 .PHONY: all demo test spin storm mutate test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
@@ -75,7 +76,7 @@ lint: ## gcc and clang with -Werror over everything, includes, sizes, clang-tidy
 
 asan ubsan tsan: ## build with a sanitizer in build-asan, ... and run the tests there
 	@$(SETUP) test
-	@JOBS=$(JOBS) T='$(T)' scripts/sanitize.sh $@
+	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) T='$(T)' scripts/sanitize.sh $@
 
 fuzz: ## fuzz each parser for FUZZ_SECONDS (600) with clang's libFuzzer (T=regex picks some)
 	@$(SETUP) fuzz

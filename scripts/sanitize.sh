@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sanitize.sh asan|ubsan|tsan - builds with that sanitizer in build-<name> and runs the tests there.
 #
-# JOBS = compile jobs, T = regular expression of tests. OpenMP and BLAS get one thread: their pools are
+# JOBS = compile jobs, TEST_JOBS = tests at a time (2), T = regular expression of tests. OpenMP and BLAS get one thread: their pools are
 # not instrumented, so ThreadSanitizer would report their hand-overs, and nothing of ours runs in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,4 +30,4 @@ if [ "$name" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(
 without=()
 [ "$name" = tsan ] && without=(-E '^sim$')
 cd "build-$name"
-exec "${fixed[@]}" ctest --output-on-failure -j2 --timeout 900 -LE slow "${without[@]}" ${T:+-R "$T"}
+exec "${fixed[@]}" ctest --output-on-failure -j"${TEST_JOBS:-2}" --timeout 900 -LE slow "${without[@]}" ${T:+-R "$T"}

@@ -19,9 +19,15 @@
 #include <string.h>
 
 #ifdef MU_HAVE_BLAS
+#include "base/alloc.h"
+
 #include <cblas.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#define BLAS_ROOM ((size_t)160 << 20)   // OpenBLAS's buffer has 128 MiB on x86-64
 #endif
 
 typedef enum choice { PLAIN, OPENBLAS, ONEDNN } choice;
@@ -62,14 +68,39 @@ const char *mu_gemm_choice(bool trans_a, bool trans_b, int64_t m, int64_t n, int
 #ifdef MU_HAVE_BLAS
 static atomic_int blas_threads = 1;
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+static bool blas_starved;               // written once: it cannot have the memory it needs
 static void apply_blas_threads(void) { openblas_set_num_threads(atomic_load(&blas_threads)); }
 
-static void gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+// OpenBLAS takes a buffer with its first product, keeps it, and asks for ever where it cannot have it. So
+// where memory is limited the first product is made here, if there is room.
+static void take_blas_buffer(void) {
+    enum { SIDE = 128 };                // larger than what it multiplies without a buffer
+    struct rlimit most;
+    if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY) return;
+    void *room = mmap(NULL, BLAS_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    float *a = room == MAP_FAILED ? NULL : mu_alloc_array(SIDE * SIDE, 2 * sizeof *a, "gemm");
+    if (room != MAP_FAILED) munmap(room, BLAS_ROOM);
+    blas_starved = !a;
+    if (a)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, a, SIDE, 0.0f,
+                    a + SIDE * SIDE, SIDE);
+    mu_free(a);
+}
+
+static void start_blas(void) {
+    apply_blas_threads();
+    take_blas_buffer();
+}
+
+// False: OpenBLAS cannot be used.
+static bool gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                           int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    pthread_once(&blas_once, apply_blas_threads);
+    pthread_once(&blas_once, start_blas);
+    if (blas_starved) return false;
     cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
                 (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)lda, b, (blasint)ldb, beta, c,
                 (blasint)ldc);
+    return true;
 }
 #endif
 
@@ -82,7 +113,7 @@ void mu_gemm_set_threads(int n) {
 #ifdef MU_HAVE_BLAS
     // The library's number is set only when it changes: another thread may be multiplying.
     if (atomic_exchange(&blas_threads, n) != n) apply_blas_threads();
-    pthread_once(&blas_once, apply_blas_threads);
+    pthread_once(&blas_once, start_blas);
 #endif
 }
 
@@ -98,7 +129,9 @@ void mu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const 
         break;
 #endif
 #ifdef MU_HAVE_BLAS
-    case OPENBLAS: gemm_openblas(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc); return;
+    case OPENBLAS:
+        if (gemm_openblas(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
+        break;
 #endif
     default: break;
     }
