@@ -26,7 +26,8 @@ struct inner_product {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct inner_product, outputs, MU_INT, NULL, "[1,1000000000]", "number of output values"),
+    MU_FIELD(struct inner_product, outputs, MU_INT_OR_AUTO, NULL, "[1,1000000000]",
+             "number of output values; auto = classes of the label, or values of the target, that a loss reads"),
     MU_FIELD(struct inner_product, bias_term, MU_BOOL, "true", NULL, "add a learned constant to each output"),
     MU_FIELD(struct inner_product, axis, MU_INT, "1", "[-5,5]",
              "first axis that is flattened; 2 = each step of a sequence by itself, -1 = the last"),
@@ -64,6 +65,9 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     mu_shape out;
     int axis = 1;
     MU_TRY(mu_infer_float(l, 0, err));
+    if (s->outputs == MU_AUTO)
+        return mu_err_hinted(mu_layer_fail(l, err, "`outputs: auto` needs the training data"), err,
+                             "In the job of a run folder or model the number is filled in: use that one.");
     MU_TRY(find_axis(l, &axis, &out, err));
     const mu_shape *in = mu_layer_src_shape(l, 0);
     s->d = (mu_inner_desc){.i = mu_shape_inner(in, axis), .o = s->outputs, .bias = s->bias_term,

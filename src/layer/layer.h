@@ -97,6 +97,7 @@ enum {                                  // mu_layer_class.flags
     MU_LAYER_PENALTY  = 128,            // adds to the objective by itself: backward runs also where nothing
                                         // that leads to a loss takes its output (out[]->grad is NULL then)
     MU_LAYER_GAPS     = 256,            // copies may lack a source that stands before others (left_out)
+    MU_LAYER_SAME_SHAPE = 512,          // out[0] is shaped as src[0]; so it is with MU_LAYER_IN_PLACE, too
 };
 
 typedef struct mu_layer {

@@ -8,6 +8,7 @@
 
 #include "comm/cores.h"
 #include "layer/rowstate.h"
+#include "net/outputs.h"
 #include "ops/gemm.h"
 
 #include <stdio.h>
@@ -375,6 +376,19 @@ static mu_status make_setup(mu_session *s, mu_err *err) {
     return mu_err_pass(st, &own, err);
 }
 
+// By the training data where it is open, else by what a model knows of it, else by what is open.
+static mu_status fill_outputs(mu_session *s, mu_err *err) {
+    mu_data_field fields[MU_MAX_FIELDS];
+    const mu_source *source = s->train.source ? s->train.source : mu_session_array_source(s);
+    int n = 0;
+    if (s->inputs && !s->train.source)
+        for (; n < s->inputs->n_fields; n++) fields[n] = s->inputs->field[n];
+    else
+        for (; source && n < mu_source_n_fields(source); n++) fields[n] = *mu_source_field(source, n);
+    if (!n) return MU_OK;               // without data nothing is said of the layers below it, either
+    return mu_outputs_fill(&s->job->arena, &s->job->diags, s->job->net, fields, n, err);
+}
+
 // Each phase is shaped with a list of problems of its own: the builder goes by what *it* found. Joined,
 // a problem that several phases have is listed once.
 static mu_status shape_net_apart(mu_session *s, mu_phase p, const mu_session_opts *o, mu_err *err) {
@@ -476,6 +490,9 @@ static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) 
     }
     if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
+    const size_t before_outputs = job->diags.n_errors;
+    MU_TRY(fill_outputs(s, err));
+    if (job->diags.n_errors > before_outputs) buildable = 0;
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         if (!(buildable & (unsigned)phases[i])) continue;
         MU_TRY(shape_net_apart(s, phases[i], o, err));
