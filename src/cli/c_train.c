@@ -69,13 +69,14 @@ static void progress(void *ctx, const mu_run_moment *m) {
         .learners = m->learners, .of_learners = m->of_learners});
 }
 
-static void evaluated(void *ctx, const mu_run_moment *m, MU_UNUSED mu_phase phase, const mu_scores *scores,
+static void evaluated(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
                       MU_UNUSED bool is_best) {
     screen *sc = ctx;
     sc->accuracy = scores->accuracy;
-    mu_progress_add_row(&sc->p, &(mu_progress_row){.epoch = m->epoch,
+    mu_progress_add_row(&sc->p, &(mu_progress_row){.set = phase == MU_TEST ? "test" : "valid",
+                                                   .epoch = m->epoch,
                                                    .train_loss = m->loss,
-                                                   .valid_loss = scores->loss,
+                                                   .loss = scores->loss,
                                                    .accuracy = scores->accuracy,
                                                    .time_s = m->trained_s - sc->last_s});
     sc->last_s = m->trained_s;

@@ -213,11 +213,14 @@ static void cell(progress_line *l, int width, const char *fmt, double v) {
 void mu_progress_add_row(mu_progress *p, const mu_progress_row *r) {
     if (p->quiet || p->json) return;
     progress_line l = {.n = 0};
-    if (!p->table) add(&l, "%5s%12s%12s%10s%10s\n", "epoch", "train_loss", "valid_loss", "accuracy", "time");
+    char loss[16], accuracy[16];
+    snprintf(loss, sizeof loss, "%s_loss", r->set);
+    snprintf(accuracy, sizeof accuracy, "%s_acc", r->set);
+    if (!p->table) add(&l, "%5s%12s%12s%10s%10s\n", "epoch", "train_loss", loss, accuracy, "time");
     p->table = true;
     cell(&l, 5, "epoch", r->epoch);
     cell(&l, 12, "fixed", r->train_loss);
-    cell(&l, 12, "fixed", r->valid_loss);
+    cell(&l, 12, "fixed", r->loss);
     cell(&l, 10, "fixed", r->accuracy);
     cell(&l, 10, "time", r->time_s);
     add(&l, "\n");

@@ -42,9 +42,10 @@ void mu_progress_update(mu_progress *p, const mu_progress_now *now);
 void mu_progress_done(mu_progress *p);  // erases the redrawn line; takes an unused or finished one
 
 // One row of the summary table, printed when an epoch (or an evaluation) is over:
-//   epoch  train_loss  valid_loss  accuracy      time
+//   epoch  train_loss  valid_loss valid_acc      time
 typedef struct mu_progress_row {
-    double epoch, train_loss, valid_loss, accuracy;     // NaN = unknown, shown as -
+    const char *set;                                    // what was evaluated: "valid" or "test"
+    double epoch, train_loss, loss, accuracy;           // NaN = unknown, shown as -
     double time_s;                                      // of this epoch
 } mu_progress_row;
 

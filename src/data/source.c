@@ -32,7 +32,8 @@ struct mu_source {
     mu_source_opts  o;
     mu_arena        arena;
     mu_reader      *reader;
-    int64_t         n_records;                  // after limit
+    int64_t         n_records;                  // after limit, of the part
+    int64_t        *part;                       // [n_records] the reader's numbers; NULL = the same
     int64_t         rows;                       // of one batch of this learner
     mu_data_field   field[MU_MAX_FIELDS];       // after transformation
     mu_transform    transform[MU_MAX_FIELDS];
@@ -94,7 +95,7 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
     if (is_bad(s, index)) return MU_OK;
     mu_err why;
     why.status = MU_OK;         // a report fills in all the rest
-    mu_status st = mu_reader_read(s->reader, index, rec, &why);
+    mu_status st = mu_reader_read(s->reader, mu_source_record(s, index), rec, &why);
     if (st == MU_OK) *ok = true;
     else if (st == MU_EDATA) return note_bad(s, index, &why, err);
     else return mu_err_pass(st, &why, err);
@@ -437,6 +438,17 @@ static mu_status make_bad_records(mu_source *s, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status set_part(mu_source *s, mu_err *err) {
+    const mu_source_spec *spec = &s->spec;
+    if (spec->part == MU_PART_ALL) return MU_OK;
+    if (s->streams.n)
+        return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, place_of(spec, "part"),
+                                        "the records continue each other: none can be held back"),
+                             err, "Give validation data of its own.");
+    return mu_split_choose(s->reader, s->n_records, (mu_split_part)spec->part, (double)spec->fraction,
+                           (uint64_t)spec->split_seed, &s->arena, &s->part, &s->n_records, err);
+}
+
 static mu_status set_up(mu_source *s, mu_err *err) {
     const mu_inputs *in = s->o.inputs;
     const bool same = in && !strcmp(in->reader, s->spec.reader->name);
@@ -450,6 +462,7 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                           s->spec.reader->name);
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
     MU_TRY(set_streams(s, err));
+    MU_TRY(set_part(s, err));
     s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
     if (s->streams.n) s->max_bad = 0;
     MU_TRY(make_bad_records(s, err));
@@ -508,6 +521,7 @@ const mu_reader *mu_source_reader(const mu_source *s) { return s->reader; }
 int mu_source_n_fields(const mu_source *s) { return s->reader->n_fields; }
 const mu_data_field *mu_source_field(const mu_source *s, int i) { return &s->field[i]; }
 int64_t mu_source_n_records(const mu_source *s) { return s->n_records; }
+int64_t mu_source_record(const mu_source *s, int64_t i) { return s->part ? s->part[i] : i; }
 
 void mu_source_transform(const mu_source *s, int i, const float *record, void *dst) {
     mu_transform t = s->transform[i];

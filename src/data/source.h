@@ -31,6 +31,7 @@
 
 #include "data/finished.h"
 #include "data/inputs.h"
+#include "data/split.h"
 #include "data/streams.h"
 #include "job/job.h"
 
@@ -66,6 +67,9 @@ typedef struct mu_source_spec {         // one block of `data:`, bound
     int64_t     shift[2];               // pixels up or down, left or right, training only
     bool        mirror;
     int64_t     limit;                  // records used, 0 = all
+    int         part;                   // of these, a mu_split_part
+    float       fraction;               // of it, with
+    int64_t     split_seed;
     int64_t     max_bad;                // -1 = a thousandth of the records, at least 10
     int         reset;                  // a mu_reset, of streams in training
     int64_t     reset_every;            // records
@@ -92,7 +96,8 @@ const mu_reader *mu_source_reader(const mu_source *s);
 int              mu_source_n_fields(const mu_source *s);
 // Field after transformation (cropped shape); shape has no batch axis.
 const mu_data_field *mu_source_field(const mu_source *s, int i);
-int64_t          mu_source_n_records(const mu_source *s);       // after `limit`
+int64_t          mu_source_n_records(const mu_source *s);       // after `limit`, of its part
+int64_t          mu_source_record(const mu_source *s, int64_t i);       // the reader's number of record i
 
 // The next batch starts at this sample number. Not while started.
 mu_status mu_source_seek(mu_source *s, int64_t sample, mu_err *err);

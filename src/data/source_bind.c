@@ -23,6 +23,11 @@ const mu_field mu_source_fields[] = {
     MU_FIELD(mu_source_spec, mirror, MU_BOOL, "false", NULL,
              "mirror half of the images, chosen at random, in training"),
     MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only the first so many records; 0 = all"),
+    MU_FIELD_ENUM(mu_source_spec, part, "all", MU_SPLIT_PARTS,
+                  "which of them: all, or as `validation: {fraction: 0.1}` writes it, those held back or the rest"),
+    MU_FIELD(mu_source_spec, fraction, MU_FLOAT, MU_SPLIT_FRACTION, "(0,1)",
+             "share of the records of every class that is held back"),
+    MU_FIELD(mu_source_spec, split_seed, MU_INT, "1", "[0,)", "chooses them"),
     MU_FIELD(mu_source_spec, max_bad, MU_INT, "-1", "[-1,)",
              "bad records skipped before giving up; -1 = a thousandth of all, at least 10"),
     MU_FIELD_ENUM(mu_source_spec, reset, "random", MU_RESET_WORDS,
@@ -74,6 +79,13 @@ static void read_mean(mu_binder *b, const mu_node *block, mu_source_spec *s) {
     s->mean_values = (mu_floats){s->mean.n, v};
 }
 
+static void check_part(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
+    const mu_node *n = mu_node_find(block, "fraction");
+    if (s->part != MU_PART_ALL || !n) return;
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, n->key_pos, "`fraction` of a block with its own `reader`");
+    mu_diag_hint(b->diags, g, "`validation: {fraction: 0.1}`, without a reader, is split off the training data.");
+}
+
 static void check_crop(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
     if ((s->crop[0] > 0) == (s->crop[1] > 0)) return;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, mu_node_find(block, "crop")->pos,
@@ -98,6 +110,7 @@ mu_status mu_source_bind(mu_binder *b, const mu_node *block, mu_source_spec *out
         mu_bind(b, block, s.pos, what, parts, MU_COUNT(parts), (const char *const[]){"reader"}, 1);
         read_mean(b, block, &s);
         check_crop(b, block, &s);
+        check_part(b, block, &s);
     } else {
         const char *keys[MU_COUNT(mu_source_fields)];   // the missing or unknown word is reported in there
         size_t n = 0;

@@ -36,3 +36,16 @@ mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child, mu_err *e
     parent->item[parent->n++] = child;
     return MU_OK;
 }
+
+mu_status mu_node_put_text(mu_arena *a, mu_node *map, const char *key, const char *text, mu_err *err) {
+    mu_node *n = mu_node_create(a, MU_SCALAR, map->pos);
+    if (!n || !(n->text = mu_arena_strdup(a, text))) return MU_FAIL_NOMEM(err, "the job");
+    n->key = key;
+    n->key_pos = map->pos;
+    for (size_t i = 0; i < map->n; i++)
+        if (!strcmp(map->item[i]->key, key)) {
+            map->item[i] = n;
+            return MU_OK;
+        }
+    return mu_node_append(a, map, n, err);
+}

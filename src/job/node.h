@@ -32,4 +32,8 @@ mu_node *mu_node_create(mu_arena *a, mu_node_kind kind, mu_srcpos pos);         
 mu_status mu_node_append(mu_arena *a, mu_node *parent, mu_node *child,
                          mu_err *err); // child->key set by the caller for maps
 
+// A scalar in the block `map` under `key`, in the place of what is there: that node may stand in other blocks
+// too, so it is not changed. `key` must live as long as the tree; the text is copied.
+mu_status mu_node_put_text(mu_arena *a, mu_node *map, const char *key, const char *text, mu_err *err);
+
 #endif

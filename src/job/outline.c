@@ -33,11 +33,11 @@ static const mu_field train_fields[] = { // `algorithm` stands first: binding sk
     MU_FIELD(mu_train_opts, max_bad_steps, MU_INT, "10", "[1,)",
              "non-finite steps in a row before `skip` gives up"),
     MU_FIELD(mu_train_opts, patience, MU_INT, "0", "[0,)",
-             "stop after this many evaluations without improvement; 0 = off"),
+             "stop after this many validations without improvement; 0 = off"),
     MU_FIELD(mu_train_opts, min_improvement, MU_DOUBLE, "0", "[0,)",
              "smallest change of accuracy (or loss) that counts as improvement"),
     MU_FIELD(mu_train_opts, target_accuracy, MU_DOUBLE, "0", "[0,1]",
-             "stop when this accuracy is reached; 0 = off"),
+             "stop when this accuracy of the validation data is reached; 0 = off"),
     MU_FIELD(mu_train_opts, shuffle, MU_BOOL, "true", NULL,
              "a new order of the training records in each epoch"),
     MU_FIELD(mu_train_opts, init_from, MU_PATHS, "", NULL,
@@ -56,7 +56,7 @@ static const mu_field checkpoint_fields[] = {
              "how often a checkpoint is saved; one is always saved at the end"),
     MU_FIELD(mu_checkpoint_opts, keep, MU_INT, "3", "[1,1k]", "newest checkpoints that stay on disk"),
     MU_FIELD(mu_checkpoint_opts, best, MU_BOOL, "true", NULL,
-             "also keep the best one by accuracy (or loss) of the evaluations"),
+             "also keep the best one by accuracy (or loss) of the validation data; without such data, the last"),
     {0},
 };
 static const mu_field log_fields[] = {

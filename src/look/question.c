@@ -41,7 +41,7 @@ static mu_status set(mu_job *job, mu_node *map, mu_node *value, mu_err *err) {
 // A copy of `from` under the name `predict`, without what names or limits the training data.
 static mu_status copy_block(mu_job *job, const mu_node *from, const mu_reader_ask *ask, mu_node **out,
                             mu_err *err) {
-    const char *const gone[] = {"limit", "max_bad", ask->file, ask->folder, ask->files};
+    const char *const gone[] = {"limit", "max_bad", "part", "fraction", "split_seed", ask->file, ask->folder, ask->files};
     mu_node *map = mu_node_create(&job->arena, MU_MAP, from->pos);
     if (!map) return MU_FAIL_NOMEM(err, "the question");
     map->key = "predict";

@@ -349,6 +349,10 @@ static const mu_reader_ask ask = {
     .names_training = (const char *const[]){"list", NULL},
 };
 
+static int64_t label_of(const mu_reader *r, int64_t index) {
+    return ((const struct image_folder *)r->state)->items[index].label;
+}
+
 const mu_reader_class mu_reader_image_folder = {
     .name = "image_folder",
     .help = "PNG and JPEG files in a folder per class, or from a list; fields: image, label",
@@ -357,6 +361,7 @@ const mu_reader_class mu_reader_image_folder = {
     .open = open_folder,
     .read = read_folder,
     .describe = describe,
+    .label_of = label_of,
     .close = close_folder,
     .tell = tell,
     .ask = &ask,

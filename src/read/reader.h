@@ -82,6 +82,8 @@ typedef struct mu_reader_class {
     mu_status (*read)(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
     // (optional, "record N") a name for messages: the file of an image, the line of a CSV.
     void (*describe)(const mu_reader *r, int64_t index, char *out, size_t size);
+    // (optional, the field `label` of the record) what would cost much to read otherwise
+    int64_t (*label_of)(const mu_reader *r, int64_t index);
     void (*close)(mu_reader *r);                        // accepts a half-open reader
     // (optional, nothing) What open learnt from the file besides class names, as members of the object `out`:
     // the `learnt` of readers for the same model.

@@ -63,6 +63,10 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->start_samples = r->window_samples = r->at.samples;
     mu_training_set_due(r);
     if (t->patience > 0 && r->ps.stale >= t->patience) r->why = "patience"; // a resumed run that had ended
+    if (r->s->split_off)
+        mu_training_say(r, "an early stop needs validation data: " MU_SPLIT_FRACTION " of the training data, "
+                           "%lld records, are held back for it",
+                        (long long)mu_source_n_records(r->s->validation.source));
     if (r->o->watch.started) r->o->watch.started(r->o->watch.ctx, r->s, r->dir.path, r->o->resume != NULL);
     return MU_OK;
 }
@@ -90,7 +94,7 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
 static mu_status save_checkpoint(mu_training *r, mu_err *err) {
     MU_TRY(mu_folder_keep(r, err));
     const bool there = r->saved_version == r->at.version && mu_fs_is_folder(r->out->checkpoint);
-    return there ? MU_OK : mu_loop_save(r, false, err);
+    return there ? MU_OK : mu_loop_save(r, err);
 }
 
 // Only scores of these very weights, so the same weights make the same file, however often the run was

@@ -4,7 +4,8 @@
 // Between two advances the loop does what has become due. Metrics are written at once. An evaluation or a
 // checkpoint is wanted first, then asked of the source as a snapshot, and taken when it is done: at once from
 // a source in this process, some looks later from learners that go on meanwhile. So there is at most one
-// snapshot under way. An evaluation that is the best so far is followed by a checkpoint of the same weights.
+// snapshot under way. An evaluation on validation data that is the best so far is followed by a checkpoint of
+// the same weights; without validation data the last checkpoint is the best one.
 #include "run/loop.h"
 
 #include "base/alloc.h"
@@ -37,7 +38,8 @@ static void ask(loop *l, bool save, bool best, bool same) {
         return;
     }
     l->busy = true;
-    l->task = (mu_snapshot_task){.save = save, .best = best, .same = same, .progress = l->t->ps};
+    l->task = (mu_snapshot_task){.save = save, .best = best || !l->t->s->validation.net, .same = same,
+                                 .progress = l->t->ps};
     l->task.progress.trained_s = mu_training_seconds(l->t);
 }
 
@@ -97,9 +99,9 @@ static mu_status serve_snapshots(loop *l, bool begin, mu_err *err) {
     }
 }
 
-mu_status mu_loop_save(mu_training *t, bool best, mu_err *err) {
+mu_status mu_loop_save(mu_training *t, mu_err *err) {
     mu_snapshot_answer a;
-    mu_snapshot_task task = {.save = true, .best = best, .progress = t->ps};
+    mu_snapshot_task task = {.save = true, .best = !t->s->validation.net, .progress = t->ps};
     task.progress.trained_s = mu_training_seconds(t);
     mu_training_snapshot(t, &task, &a);
     if (a.status != MU_OK) return mu_err_pass(a.status, &a.error, err);

@@ -8,6 +8,6 @@
 // From where t->at stands to the end of the training: advances the source and does what becomes due.
 MU_MUST_CHECK mu_status mu_loop_run(mu_training *t, const mu_gradient_source *source, mu_err *err);
 // A checkpoint of the session's parameters at t->at.
-MU_MUST_CHECK mu_status mu_loop_save(mu_training *t, bool best, mu_err *err);
+MU_MUST_CHECK mu_status mu_loop_save(mu_training *t, mu_err *err);
 
 #endif

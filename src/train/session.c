@@ -458,8 +458,23 @@ static mu_status make_inputs(mu_session *s, mu_err *err) {
     return st;
 }
 
-static mu_status open_all(mu_session *s, const mu_session_opts *o, mu_err *err) {
+// Validation data that is a part of the training data. An early stop needs some.
+static mu_status split_data(mu_session *s, mu_session_opts *o, mu_err *err) {
+    const mu_train_opts *t = &s->job->train;
+    const bool stops = (o->phases & MU_TRAIN) && (t->patience > 0 || t->target_accuracy > 0);
+    if (!s->job->data) return MU_OK;
+    if (stops) o->phases |= MU_VALIDATION;
+    if (stops && mu_node_is_null(mu_node_find(s->job->data, "validation"))) {
+        MU_TRY(mu_split_add(s->job, err));
+        s->split_off = true;
+    }
+    return mu_split_write_out(s->job, err);
+}
+
+static mu_status open_all(mu_session *s, const mu_session_opts *asked, mu_err *err) {
     mu_job *job = s->job;
+    mu_session_opts wanted = *asked, *o = &wanted;
+    MU_TRY(split_data(s, o, err));
     bind_algorithm(s);
     if (o->phases & MU_TRAIN) {
         if (job->updater) s->updater = mu_updater_bind(&s->binder, job->updater);

@@ -26,6 +26,7 @@ typedef struct mu_session {
     const mu_inputs     *inputs;        // what is known of the training data; NULL = nothing
     mu_inputs           *own_inputs;    // made of the training data that is open
     mu_session_phase     train, validation, test, predict;
+    bool                 split_off;     // an early stop needs validation data, and the job had none
 } mu_session;
 
 typedef struct mu_session_opts {
@@ -53,6 +54,7 @@ static inline bool mu_session_forks(const mu_session *s) {
 }
 
 // The phase that progress is evaluated on while training: validation if the job has it, else test, else NULL.
+// Only validation chooses anything: the best model, or when to stop. Test data is looked at and changes nothing.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of

@@ -178,13 +178,14 @@ bool mu_training_stop_asked(const mu_training *r) {
 bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at) {
     const int64_t step = at->step;
     double value;
-    bool best = improves(r, sc, &value);
+    const bool chooses = phase == MU_VALIDATION;
+    bool best = chooses && improves(r, sc, &value);
     if (best) {
         r->ps.best = value;
         r->ps.best_is_loss = isnan(sc->accuracy);
         r->ps.best_step = step;
         r->ps.stale = 0;
-    } else {
+    } else if (chooses) {
         r->ps.stale++;
     }
     mu_training_write_scores(r, phase, sc, at);
@@ -197,8 +198,8 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
     r->ps.evaluated_step = step;
     r->evaluated_version = at->version;
     const mu_limits *l = &r->limits;
-    if (l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";
-    if (l->target_accuracy > 0 && sc->accuracy >= l->target_accuracy) r->why = "target";
+    if (chooses && l->patience > 0 && r->ps.stale >= l->patience) r->why = "patience";
+    if (chooses && l->target_accuracy > 0 && sc->accuracy >= l->target_accuracy) r->why = "target";
     return best;
 }
 

@@ -13,6 +13,7 @@
     "checkpoint: {every: never}\nlog: {every: 5 steps}\n"                                                    \
     "data:\n"                                                                                                \
     "  train: {reader: synthetic, shape: [30], classes: 4, records: 200, scale: 0.0078125}\n"                \
+    "  validation: {reader: synthetic, shape: [30], classes: 4, records: 60, scale: 0.0078125}\n"            \
     "  test: {reader: synthetic, shape: [30], classes: 4, records: 60, scale: 0.0078125}\n"                  \
     "net:\n"                                                                                                 \
     "- {name: ip1, type: inner_product, src: data.features, outputs: 20}\n"                                  \
@@ -55,8 +56,8 @@ static mu_status train(const char *source, int learners, const mu_run_opts *how,
     o.no_files = true;
     o.watch = (mu_run_watch){.ctx = s, .progress = on_progress, .evaluated = on_evaluated};
     mu_status st = mu_job_parse("t.yaml", JOB, strlen(JOB), sets, 2, &job, err);
-    if (st == MU_OK)
-        st = mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &session, err);
+    const mu_session_opts all = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST};
+    if (st == MU_OK) st = mu_session_open(job, &all, &session, err);
     if (st == MU_OK) st = mu_run_train(session, &o, r, err);
     mu_session_close(session);
     mu_job_destroy(job);

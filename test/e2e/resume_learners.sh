@@ -15,7 +15,7 @@ name: resume
 seed: 5
 data:
   train: {reader: synthetic, shape: [20], classes: 10, records: 600, scale: 0.0078125}
-  test: {reader: synthetic, shape: [20], classes: 10, records: 500, scale: 0.0078125}
+  validation: {reader: synthetic, shape: [20], classes: 10, records: 500, scale: 0.0078125}
 net:
   - {name: fc1, type: inner_product, src: data.features, outputs: 30, init: msra}
   - {name: relu1, type: relu}
@@ -70,7 +70,7 @@ best_holds_its_score() {
     best=$(cat "$run/checkpoints/BEST")
     recorded=$(of_manifest "$best" best)
     # The program prints fewer digits than the manifest has.
-    measured=$("$MUSTER" test "$run" --best --json 2> /dev/null | sed -n 's/.*"accuracy": *\([0-9.e+-]*\)[,}].*/\1/p')
+    measured=$("$MUSTER" test "$run" --on validation --best --json 2> /dev/null | sed -n 's/.*"accuracy": *\([0-9.e+-]*\)[,}].*/\1/p')
     awk "BEGIN { d = $recorded - $measured; exit !(d < 1e-9 && d > -1e-9) }" ||
         fail "$1: $best was judged $recorded and has $measured"
 }

@@ -39,7 +39,7 @@ static void show_run(FILE *out, bool quiet, bool json) {
                                .samples_per_s = 41200, .eta_s = 42};
         mu_progress_update(&p, &now);
         if (i && i % 100 == 0) {
-            mu_progress_row row = {i / 100.0, 0.5, NAN, 0.9, 61};
+            mu_progress_row row = {"valid", i / 100.0, 0.5, NAN, 0.9, 61};
             mu_progress_add_row(&p, &row);
         }
     }
@@ -72,7 +72,7 @@ static void test_file_gets_few_plain_lines(void **state) {
     assert_int_equal(count(text, " step="), 20);        // one per 5 %
     assert_non_null(
         strstr(text, "Z epoch=2/10 step=100/1000 loss=0.00990099 acc=0.9 samples_s=41200 eta_s=42\n"));
-    assert_non_null(strstr(text, "epoch  train_loss  valid_loss  accuracy      time\n"));
+    assert_non_null(strstr(text, "epoch  train_loss  valid_loss valid_acc      time\n"));
     assert_non_null(strstr(text, "    1    0.500000           -  0.900000      1:01\n"));
     assert_int_equal(count(text, "train_loss"), 1);
     assert_true(n < 4096);
@@ -131,7 +131,7 @@ static void test_terminal_line_is_redrawn_and_erased(void **state) {
     mu_progress_update(&p, &now); // too soon: not drawn
     read_terminal(master, text, sizeof text);
     assert_string_equal(text, "\repoch 3/10  25%  loss 0.0421  acc 98.7%  41.2k/s  eta 0:42\033[K");
-    mu_progress_row row = {2, 0.5, 0.6, 0.9, 61};
+    mu_progress_row row = {"test", 2, 0.5, 0.6, 0.9, 61};
     mu_progress_add_row(&p, &row);
     read_terminal(master, text, sizeof text);
     assert_memory_equal(text, "\r\033[Kepoch", 9);

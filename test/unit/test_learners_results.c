@@ -63,14 +63,14 @@ static void best_loss_keeps_its_sign(void **state) {
           "name: t\ntrain: {batch: 10, steps: 20}\ntest: {every: 5 steps}\ncheckpoint: {every: never}\n"
           "data:\n"
           "  train: {reader: synthetic, shape: [6], classes: 2, records: 40, scale: 0.01}\n"
-          "  test: {reader: synthetic, shape: [6], classes: 2, records: 40, scale: 0.01}\n"
+          "  validation: {reader: synthetic, shape: [6], classes: 2, records: 40, scale: 0.01}\n"
           "net:\n"
           "- {name: ip, type: inner_product, src: data.features, outputs: 6}\n"
           "- {name: loss, type: euclidean_loss, src: [ip, data.features], loss_weight: -1}\n"
           "updater: {type: sgd, rate: 0.001}\n",
           &(mu_run_opts){.no_files = true}, NULL, 0);
-    assert_true(t.r.test.loss < 0);
-    assert_true(t.r.best < 0 && t.r.best <= t.r.test.loss);
+    assert_true(t.r.validation.loss < 0);
+    assert_true(t.r.best < 0 && t.r.best <= t.r.validation.loss);
     end(&t);
 }
 

@@ -22,7 +22,8 @@ MU_UNUSED static void prepare(training *t, const char *text, const char *const *
     memset(t, 0, sizeof *t);
     mu_status st = mu_job_parse("t.yaml", text, strlen(text), sets, n, &t->job, &t->err);
     if (st == MU_OK)
-        st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_TEST}, &t->s, &t->err);
+        st = mu_session_open(t->job, &(mu_session_opts){.phases = MU_TRAIN | MU_VALIDATION | MU_TEST}, &t->s,
+                             &t->err);
     if (st == MU_OK) return;
     if (t->job) mu_diags_print(&t->job->diags, stderr, false);
     fail_msg("%s", t->err.msg);
