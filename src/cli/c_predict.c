@@ -10,8 +10,9 @@
 #include "cli/term.h"
 
 #include "file/outfile.h"
+#include "look/answer.h"
+#include "look/inspect.h"
 #include "look/question.h"
-#include "train/evaluate.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,52 +41,22 @@ static const mu_opt options[] = {
 
 enum { TOP_MAX = 100, SHOWN_INPUT = 48 };
 
-typedef struct answer {
-    int64_t class;
-    double probability;
-} answer;
-
 typedef struct answer_writer {
     FILE *out;
     const char *format; // table, csv, json
     const mu_layer *layer;
-    bool raw, softmax_done;
-    mu_data_unit unit; // of the values, which are standardised; deviation 0 = they are shown as they are
-    int64_t steps;     // of a sample that are answered one by one; 1 = no sequence
-    int64_t top;       // answers for each
+    bool raw;
+    mu_answer_form form; // of the layer's outputs
+    float *row;          // one sample's, in logical order
+    mu_data_unit unit;   // of the values, which are standardised; deviation 0 = they are shown as they are
+    int64_t steps;       // of a sample that are answered one by one; 1 = no sequence
+    int64_t top;         // answers for each
     const char *const *names; // of the classes; NULL = they have none
     const mu_question *asked;
     int label; // field of the batch with the true class; -1 = none
     int name_width, input_width;
     json_t *list; // json: all answers
 } answer_writer;
-
-// Value k of a sample in logical order; images are stored channels-last.
-static double value_at(const mu_tensor *t, int64_t row, int64_t k) {
-    int64_t n = mu_shape_inner(&t->shape, 1), hw = t->shape.n == 4 ? t->shape.d[2] * t->shape.d[3] : 1;
-    int64_t at = t->shape.n == 4 ? k % hw * t->shape.d[1] + k / hw : k;
-    return (double)t->f[row * n + at];
-}
-
-// The most probable classes of the n scores from `first` on, in falling order; of equal ones the first.
-static void find_answers(const answer_writer *w, const mu_tensor *t, int64_t row, int64_t first, int64_t n,
-                         answer out[TOP_MAX]) {
-    int64_t found = 0;
-    for (int64_t k = 0; k < n; k++) {
-        const double v = value_at(t, row, first + k);
-        int64_t at = found;
-        while (at > 0 && out[at - 1].probability < v) at--;
-        if (at >= w->top) continue;
-        const int64_t last = found < w->top ? found++ : found - 1;
-        memmove(out + at + 1, out + at, (size_t)(last - at) * sizeof *out);
-        out[at] = (answer){k, v};
-    }
-    if (w->softmax_done) return;
-    double sum = 0;
-    const double top = out[0].probability;
-    for (int64_t k = 0; k < n; k++) sum += exp(value_at(t, row, first + k) - top);
-    for (int64_t i = 0; i < found; i++) out[i].probability = exp(out[i].probability - top) / sum;
-}
 
 static const char *name_of(const answer_writer *w, int64_t class, char number[24]) {
     if (w->names) return w->names[class];
@@ -107,7 +78,8 @@ static void write_csv_head(const answer_writer *w) {
             w->top > 1 ? ",rank" : "", w->names ? ",predicted" : "", w->label >= 0 ? ",label" : "");
 }
 
-static void write_csv(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+static void write_csv(const answer_writer *w, int64_t sample, int64_t step, const mu_class_answer *a,
+                      int64_t truth) {
     char number[24];
     for (int64_t i = 0; i < w->top; i++) {
         fprintf(w->out, "%" PRId64, sample);
@@ -137,7 +109,7 @@ static void shorten(const char *text, char *out, size_t size) {
     snprintf(out + n, size - n, "%s", text[n] ? "..." : "");
 }
 
-static void write_table(const answer_writer *w, int64_t sample, int64_t step, const answer *a,
+static void write_table(const answer_writer *w, int64_t sample, int64_t step, const mu_class_answer *a,
                         int64_t truth) {
     char number[24], text[SHOWN_INPUT + 8];
     const char *input = input_of(w, sample);
@@ -174,13 +146,14 @@ static void set_widths(answer_writer *w, int64_t n_classes) {
 
 // ---- json ----
 
-static json_t *json_answer(const answer_writer *w, const answer *a) {
+static json_t *json_answer(const answer_writer *w, const mu_class_answer *a) {
     json_t *o = json_pack("{s:I, s:f}", "class", (json_int_t)a->class, "probability", a->probability);
     if (w->names) json_object_set_new(o, "predicted", json_string(w->names[a->class]));
     return o;
 }
 
-static void write_json(const answer_writer *w, int64_t sample, int64_t step, const answer *a, int64_t truth) {
+static void write_json(const answer_writer *w, int64_t sample, int64_t step, const mu_class_answer *a,
+                       int64_t truth) {
     json_t *o = json_answer(w, &a[0]), *top = w->top > 1 ? json_array() : NULL;
     const char *input = input_of(w, sample);
     json_object_set_new(o, "sample", json_integer(sample));
@@ -199,13 +172,12 @@ static double in_unit(const answer_writer *w, double v) {
     return w->unit.deviation > 0 ? (double)w->unit.mean + (double)w->unit.deviation * v : v;
 }
 
-static void write_values(const answer_writer *w, int64_t sample, const mu_tensor *t, int64_t row) {
-    const int64_t n = mu_shape_inner(&t->shape, 1);
+static void write_values(const answer_writer *w, int64_t sample, int64_t n) {
     json_t *values = w->list ? json_array() : NULL;
     if (!values) fprintf(w->out, "%" PRId64, sample);
     for (int64_t k = 0; k < n; k++) {
-        if (values) json_array_append_new(values, mu_json_number(in_unit(w, value_at(t, row, k))));
-        else fprintf(w->out, ",%.9g", in_unit(w, value_at(t, row, k)));
+        if (values) json_array_append_new(values, mu_json_number(in_unit(w, (double)w->row[k])));
+        else fprintf(w->out, ",%.9g", in_unit(w, (double)w->row[k]));
     }
     if (values)
         json_array_append_new(w->list,
@@ -216,15 +188,17 @@ static void write_values(const answer_writer *w, int64_t sample, const mu_tensor
 static void write_row(const answer_writer *w, const mu_batch *batch, int64_t row) {
     const mu_tensor *t = &w->layer->out[0].value;
     const int64_t n = mu_shape_inner(&t->shape, 1) / w->steps, sample = batch->first + row;
+    mu_inspect_row(t, row, w->row);
     if (w->raw) {
-        write_values(w, sample, t, row);
+        write_values(w, sample, n);
         return;
     }
+    const int64_t classes = mu_answer_classes(w->form, n);
     for (int64_t s = 0; s < w->steps; s++) {
-        answer a[TOP_MAX];
+        mu_class_answer a[TOP_MAX];
         int64_t truth = w->label < 0 ? -1 : batch->field[w->label].i[row * w->steps + s];
-        if (truth >= n) truth = -1;
-        find_answers(w, t, row, s * n, n, a);
+        if (truth >= classes) truth = -1;
+        mu_answer_best(w->form, w->row + s * n, n, w->top, a);
         if (w->list) write_json(w, sample, s, a, truth);
         else if (!strcmp(w->format, "table")) write_table(w, sample, s, a, truth);
         else write_csv(w, sample, s, a, truth);
@@ -262,17 +236,6 @@ static mu_status find_layer(const mu_net *net, const char *name, const mu_layer 
     return mu_err_suggest(MU_EUSAGE, err, "", name ? mu_nearest(name, names, n) : NULL);
 }
 
-// A net that is trained to give values, not classes, is answered by its values.
-static bool gives_values(const mu_job *job) {
-    bool values = false;
-    for (size_t i = 0; job->net && i < job->net->n; i++) {
-        const char *type = mu_node_text(mu_node_find(job->net->item[i], "type"));
-        if (type && !strcmp(type, "softmax_loss")) return false;
-        values |= type && !strcmp(type, "euclidean_loss");
-    }
-    return values;
-}
-
 // The field with the true classes, one for each answer.
 static int find_label(const mu_source *source, int64_t steps) {
     for (int i = 0; i < mu_source_n_fields(source); i++) {
@@ -288,11 +251,14 @@ static mu_status set_up(answer_writer *w, mu_session *s, const struct predict *v
     MU_TRY(find_layer(p->net, v->layer, &w->layer, err));
     const mu_reader *r = mu_source_reader(p->source);
     const mu_shape *shape = &w->layer->out[0].value.shape;
-    w->raw = v->raw || (!v->layer && gives_values(s->job));
+    MU_TRY(mu_answer_find_form(s, w->layer, !v->layer, &w->form, err));
+    w->raw = v->raw || w->form == MU_ANSWER_VALUES;
+    w->row = mu_alloc_array((size_t)mu_shape_inner(shape, 1) + 1, sizeof *w->row, "predict");
+    if (!w->row) return MU_FAIL_NOMEM(err, "the answers of a sample");
     if (w->raw && !v->raw && mu_shape_inner(shape, 1) == 1) w->unit = r->target_unit;
-    w->softmax_done = !strcmp(w->layer->class->name, "softmax");
     w->steps = shape->n == 3 && !w->raw ? shape->d[1] : 1;
-    const int64_t n = mu_shape_inner(shape, 1) / w->steps;
+    const int64_t outputs = mu_shape_inner(shape, 1) / w->steps,
+                  n = w->raw ? outputs : mu_answer_classes(w->form, outputs);
     w->top = v->top > 0 ? v->top : 1;
     if (w->top > n) w->top = n;
     if (w->top > TOP_MAX) w->top = TOP_MAX;
@@ -332,6 +298,7 @@ static mu_status predict(mu_session *s, const mu_question *q, const struct predi
     if (st == MU_OK) st = mu_evaluate(p, MU_PREDICT, write_batch, &w, &sc, err);
     if (st == MU_OK && w.list) st = write_list(&w, err);
     json_decref(w.list);
+    mu_free(w.row);
     if (!v->out) return st;
     fclose(w.out); // what could not be written is told by commit
     if (st == MU_OK) return mu_outfile_commit(file, err);
