@@ -37,11 +37,14 @@ static int put_mean(json_t *root, const mu_source *train, int field) {
 
 static int put_all(json_t *root, const mu_source *train, mu_err *err) {
     const mu_reader *r = mu_source_reader(train);
-    json_t *fields = json_array(), *learnt = json_object();
+    const mu_origin *o = &r->origin;
+    json_t *fields = json_array(),
+           *learnt = o->learnt ? json_copy((json_t *)(uintptr_t)o->learnt) : json_object();
     int wrong = !fields || !learnt;
     wrong |= json_object_set_new(root, "fields", fields) | json_object_set(root, "learnt", learnt);
     wrong |= json_object_set_new(root, "format", json_integer(1)) |
-             json_object_set_new(root, "reader", json_string(r->class->name));
+             json_object_set_new(root, "reader", json_string(o->reader ? o->reader : r->class->name));
+    if (o->reader && o->keys) wrong |= json_object_set(root, "keys", (json_t *)(uintptr_t)o->keys);
     for (int i = 0; !wrong && i < r->n_fields; i++) {
         wrong |= json_array_append_new(fields, put_field(&r->field[i]));
         wrong |= put_mean(root, train, i);
@@ -131,6 +134,8 @@ static mu_status get_all(mu_inputs *in, const char *what, mu_err *err) {
         MU_TRY(get_field(json_array_get(fields, (size_t)in->n_fields), &in->field[in->n_fields], err));
     const json_t *labels = json_object_get(in->root, "labels"), *mean = json_object_get(in->root, "mean");
     in->learnt = json_object_get(in->root, "learnt");
+    in->keys = json_object_get(in->root, "keys");
+    if (in->keys && !json_is_object(in->keys)) return damaged("its keys", err);
     size_t n = 0;
     if (labels) MU_TRY(mu_learnt_get_texts(labels, &in->arena, &in->labels, &n, err));
     in->n_labels = (int64_t)n;

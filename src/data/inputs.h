@@ -7,9 +7,12 @@
 //    "fields": [{"name": "words", "shape": [37], "store": "i32", "classes": 5954}, ...],
 //    "labels": ["ABBR", "DESC", ...],                 class names; absent = they have none
 //    "mean": {"field": 0, "values": [...]},           what `mean` or `mean_file` came to; absent = none
-//    "learnt": {...}}                                 what the reader's class tells (mu_reader_class.tell)
+//    "learnt": {...},                                 what the reader's class tells (mu_reader_class.tell)
+//    "keys": {"separator": "tab", ...}}               absent = the job has them: see below
 //
 // The keys of the data block itself (scale, crop, how a line looks) are in the job, which is saved beside it.
+// Where the training data was packed, `reader` is the one that read it before, and `keys` are of its block
+// (mu_origin): the model knows its data as if it had been trained on the original.
 #ifndef MU_DATA_INPUTS_H
 #define MU_DATA_INPUTS_H
 
@@ -24,6 +27,7 @@ typedef struct mu_inputs {
     json_t            *root;            // owned
     const char        *reader;          // class of the training data's reader
     const json_t      *learnt;          // in root; NULL = nothing
+    const json_t      *keys;            // in root; NULL = the job has them
     int                n_fields;
     mu_data_field      field[MU_MAX_FIELDS];    // of the reader, before transformation
     const char *const *labels;          // [n_labels]; NULL = the classes have no names

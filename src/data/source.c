@@ -452,7 +452,8 @@ static mu_status set_part(mu_source *s, mu_err *err) {
 static mu_status set_up(mu_source *s, mu_err *err) {
     const mu_inputs *in = s->o.inputs;
     const bool same = in && !strcmp(in->reader, s->spec.reader->name);
-    const mu_known known = {same ? in->learnt : NULL, in ? in->labels : NULL, in ? in->n_labels : 0};
+    const mu_known known = {same ? in->learnt : NULL, in ? in->labels : NULL, in ? in->n_labels : 0,
+                            in ? in->reader : NULL, in ? in->learnt : NULL};
     MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, in ? &known : NULL, &s->reader,
                           err));
     s->n_records = s->reader->n_records;

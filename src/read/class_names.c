@@ -43,17 +43,6 @@ static mu_status parse(mu_labels *names, const mu_infile *in, mu_err *err) {
     return names->n ? MU_OK : MU_FAIL(err, MU_EDATA, "`%s` names no classes", in->path);
 }
 
-static mu_status keep(mu_reader *r, const char *const *names, size_t n, mu_err *err) {
-    const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
-    if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");
-    for (size_t i = 0; i < n; i++)
-        if (!(kept[i] = mu_arena_strdup(r->arena, names[i])))
-            return MU_FAIL_NOMEM(err, "the names of classes");
-    r->label_names = kept;
-    r->n_labels = (int64_t)n;
-    return MU_OK;
-}
-
 static mu_status load(mu_reader *r, const char *path, mu_err *err) {
     mu_infile in = {0};
     mu_labels names;
@@ -61,7 +50,7 @@ static mu_status load(mu_reader *r, const char *path, mu_err *err) {
     mu_status st = mu_infile_open(&in, path, err);
     if (st == MU_OK) st = mu_infile_load(&in, err);
     if (st == MU_OK) st = parse(&names, &in, err);
-    if (st == MU_OK) st = keep(r, names.text, names.n, err);
+    if (st == MU_OK) st = mu_reader_keep_names(r, names.text, names.n, err);
     mu_labels_fini(&names);
     mu_infile_close(&in);
     return st;
@@ -69,7 +58,7 @@ static mu_status load(mu_reader *r, const char *path, mu_err *err) {
 
 mu_status mu_class_names_open(mu_reader *r, const char *path, int64_t *classes, mu_err *err) {
     if (r->known && r->known->labels)
-        MU_TRY(keep(r, r->known->labels, (size_t)r->known->n_labels, err));
+        MU_TRY(mu_reader_keep_names(r, r->known->labels, (size_t)r->known->n_labels, err));
     else if (path && path[0]) MU_TRY(load(r, path, err));
     else return MU_OK;
     if (*classes && *classes != r->n_labels)

@@ -146,11 +146,8 @@ static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
 
 // The classes of the model that reads, as if they stood in the job.
 static mu_status take_labels(mu_reader *r, struct csv *s, mu_err *err) {
-    const char **v = mu_arena_array(r->arena, (size_t)r->known->n_labels + 1, sizeof *v);
-    if (!v) return MU_FAIL_NOMEM(err, "labels");
-    for (int64_t i = 0; i < r->known->n_labels; i++)
-        if (!(v[i] = mu_arena_strdup(r->arena, r->known->labels[i]))) return MU_FAIL_NOMEM(err, "labels");
-    s->classes = (mu_strings){(size_t)r->known->n_labels, v};
+    MU_TRY(mu_reader_keep_names(r, r->known->labels, (size_t)r->known->n_labels, err));
+    s->classes = (mu_strings){(size_t)r->n_labels, r->label_names};
     return MU_OK;
 }
 

@@ -139,17 +139,6 @@ static mu_status find_class(const mu_reader *r, const char *name, size_t i, int3
     return mu_err_suggest(MU_EDATA, err, "", mu_nearest(name, k->labels, (size_t)k->n_labels));
 }
 
-static mu_status keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err) {
-    const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
-    if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");
-    for (size_t i = 0; i < n; i++)
-        if (!(kept[i] = mu_arena_strdup(r->arena, names[i])))
-            return MU_FAIL_NOMEM(err, "the names of classes");
-    r->label_names = kept;
-    r->n_labels = (int64_t)n;
-    return MU_OK;
-}
-
 static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
     struct image_folder *s = r->state;
     class_names classes = {0};
@@ -162,7 +151,7 @@ static mu_status scan_root(mu_reader *r, int64_t *n_classes, mu_err *err) {
             st = scan_class(r, mu_arena_printf(r->arena, "%s/%s", s->root, classes.v[i]), label, err);
     }
     if (st == MU_OK && s->labels && !r->label_names)
-        st = keep_names(r, (const char *const *)classes.v, classes.n, err);
+        st = mu_reader_keep_names(r, (const char *const *)classes.v, classes.n, err);
     *n_classes = r->n_labels;
     mu_free(classes.v);
     if (st == MU_OK && !s->n) {
@@ -294,7 +283,7 @@ static mu_status open_folder(mu_reader *r, mu_err *err) {
     int64_t n_classes = 0;
     if (s->channels == 2) return MU_FAIL_AT(err, MU_EJOB, r->pos, "`channels` must be 1 or 3, not 2");
     if (r->known && r->known->labels)
-        MU_TRY(keep_names(r, r->known->labels, (size_t)r->known->n_labels, err));
+        MU_TRY(mu_reader_keep_names(r, r->known->labels, (size_t)r->known->n_labels, err));
     if (s->files.n && s->labels)
         return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, r->pos, "`files`, `%s`, names images without labels",
                                         s->files.v[0]),

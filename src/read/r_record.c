@@ -21,6 +21,7 @@ struct record {
     size_t      record_bytes;           // padded fields without the checksum
     uint64_t   *index;                  // [n_records] offsets
     uint8_t    *raw;                    // one record
+    json_t     *notes;                  // NULL = the file has none
 };
 
 static const mu_field fields[] = {
@@ -121,6 +122,32 @@ static mu_status load_index(mu_reader *r, struct record *s, uint64_t want, mu_er
     return MU_OK;
 }
 
+// Between the last record and the index.
+static mu_status load_notes(mu_reader *r, struct record *s, mu_err *err) {
+    uint64_t end = s->head_bytes;
+    for (int64_t i = 0; i < r->n_records; i++)
+        if (s->index[i] + s->record_bytes + 8 > end) end = s->index[i] + s->record_bytes + 8;
+    const uint64_t room = s->index_at - end;
+    if (!room) return mu_record_notes_take(r, NULL, 0, s->file, &s->notes, err);
+    if (room < MU_RECORD_NOTES_HEAD + 8 || room > MU_RECORD_NOTES_MAX + MU_RECORD_NOTES_HEAD + 16)
+        return damaged(s, "something lies before the index", err);
+    uint8_t *bytes = mu_alloc(room, "read/record");
+    const void *p;
+    if (!bytes) return MU_FAIL_NOMEM(err, "the notes of a record file");
+    mu_status st = mu_infile_read(&s->in, end, room, bytes, &p, err);
+    const uint8_t *b = p;
+    const uint64_t n = st == MU_OK ? mu_le64(b + 8) : 0;
+    if (st == MU_OK && (memcmp(b, MU_RECORD_NOTES, 8) || n > room ||
+                        MU_RECORD_NOTES_HEAD + mu_record_pad(n) + 8 != room))
+        st = damaged(s, "something lies before the index", err);
+    if (st == MU_OK && XXH3_64bits_withSeed(b, room - 8, s->head_hash) != mu_le64(b + room - 8))
+        st = damaged(s, "the checksum of its notes is wrong", err);
+    if (st == MU_OK)
+        st = mu_record_notes_take(r, (const char *)b + MU_RECORD_NOTES_HEAD, n, s->file, &s->notes, err);
+    mu_free(bytes);
+    return st;
+}
+
 static mu_status open_record(mu_reader *r, mu_err *err) {
     struct record *s = r->state;
     uint64_t index_hash = 0;    // gcc does not know that parse_footer sets it whenever it succeeds
@@ -128,6 +155,7 @@ static mu_status open_record(mu_reader *r, mu_err *err) {
     MU_TRY(parse_header(r, s, err));
     MU_TRY(parse_footer(r, s, &index_hash, err));
     MU_TRY(load_index(r, s, index_hash, err));
+    MU_TRY(load_notes(r, s, err));
     s->raw = mu_alloc(s->record_bytes + 8, "read/record");
     return s->raw ? MU_OK : MU_FAIL_NOMEM(err, "one record");
 }
@@ -162,7 +190,8 @@ static void close_record(mu_reader *r) {
     mu_infile_close(&s->in);
     mu_free(s->index);
     mu_free(s->raw);
-    s->index = NULL, s->raw = NULL;
+    json_decref(s->notes);
+    s->index = NULL, s->raw = NULL, s->notes = NULL;
 }
 
 const mu_reader_class mu_reader_record = {

@@ -85,8 +85,9 @@ static void take_label_names(mu_reader *r) {
 
 static mu_known known_of_part(const mu_reader *r, size_t i) {
     if (!r->known) return (mu_known){0};
-    return (mu_known){json_array_get(json_object_get(r->known->learnt, "parts"), i), r->known->labels,
-                      r->known->n_labels};
+    return (mu_known){.learnt = json_array_get(json_object_get(r->known->learnt, "parts"), i),
+                      .labels = r->known->labels,
+                      .n_labels = r->known->n_labels};
 }
 
 static mu_status open_zip(mu_reader *r, mu_err *err) {

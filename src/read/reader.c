@@ -53,6 +53,17 @@ void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t siz
     else snprintf(out, size, "record %" PRId64, index);
 }
 
+mu_status mu_reader_keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err) {
+    const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
+    if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");
+    for (size_t i = 0; i < n; i++)
+        if (!(kept[i] = mu_arena_strdup(r->arena, names[i])))
+            return MU_FAIL_NOMEM(err, "the names of classes");
+    r->label_names = kept;
+    r->n_labels = (int64_t)n;
+    return MU_OK;
+}
+
 size_t mu_data_field_bytes(const mu_data_field *f) {
     int64_t n;
     size_t bytes;

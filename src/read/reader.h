@@ -45,7 +45,17 @@ typedef struct mu_known {
     const json_t      *learnt;          // what a reader of the same class told; NULL = nothing
     const char *const *labels;          // [n_labels] class names; NULL = none
     int64_t            n_labels;
+    const char        *told_by;         // class of the reader that told, whatever this one's; NULL = unknown
+    const json_t      *told;            // what it told
 } mu_known;
+
+// Of records that another reader read before they were packed (read/record.h): what a model must know of it,
+// so that it can be asked as if it had been trained on the original.
+typedef struct mu_origin {
+    const char   *reader;               // its class; NULL = the records are this reader's own
+    const json_t *learnt;               // what it told; NULL = nothing
+    const json_t *keys;                 // keys of its block besides names of files; NULL = none
+} mu_origin;
 
 // Field `target` is (number - mean) / deviation, so an answer is mean + deviation * value; deviation 0 = it
 // is not.
@@ -63,6 +73,7 @@ typedef struct mu_reader {
     const char *const *label_names;     // [n_labels] also when no record has a label; NULL = unknown
     int64_t        n_labels;
     mu_data_unit        target_unit;         // also when no record has a target
+    mu_origin      origin;              // of packed records; as long as the reader lives
 } mu_reader;
 
 // How a block of this reader is asked about other data than its own (look/question.h): keys of the block.
@@ -103,6 +114,9 @@ void mu_reader_close(mu_reader *r);             // NULL is fine
 // class->read with the index checked.
 MU_MUST_CHECK mu_status mu_reader_read(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
 void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t size);
+
+// Takes a copy of the names as r->label_names and r->n_labels.
+MU_MUST_CHECK mu_status mu_reader_keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err);
 
 size_t mu_data_field_bytes(const mu_data_field *f);     // of one record as read() delivers it; 0 on overflow
 mu_data_field mu_label_field(int64_t n_classes);        // the usual scalar int32 field `label`

@@ -18,6 +18,10 @@
 //              ..   8  XXH3-64 of the header before it
 //     record  ...     fields one after the other, each padded with zeros to a multiple of 8
 //              ..   8  XXH3-64 of the padded fields, seeded with the record's number
+//     notes    0   8  magic "MUNOTES1"; files of old have none
+//              8   8  bytes of the text
+//             16  ..  JSON text, padded with zeros to a multiple of 8
+//              ..   8  XXH3-64 of the notes before it, seeded with the header's checksum
 //     index   ...   8  offset of record i in the file, for each record
 //     footer   0   8  number of records
 //              8   8  offset of the index
@@ -28,6 +32,15 @@
 // The footer comes last, so a file that was cut short has none and is refused at once. Seeding with
 // the record number makes a swapped record as visible as a damaged one. Records have one size today;
 // the index is there so that a reader never has to assume it.
+//
+// The notes lie between the last record and the index, where older versions of Muster look at nothing: they
+// read new files, and this one reads theirs. They hold what the packing reader knew besides its records
+// (record_notes.c), so that a packed text trains and is asked as the text was:
+//
+//     {"format": 1, "labels": ["ABBR", ...],               class names; absent = they have none
+//      "names": {"words": ["good", ...]},                   of the classes of a field; bytes as numbers
+//      "target": {"mean": 22.5, "deviation": 9.1},          unit of the field `target`
+//      "reader": "sentences", "learnt": {...}, "keys": {"separator": "tab", ...}}   see mu_origin
 #ifndef MU_DATA_RECORD_H
 #define MU_DATA_RECORD_H
 
@@ -35,12 +48,22 @@
 
 #define MU_RECORD_MAGIC "MUSTREC1"
 #define MU_RECORD_END "MURECEND"
+#define MU_RECORD_NOTES "MUNOTES1"
+#define MU_RECORD_NOTES_MAX ((size_t)64 << 20)  // of the text; more is left out with a warning
 enum {
+    MU_RECORD_NOTES_HEAD = 16,
     MU_RECORD_HEAD = 16, MU_RECORD_FIELD = 80, MU_RECORD_NAME = 24, MU_RECORD_DIMS = 4, MU_RECORD_FOOTER = 40,
     MU_RECORD_HEAD_MAX = MU_RECORD_HEAD + MU_MAX_FIELDS * MU_RECORD_FIELD + 8,
 };
 
 static inline size_t mu_record_pad(size_t n) { return (n + 7) & ~(size_t)7; }
+
+// What the reader knows, as the text of the notes; owned (mu_free). *out = NULL: nothing, or too much.
+MU_MUST_CHECK mu_status mu_record_notes_make(const mu_reader *r, char **out, mu_err *err);
+// Gives the reader, whose fields are set, what the notes say; *root stays alive as long as it. `what` names
+// the file. MU_EDATA where they are damaged, or contradict r->known.
+MU_MUST_CHECK mu_status mu_record_notes_take(mu_reader *r, const char *text, size_t size, const char *what,
+                                             json_t **root, mu_err *err);
 
 typedef struct mu_record_progress {
     void   (*report)(void *ctx, int64_t done, int64_t total);   // (optional, silent) now and then

@@ -90,6 +90,32 @@ static mu_status write_records(record_writer *w, mu_record_progress *p, mu_err *
     return p->n_written ? MU_OK : MU_FAIL(err, MU_EDATA, "no good record to write");
 }
 
+static mu_status write_notes(record_writer *w, mu_err *err) {
+    static const uint8_t zero[8];
+    char *text;
+    MU_TRY(mu_record_notes_make(w->r, &text, err));
+    if (!text) return MU_OK;
+    uint8_t head[MU_RECORD_NOTES_HEAD], hash[8];
+    const size_t n = strlen(text), pad = mu_record_pad(n) - n;
+    memcpy(head, MU_RECORD_NOTES, 8);
+    mu_put_le64(head + 8, n);
+    XXH3_state_t *sum = XXH3_createState();
+    if (sum) {
+        XXH3_64bits_reset_withSeed(sum, w->head_hash);
+        XXH3_64bits_update(sum, head, sizeof head);
+        XXH3_64bits_update(sum, text, n);
+        XXH3_64bits_update(sum, zero, pad);
+        mu_put_le64(hash, XXH3_64bits_digest(sum));
+        mu_outfile_write(w->out, head, sizeof head);
+        mu_outfile_write(w->out, text, n);
+        mu_outfile_write(w->out, zero, pad);
+        mu_outfile_write(w->out, hash, sizeof hash);
+    }
+    XXH3_freeState(sum);
+    mu_free(text);
+    return sum ? MU_OK : MU_FAIL_NOMEM(err, "the notes of a record file");
+}
+
 static void write_tail(record_writer *w, int64_t n) {
     uint8_t foot[MU_RECORD_FOOTER];
     mu_put_le64(foot, (uint64_t)n);
@@ -120,6 +146,7 @@ mu_status mu_record_write(mu_reader *r, const char *path, mu_record_progress *p,
     if (st == MU_OK) st = make_buffers(&w, err);
     if (st == MU_OK) st = write_header(&w, err);
     if (st == MU_OK) st = write_records(&w, p, err);
+    if (st == MU_OK) st = write_notes(&w, err);
     if (st == MU_OK) {
         write_tail(&w, p->n_written);
         st = mu_outfile_commit(w.out, err);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static void open_by(const mu_inputs *in, const char *reader, const char *text) {
-    const mu_known known = {in->learnt, in->labels, in->n_labels};
+    const mu_known known = {.learnt = in->learnt, .labels = in->labels, .n_labels = in->n_labels};
     char path[32];
     const char *p = path;
     int fd = fuzz_file((const uint8_t *)text, strlen(text), path);

@@ -71,7 +71,7 @@ static void test_sentences(void **ctx) {
     mu_reader *bad = NULL;
     mu_err err = {0};
     block b;
-    const mu_known known = {in->learnt, in->labels, in->n_labels};
+    const mu_known known = {.learnt = in->learnt, .labels = in->labels, .n_labels = in->n_labels};
     test = text_file("test.tsv", "maybe\ttwo\n");
     assert_ok(block_bind(&b, yaml_of("{reader: sentences, file: %s}", test), &err), &err);
     assert_ok(mu_reader_open(b.spec.reader, b.spec.reader_state, b.spec.pos, &known, &bad, &err), &err);

@@ -176,7 +176,7 @@ static model keep(const char *yaml) {
     block_fini(&b);
     assert_ok(mu_inputs_read(text, strlen(text), "test", &m.in, &err), &err);
     mu_free(text);
-    m.known = (mu_known){m.in->learnt, m.in->labels, m.in->n_labels};
+    m.known = (mu_known){.learnt = m.in->learnt, .labels = m.in->labels, .n_labels = m.in->n_labels};
     return m;
 }
 
