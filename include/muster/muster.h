@@ -15,8 +15,9 @@
  *
  * Every function that can fail returns a status and fills the caller's muster_error (which may be
  * NULL); outputs are written only on success, and a failed call leaves a run as it was unless said
- * otherwise. The library never prints, never ends the process and installs no signal handlers. What
- * create or load gave, destroy takes back; all other pointers are borrowed for the call.
+ * otherwise. NULL where something is needed gives MUSTER_USAGE with a message, never a crash. The
+ * library never prints, never ends the process and installs no signal handlers. What create or load
+ * gave, destroy takes back; all other pointers are borrowed for the call.
  *
  * Threads: a job may be used by several at once. A run belongs to one thread at a time, except
  * muster_run_stop. Runs in different threads do not disturb each other, but where several train in
@@ -182,6 +183,71 @@ MU_API muster_status muster_run_load(muster_run *run, const char *path, muster_e
 MU_API muster_status muster_run_resume(muster_run *run, const char *path, muster_error *err);
 /* Writes the parameters as one .safetensors file, under another name first and then renamed. */
 MU_API muster_status muster_run_save(muster_run *run, const char *path, muster_error *err);
+
+/* ---- parameters by name ---- */
+
+#define MUSTER_DIMS 8
+
+typedef struct muster_param {
+    const char *name;           /* "conv1.weight"; lives as long as the run */
+    size_t      n_dims;
+    int64_t     shape[MUSTER_DIMS];     /* as saved: PyTorch's order, e.g. (outputs, inputs) */
+    size_t      count;          /* values: the product of the shape */
+    int         trained;        /* 0 = a running statistic, which no gradient changes */
+} muster_param;
+
+/* Parameters are numbered from 0 in the order of the net. What a layer remembers between batches is none. */
+MU_API muster_status muster_run_param_count(muster_run *run, size_t *n, muster_error *err);
+MU_API muster_status muster_run_param_at(muster_run *run, size_t index, muster_param *out, muster_error *err);
+MU_API muster_status muster_run_param_find(muster_run *run, const char *name, muster_param *out,
+                                           muster_error *err);
+/* Copies all values of a parameter out, or in. `count` must be the parameter's. New values count from the
+ * next prediction, evaluation or step on, also where several learners train; position and history of the
+ * updater stay. Values that are not finite are MUSTER_BAD_INPUT. Not while the run trains. */
+MU_API muster_status muster_run_param_get(muster_run *run, const char *name, float *values, size_t count,
+                                          muster_error *err);
+MU_API muster_status muster_run_param_set(muster_run *run, const char *name, const float *values,
+                                          size_t count, muster_error *err);
+
+/* ---- layers ---- */
+
+typedef struct muster_layer {
+    const char *name;           /* as `layer` of the other functions; lives as long as the run */
+    const char *type;           /* "convolution", ... */
+    size_t      n_dims;
+    int64_t     shape[MUSTER_DIMS];     /* of its output for one sample; images as channel, height, width */
+    size_t      count;          /* floats of a sample, as muster_run_output_size says; 0 = none per sample */
+    size_t      n_outputs;      /* further ones are asked for as `name.1`, `name.2`, ... */
+} muster_layer;
+
+/* The layers of the net that predicts, in order: without losses and metrics. */
+MU_API muster_status muster_run_layer_count(muster_run *run, size_t *n, muster_error *err);
+MU_API muster_status muster_run_layer_at(muster_run *run, size_t index, muster_layer *out, muster_error *err);
+/* As muster_run_predict, for several layers by one pass: outputs[i] takes what layers[i] gives. */
+MU_API muster_status muster_run_predict_layers(muster_run *run, const float *input, size_t n_samples,
+                                               const char *const *layers, size_t n_layers,
+                                               float *const *outputs, muster_error *err);
+
+/* ---- answers ---- */
+
+typedef struct muster_answer {
+    size_t      number;         /* of the class */
+    double      probability;
+    const char *name;           /* NULL = the classes have none; lives as long as the run */
+} muster_answer;
+
+/* The `top` most probable classes of each sample, in falling order: answers holds n_samples x top. Where
+ * there are fewer classes, number of the rest is SIZE_MAX and their probability 0. A net that gives values
+ * and no classes, or an answer for each step of a sequence, is MUSTER_USAGE. */
+MU_API muster_status muster_run_classify(muster_run *run, const float *input, size_t n_samples, size_t top,
+                                         muster_answer *answers, muster_error *err);
+
+/* The same for texts as a person types them, where the model was trained on sentences: each is one line of
+ * UTF-8, cut into words and numbered as the training data was. A model of anything else is MUSTER_USAGE. */
+MU_API muster_status muster_run_predict_texts(muster_run *run, const char *const *texts, size_t n_texts,
+                                              const char *layer, float *output, muster_error *err);
+MU_API muster_status muster_run_classify_texts(muster_run *run, const char *const *texts, size_t n_texts,
+                                               size_t top, muster_answer *answers, muster_error *err);
 
 #ifdef __cplusplus
 }

@@ -45,4 +45,17 @@ static inline float *mu_api_block(const mu_params *ps, int i) { return i ? ps->s
 
 void mu_api_free_buffers(muster_run *run);      // those of prediction
 
+// ---- prediction, for the functions of look/ as well ----
+
+// The net for prediction is there from now on, and the input's field known.
+MU_MUST_CHECK mu_status mu_api_ready_predict(muster_run *run, mu_err *err);
+const mu_data_field *mu_api_input(const muster_run *run);       // one sample; after mu_api_ready_predict
+// The output called `name`: a layer's first one, or `layer.1`; NULL = of the last layer that has one.
+MU_MUST_CHECK mu_status mu_api_find_output(const muster_run *run, const char *name, const mu_blob **out,
+                                           mu_err *err);
+static inline size_t mu_api_row_size(const mu_blob *b) { return (size_t)mu_shape_inner(&b->value.shape, 1); }
+// One pass over the samples; to[i] takes what blob[i] gives.
+MU_MUST_CHECK mu_status mu_api_predict(muster_run *run, const float *input, size_t n_samples,
+                                       const mu_blob *const *blob, size_t n, float *const *to, mu_err *err);
+
 #endif
