@@ -91,13 +91,15 @@ static json_t *put_names(const char *const *names, size_t n) {
 
 static int put_all_names(const mu_reader *r, json_t *root) {
     json_t *names = json_object();
-    int wrong = !names || json_object_set_new(root, "names", names);
+    int wrong = !names;
     for (int i = 0; !wrong && i < r->n_fields; i++) {
         const mu_data_field *f = &r->field[i];
         if (!f->names || f->n_classes < 1 || !strcmp(f->name, "label")) continue; // labels have a list
         json_t *list = put_names(f->names, (size_t)f->n_classes);
         if (list) wrong = json_object_set_new(names, f->name, list);
     }
+    if (!wrong && json_object_size(names)) wrong = json_object_set(root, "names", names);
+    json_decref(names);
     if (wrong || !r->label_names) return wrong;
     json_t *list = put_names(r->label_names, (size_t)r->n_labels);
     return list ? json_object_set_new(root, "labels", list) : 0;
@@ -132,8 +134,10 @@ mu_status mu_record_notes_make(const mu_reader *r, char **out, mu_err *err) {
     *out = NULL;
     json_t *root = json_pack("{s:i}", "format", 1);
     const bool wrong = !root || put_all_names(r, root) || put_unit(r, root) || put_origin(r, root, err);
-    char *text = wrong ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const bool empty = !wrong && json_object_size(root) == 1;
+    char *text = wrong || empty ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(root);
+    if (empty) return MU_OK;
     if (!text)
         return err && err->status != MU_OK ? err->status : MU_FAIL_NOMEM(err, "the notes of a record file");
     if (strlen(text) > MU_RECORD_NOTES_MAX) {

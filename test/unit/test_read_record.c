@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_record.c - packed record files: round trip from each reader, and every kind of damage seen.
+// test_read_record.c - packed record files: round trip from each reader, and every kind of damage seen.
 #include "data_help.h"
 
 #include "base/rng.h"
@@ -28,6 +28,36 @@ static void same_field(const mu_data_field *a, const mu_data_field *b) {
     assert_int_equal(a->is_image, b->is_image);
     assert_int_equal(a->n_classes, b->n_classes);
     assert_int_equal(a->streams, b->streams);
+    if (b->names) assert_non_null(a->names);
+    for (int64_t i = 0; b->names && i < a->n_classes; i++) assert_string_equal(a->names[i], b->names[i]);
+}
+
+// What a reader knows besides its records.
+static void same_knowledge(const mu_reader *copy, const mu_reader *r) {
+    assert_int_equal(copy->label_names != NULL, r->label_names != NULL);
+    if (r->label_names) assert_int_equal(copy->n_labels, r->n_labels);
+    for (int64_t i = 0; r->label_names && i < r->n_labels; i++)
+        assert_string_equal(copy->label_names[i], r->label_names[i]);
+    assert_true(copy->target_unit.mean == r->target_unit.mean &&
+                copy->target_unit.deviation == r->target_unit.deviation);
+    json_t *told = json_object();
+    mu_err err = {0};
+    if (r->class->tell) assert_ok(r->class->tell(r, told, &err), &err);
+    const mu_origin *o = &copy->origin;
+    if (r->origin.reader) assert_string_equal(o->reader, r->origin.reader);
+    else if (r->class->tell || r->class->ask) {
+        assert_string_equal(o->reader, r->class->name);
+        char *a = json_dumps(told, JSON_SORT_KEYS | JSON_REAL_PRECISION(9)),
+             *b = json_dumps(o->learnt, JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
+        assert_string_equal(a, b);
+        mu_free(a);
+        mu_free(b);
+        assert_non_null(o->keys);
+        for (const mu_field *f = r->class->fields; f->key; f++)
+            if (f->type == MU_PATH || f->type == MU_PATHS) assert_null(json_object_get(o->keys, f->key));
+            else if (f->type == MU_BOOL) assert_true(json_is_boolean(json_object_get(o->keys, f->key)));
+    }
+    json_decref(told);
 }
 
 static void test_round_trip(void **ctx) {
@@ -47,6 +77,7 @@ static void test_round_trip(void **ctx) {
         assert_int_equal(copy->n_records, SAMPLES);
         assert_int_equal(copy->n_fields, r->n_fields);
         for (int f = 0; f < r->n_fields; f++) same_field(&copy->field[f], &r->field[f]);
+        same_knowledge(copy, r);
         for (int i = 0; i < SAMPLES; i++) {
             mu_record x, y;
             assert_ok(mu_reader_read(r, i, &x, &err), &err);
@@ -156,7 +187,7 @@ static void test_lying_header(void **ctx) {
     uint8_t *bytes;
     size_t n = load(test_path("s.rec"), &bytes), head = 16 + 2 * 80;
     int64_t n_bad;
-    mu_put_le32(bytes + 16 + 32, 2);                            // two dimensions whose product wraps
+    mu_put_le32(bytes + 16 + 32, 2); // two dimensions whose product wraps
     mu_put_le64(bytes + 16 + 40, (uint64_t)1 << 33);
     mu_put_le64(bytes + 16 + 48, ((uint64_t)1 << 31) + 1);
     mu_put_le64(bytes + head, XXH3_64bits(bytes, head));
@@ -166,11 +197,158 @@ static void test_lying_header(void **ctx) {
     free(bytes);
     n = load(test_path("s.rec"), &bytes);
     uint8_t *foot = bytes + n - 40, *index = bytes + mu_le64(foot + 8);
-    mu_put_le64(index, 8);                                      // into the header
+    mu_put_le64(index, 8); // into the header
     mu_put_le64(foot + 16, XXH3_64bits(index, 8 * SAMPLES));
     mu_put_le64(foot + 24, XXH3_64bits_withSeed(foot, 24, mu_le64(bytes + head)));
     assert_false(accepted(write_file("lie.rec", bytes, n), &n_bad));
     free(bytes);
+}
+
+// ---- notes ----
+
+static size_t end_of_records(const uint8_t *bytes, size_t n) {
+    const uint8_t *foot = bytes + n - 40, *index = bytes + mu_le64(foot + 8);
+    return (size_t)(mu_le64(index + 8 * (mu_le64(foot) - 1)) +
+                    (mu_le64(index + 8) - mu_le64(index))); // all have one size
+}
+
+// Puts `size` bytes between the records and the index of a file, for its notes; returns its new size.
+static size_t put_between(uint8_t *bytes, size_t n, const void *what, size_t size) {
+    const size_t end = end_of_records(bytes, n), head = mu_le32(bytes + 8);
+    const uint64_t index_at = mu_le64(bytes + n - 32);
+    memmove(bytes + end + size, bytes + index_at, n - (size_t)index_at);
+    if (size) memcpy(bytes + end, what, size);
+    n = n - (size_t)index_at + end + size;
+    mu_put_le64(bytes + n - 32, end + size);
+    mu_put_le64(bytes + n - 16, XXH3_64bits_withSeed(bytes + n - 40, 24, mu_le64(bytes + head - 8)));
+    return n;
+}
+
+static size_t make_notes(uint8_t *out, const uint8_t *file, const char *json) {
+    const size_t n = strlen(json), whole = 16 + mu_record_pad(n);
+    memset(out, 0, whole + 8);
+    memcpy(out, MU_RECORD_NOTES, 8);
+    mu_put_le64(out + 8, n);
+    memcpy(out + 16, json, n);
+    mu_put_le64(out + whole, XXH3_64bits_withSeed(out, whole, mu_le64(file + mu_le32(file + 8) - 8)));
+    return whole + 8;
+}
+
+// Files of before have no notes: the numbers are read as ever.
+static void test_files_of_old(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    uint8_t *bytes;
+    int64_t n_bad;
+    size_t n = load(MU_TEST_DIR "/fuzz/corpus/record/plain", &bytes); // written by the first version
+    const char *path = write_file("old.rec", bytes + 1, n - 1);
+    free(bytes);
+    assert_true(accepted(path, &n_bad));
+    assert_int_equal(n_bad, 0);
+    sample_of("record");
+    n = load(test_path("s.rec"), &bytes);
+    n = put_between(bytes, n, NULL, 0);
+    path = write_file("without.rec", bytes, n);
+    free(bytes);
+    assert_ok(reader_open(&b, yaml_of("{reader: record, file: %s}", path), &r, &err), &err);
+    assert_int_equal(r->n_records, SAMPLES);
+    assert_null(r->label_names);
+    assert_null(r->origin.reader);
+    for (int i = 0; i < SAMPLES; i++) (void)read_ok(r, i);
+    mu_reader_close(r);
+    block_fini(&b);
+}
+
+static void test_lying_notes(void **ctx) {
+    (void)ctx;
+    static const char *const wrong[] = {"",
+                                        "[]",
+                                        "{",
+                                        "{}",
+                                        "{\"format\":\"x\"}",
+                                        "{\"format\":1,\"labels\":{}}",
+                                        "{\"format\":1,\"labels\":[256]}",
+                                        "{\"format\":1,\"labels\":[-1]}",
+                                        "{\"format\":1,\"labels\":[1.5]}",
+                                        "{\"format\":1,\"names\":{\"label\":[\"one\"]}}",
+                                        "{\"format\":1,\"target\":{\"mean\":1}}",
+                                        "{\"format\":1,\"target\":[]}",
+                                        "{\"format\":1,\"reader\":7}",
+                                        "{\"format\":1,\"reader\":\"csv\",\"learnt\":[]}",
+                                        "{\"format\":1,\"reader\":\"csv\",\"keys\":4}"};
+    static const char *const right[] = {"{\"format\":1}", "{\"format\":2,\"labels\":8}",
+                                        "{\"format\":1,\"reader\":\"nobody\"}"};
+    uint8_t *bytes, room[4096], notes[256];
+    int64_t n_bad;
+    sample_of("record");
+    const size_t n = load(test_path("s.rec"), &bytes);
+    assert_true(n + sizeof notes < sizeof room);
+    for (size_t i = 0; i < MU_COUNT(wrong) + MU_COUNT(right); i++) {
+        const bool good = i >= MU_COUNT(wrong);
+        const char *json = good ? right[i - MU_COUNT(wrong)] : wrong[i];
+        memcpy(room, bytes, n);
+        const size_t size = put_between(room, n, notes, make_notes(notes, bytes, json));
+        if (accepted(write_file("notes.rec", room, size), &n_bad) != good)
+            fail_msg("%s is %s", json, good ? "refused" : "accepted");
+    }
+    memcpy(room, bytes, n); // a length that reaches beyond them, and something that is no notes
+    size_t used = make_notes(notes, bytes, "{\"format\":1}");
+    mu_put_le64(notes + 8, ~(uint64_t)0);
+    size_t size = put_between(room, n, notes, used);
+    assert_false(accepted(write_file("notes.rec", room, size), &n_bad));
+    memcpy(room, bytes, n);
+    memset(notes, 0, 8);
+    size = put_between(room, n, notes, 8);
+    assert_false(accepted(write_file("notes.rec", room, size), &n_bad));
+    free(bytes);
+}
+
+// Numbers that stand for something else than the model's are refused, and how is said.
+static void test_contradictions(void **ctx) {
+    (void)ctx;
+    block b;
+    mu_reader *r;
+    mu_err err = {0};
+    mu_record_progress p = {0};
+    static const char lines[] = "no\tbad poor\nyes\tgood fine\n";
+    const char *path = write_file("two.tsv", lines, sizeof lines - 1);
+    assert_ok(reader_open(&b, yaml_of("{reader: sentences, file: %s}", path), &r, &err), &err);
+    assert_ok(mu_record_write(r, test_path("two.rec"), &p, &err), &err);
+    json_t *told = json_object();
+    assert_ok(r->class->tell(r, told, &err), &err);
+    mu_reader_close(r);
+    block_fini(&b);
+    const char *yaml = yaml_of("{reader: record, file: %s}", test_path("two.rec"));
+    static const char *const same[] = {"no", "yes", "maybe"}, *const other[] = {"no", "sure"};
+    struct {
+        mu_known known;
+        const char *says;
+    } cases[] = {
+        {{.labels = same, .n_labels = 3, .told_by = "sentences", .told = told}, NULL},
+        {{.labels = same, .n_labels = 3, .told_by = "table", .told = told}, NULL},
+        {{.labels = other, .n_labels = 2}, "class 1 is `yes`"},
+        {{.labels = other, .n_labels = 1}, "class 1 is `yes`"},
+        {{.told_by = "sentences", .told = json_object_get(told, "words")}, "packed by other words"},
+    };
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        mu_err_clear(&err);
+        assert_ok(block_bind(&b, yaml, &err), &err);
+        const mu_status st =
+            mu_reader_open(b.spec.reader, b.spec.reader_state, b.spec.pos, &cases[i].known, &r, &err);
+        if (cases[i].says) {
+            assert_status(st, MU_EDATA, &err);
+            assert_says(&err, cases[i].says);
+        } else {
+            assert_ok(st, &err);
+            assert_int_equal(r->n_labels, 3); // the model's
+            assert_string_equal(r->label_names[2], "maybe");
+            mu_reader_close(r);
+        }
+        block_fini(&b);
+    }
+    json_decref(told);
 }
 
 static void test_write_skips_bad_records(void **ctx) {
@@ -256,6 +434,9 @@ int main(void) {
         cmocka_unit_test(test_every_flipped_bit_is_seen),
         cmocka_unit_test(test_swapped_records_are_seen),
         cmocka_unit_test(test_lying_header),
+        cmocka_unit_test(test_files_of_old),
+        cmocka_unit_test(test_lying_notes),
+        cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_write_skips_bad_records),
         cmocka_unit_test(test_write_stops_and_leaves_nothing),
         cmocka_unit_test(test_write_allocation_failures),
