@@ -18,7 +18,7 @@
 enum { SHEET_QUERIES = 12 };
 
 struct extract {
-    const char *model, *data, *out, *recall, *group, *distance, *sheet, *captions;
+    const char *model, *data, *out, *format, *recall, *group, *distance, *sheet, *captions;
     mu_strings  layer;
     bool        best;
 };
@@ -31,7 +31,9 @@ static const mu_opt options[] = {
     MU_OPT_ONE_OF(struct extract, data, "data", "train|validation|test|predict",
                   "which data of the job; test when it has any"),
     MU_OPT(struct extract, out, "out", MU_OPT_FILE, "FILE",
-           "write the arrays there: .npy, .csv or .safetensors"),
+           "write the arrays there: .npy, .csv, .safetensors, or .rec for `reader: record` of any job"),
+    MU_OPT_ONE_OF(struct extract, format, "format", MU_EXTRACT_CHOICES,
+                  "what to write; by the end of the file's name when not given"),
     MU_OPT(struct extract, recall, "recall", MU_OPT_TEXT, "A:B",
            "rank of the right answer when codes of layer A ask for those of B, and back"),
     MU_OPT_ONE_OF(struct extract, distance, "distance", MU_DISTANCE_CHOICES,
@@ -96,6 +98,11 @@ static mu_status choose(wanted_arrays *w, const struct extract *v, const mu_insp
     return v->sheet ? want_pictures(w, in, err) : MU_OK;
 }
 
+static mu_extract_format format_of(const struct extract *v) {
+    return v->format ? (mu_extract_format)(mu_choice_find(MU_EXTRACT_CHOICES, v->format) + MU_EXTRACT_NPY)
+                     : MU_EXTRACT_BY_NAME;
+}
+
 static mu_status check_options(const struct extract *v, mu_err *err) {
     if (!v->out && !v->recall)
         return mu_err_hinted(
@@ -104,7 +111,9 @@ static mu_status check_options(const struct extract *v, mu_err *err) {
     if (v->out && !v->layer.n)
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`--out` needs `--layer`: whose output?"), err,
                              "`muster check JOB` lists the layers.");
-    if (v->out && !mu_extract_can_save(v->out)) return mu_extract_save(&(mu_extract){0}, v->out, err);
+    if (v->format && !v->out) return MU_FAIL(err, MU_EUSAGE, "`--format` is for `--out`");
+    if (v->out && mu_extract_format_of(format_of(v), v->out) == MU_EXTRACT_BY_NAME)
+        return mu_extract_save(&(mu_extract){0}, v->out, MU_EXTRACT_BY_NAME, err);
     if (!v->recall && (v->group || v->sheet))
         return MU_FAIL(err, MU_EUSAGE, "`--%s` is for `--recall`", v->group ? "group" : "sheet");
     if (v->captions && !v->sheet) return MU_FAIL(err, MU_EUSAGE, "`--captions` is for `--sheet`");
@@ -216,25 +225,43 @@ static json_t *file_json(const mu_extract *x, const mu_extract_file *f) {
                      (json_int_t)f->columns, "arrays", arrays);
 }
 
+// "ip1 (500)": an array and the shape of a record in it.
+static void put_array(const mu_extract *x, size_t k, mu_text *out) {
+    mu_shape s = x->array[k].shape;
+    char shape[96];
+    s.n--;
+    memmove(s.d, s.d + 1, (size_t)s.n * sizeof *s.d);
+    mu_text_printf(out, "%s%s%s", x->name[k], s.n ? " " : "", s.n ? mu_shape_text(&s, shape) : "");
+}
+
 // Says what was written, and adds it to `files`.
-static void tell_files(const mu_extract *x, const char *path, json_t *files) {
+static void tell_files(const mu_extract *x, const char *path, mu_extract_format format, json_t *files) {
     mu_extract_file f;
-    for (size_t i = 0; mu_extract_file_at(x, path, i, &f); i++) {
+    const bool records = mu_extract_format_of(format, path) == MU_EXTRACT_RECORD;
+    for (size_t i = 0; mu_extract_file_at(x, path, format, i, &f); i++) {
         mu_text names = {0};
-        for (size_t k = f.first; k < f.first + f.n; k++)
-            mu_text_printf(&names, "%s%s", k > f.first ? ", " : "", x->name[k]);
-        mu_info("wrote %s: %" PRId64 " rows, %" PRId64 " column%s of %s", f.path, f.rows, f.columns,
-                f.columns == 1 ? "" : "s", names.failed ? "arrays" : names.s);
+        for (size_t k = f.first; k < f.first + f.n; k++) {
+            if (k > f.first) mu_text_put(&names, ", ", 2);
+            put_array(x, k, &names);
+        }
+        const char *of = names.failed ? "arrays" : names.s;
+        if (records)
+            mu_info("wrote %s: %" PRId64 " records of %s\nin a job: {reader: record, file: %s}", f.path,
+                    f.rows, of, f.path);
+        else
+            mu_info("wrote %s: %" PRId64 " rows, %" PRId64 " column%s of %s", f.path, f.rows, f.columns,
+                    f.columns == 1 ? "" : "s", of);
         mu_text_fini(&names);
         json_array_append_new(files, file_json(x, &f));
     }
 }
 
-static mu_status save(mu_extract *x, const wanted_arrays *w, const char *path, json_t *files, mu_err *err) {
+static mu_status save(mu_extract *x, const wanted_arrays *w, const struct extract *v, json_t *files,
+                      mu_err *err) {
     size_t all = x->n;
     x->n = w->n_out;            // the rest was collected for --recall
-    mu_status st = mu_extract_save(x, path, err);
-    if (st == MU_OK) tell_files(x, path, files);
+    mu_status st = mu_extract_save(x, v->out, format_of(v), err);
+    if (st == MU_OK) tell_files(x, v->out, format_of(v), files);
     x->n = all;
     return st;
 }
@@ -258,7 +285,7 @@ static mu_status extract(const mu_args *a, mu_inspect *in, const struct extract 
     MU_TRY(choose(&w, v, in, err));
     json_t *files = json_array();
     mu_status st = mu_extract_run(in, w.name, w.n, &x, err);
-    if (st == MU_OK && v->out) st = save(&x, &w, v->out, files, err);
+    if (st == MU_OK && v->out) st = save(&x, &w, v, files, err);
     if (st == MU_OK && v->recall) st = measure(&x, &w, distance, &r, err);
     if (st == MU_OK) print(a, v, &r, files);
     if (st == MU_OK && v->sheet) st = draw_sheet(&x, &w, &r, v, err);
@@ -288,6 +315,7 @@ const mu_verb_class mu_verb_extract = {
     .state_size = sizeof(struct extract),
     .usage = "RUN|JOB [options]",
     .example = "muster extract runs/lenet-0abc12 --layer ip1 --out features.npy\n"
+               "muster extract runs/lenet-0abc12 --data train --layer ip1 --out features.rec\n"
                "muster extract runs/mdnn-12ab --recall image_code:text_code --group emoji",
     .args = {.options = options, MU_ARGS_ONE_WORD("a run folder or a job file")},
     .run = run,

@@ -11,12 +11,22 @@ typedef struct collector {
     int64_t        done;        // rows collected
 } collector;
 
+// Labels have the names that the data's reader knows, also where their field does not carry them.
+static mu_extract_classes classes_of(const mu_inspect *in, const mu_blob *b) {
+    const mu_reader *r = mu_source_reader(in->at->source);
+    mu_extract_classes c = {b->n_classes, b->names};
+    if (!c.names && r->label_names && !strcmp(b->name, "data.label") && b->n_classes <= r->n_labels)
+        c = (mu_extract_classes){r->n_labels, r->label_names};
+    return b->value.dtype == MU_I32 ? c : (mu_extract_classes){0};
+}
+
 static mu_status prepare(collector *c, const mu_inspect *in, const char *const *name, size_t n, mu_err *err) {
     mu_extract *x = c->x;
     x->name = mu_arena_array(&x->arena, n + 1, sizeof *x->name);
     x->array = mu_arena_array(&x->arena, n + 1, sizeof *x->array);
+    x->classes = mu_arena_array(&x->arena, n + 1, sizeof *x->classes);
     c->blob = mu_arena_array(&x->arena, n + 1, sizeof *c->blob);
-    if (!x->name || !x->array || !c->blob) return MU_FAIL_NOMEM(err, "the list of arrays");
+    if (!x->name || !x->array || !x->classes || !c->blob) return MU_FAIL_NOMEM(err, "the list of arrays");
     for (size_t i = 0; i < n; i++) {
         MU_TRY(mu_inspect_find(in, name[i], &c->blob[i], err));
         mu_tensor t = {.shape = c->blob[i]->value.shape, .dtype = c->blob[i]->value.dtype};
@@ -26,6 +36,7 @@ static mu_status prepare(collector *c, const mu_inspect *in, const char *const *
         t.data = mu_alloc_array((size_t)count + 1, sizeof(float), "extract");
         if (!t.data) return MU_FAIL_NOMEM(err, "the outputs of a layer");
         x->array[i] = t;
+        x->classes[i] = classes_of(in, c->blob[i]);
         x->name[i] = mu_arena_strdup(&x->arena, name[i]);
         x->n = i + 1;
         if (!x->name[i]) return MU_FAIL_NOMEM(err, "a name");

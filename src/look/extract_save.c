@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// extract_save.c - arrays as .npy, .csv and .safetensors files.
+// extract_save.c - arrays as .npy, .csv and .safetensors files; records are in extract_record.c.
 //
 // A .npy file is ten bytes, a Python dictionary padded with spaces so that the data begins at a multiple
 // of 64, and the elements, little-endian:
 //
 //     93 'N' 'U' 'M' 'P' 'Y' 1 0 | u16 length of the text | {'descr': '<f4', ... } ... \n | data
-#include "file/outfile.h"
-#include "look/extract.h"
 #include "file/json.h"
+#include "file/outfile.h"
 #include "file/safetensors.h"
+#include "look/extract.h"
 
 #include <inttypes.h>
 #include <libgen.h>
@@ -22,8 +22,14 @@ static bool ends_in(const char *path, const char *ending) {
     return n > m && !strcmp(path + n - m, ending);
 }
 
-bool mu_extract_can_save(const char *path) {
-    return ends_in(path, ".npy") || ends_in(path, ".csv") || ends_in(path, ".safetensors");
+mu_extract_format mu_extract_format_of(mu_extract_format format, const char *path) {
+    static const char *const endings[] = {[MU_EXTRACT_NPY] = ".npy",
+                                          [MU_EXTRACT_CSV] = ".csv",
+                                          [MU_EXTRACT_SAFETENSORS] = ".safetensors",
+                                          [MU_EXTRACT_RECORD] = ".rec"};
+    for (int i = MU_EXTRACT_NPY; format == MU_EXTRACT_BY_NAME && i <= MU_EXTRACT_RECORD; i++)
+        if (ends_in(path, endings[i])) format = (mu_extract_format)i;
+    return format;
 }
 
 static const char *short_name(const char *name) { return strncmp(name, "data.", 5) ? name : name + 5; }
@@ -53,9 +59,9 @@ static mu_status save_npy(const mu_tensor *t, const char *path, mu_err *err) {
 
 // Array i has a file of its own, beside the first one's. False = its name is too long.
 static bool npy_path(const mu_extract *x, const char *path, size_t i, char out[MU_FS_PATH]) {
-    int stem = (int)(strlen(path) - strlen(".npy"));
-    return snprintf(out, MU_FS_PATH, i ? "%.*s.%s.npy" : "%.*s.npy", stem, path, short_name(x->name[i])) <
-           MU_FS_PATH;
+    if (!i) return snprintf(out, MU_FS_PATH, "%s", path) < MU_FS_PATH;
+    int stem = (int)(strlen(path) - (ends_in(path, ".npy") ? strlen(".npy") : 0));
+    return snprintf(out, MU_FS_PATH, "%.*s.%s.npy", stem, path, short_name(x->name[i])) < MU_FS_PATH;
 }
 
 static mu_status save_all_npy(const mu_extract *x, const char *path, mu_err *err) {
@@ -128,7 +134,9 @@ static mu_status save_safetensors(const mu_extract *x, const char *path, mu_err 
     mu_st_tensor *t = mu_alloc_array(x->n + 1, sizeof *t, "extract");
     if (!t) return MU_FAIL_NOMEM(err, "the list of arrays");
     for (size_t i = 0; i < x->n; i++)
-        t[i] = (mu_st_tensor){.name = x->name[i], .shape = x->array[i].shape, .data = x->array[i].data,
+        t[i] = (mu_st_tensor){.name = x->name[i],
+                              .shape = x->array[i].shape,
+                              .data = x->array[i].data,
                               .dtype = x->array[i].dtype == MU_I32 ? MU_ST_I32 : MU_ST_F32};
     mu_status st = MU_OK;
     if (strlen(path) >= sizeof folder) st = MU_FAIL(err, MU_EUSAGE, "`%.60s...` is too long", path);
@@ -138,21 +146,32 @@ static mu_status save_safetensors(const mu_extract *x, const char *path, mu_err 
     return st;
 }
 
-mu_status mu_extract_save(const mu_extract *x, const char *path, mu_err *err) {
-    if (ends_in(path, ".npy")) return save_all_npy(x, path, err);
-    if (ends_in(path, ".csv")) return save_csv(x, path, err);
-    if (ends_in(path, ".safetensors")) return save_safetensors(x, path, err);
+mu_status mu_extract_save(const mu_extract *x, const char *path, mu_extract_format format, mu_err *err) {
+    switch (mu_extract_format_of(format, path)) {
+    case MU_EXTRACT_NPY:
+        return save_all_npy(x, path, err);
+    case MU_EXTRACT_CSV:
+        return save_csv(x, path, err);
+    case MU_EXTRACT_SAFETENSORS:
+        return save_safetensors(x, path, err);
+    case MU_EXTRACT_RECORD:
+        return mu_extract_save_record(x, path, err);
+    case MU_EXTRACT_BY_NAME:
+        break;
+    }
     return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` is no kind of file for arrays", path), err,
-                         "Let the name end in .npy, .csv or .safetensors.");
+                         "Let the name end in .npy, .csv, .safetensors or .rec, or say `--format`.");
 }
 
-bool mu_extract_file_at(const mu_extract *x, const char *path, size_t i, mu_extract_file *out) {
-    const bool apart = ends_in(path, ".npy");
+bool mu_extract_file_at(const mu_extract *x, const char *path, mu_extract_format format, size_t i,
+                        mu_extract_file *out) {
+    format = mu_extract_format_of(format, path);
+    const bool apart = format == MU_EXTRACT_NPY;
     if (i >= (apart ? x->n : 1)) return false;
     *out = (mu_extract_file){.first = apart ? i : 0, .n = apart ? 1 : x->n, .rows = x->rows};
     if (apart) (void)npy_path(x, path, i, out->path); // mu_extract_save has refused what is too long
     else snprintf(out->path, sizeof out->path, "%s", path);
-    if (ends_in(path, ".csv")) out->columns = 1;
+    if (format == MU_EXTRACT_CSV) out->columns = 1;
     for (size_t k = out->first; k < out->first + out->n; k++)
         out->columns += mu_shape_inner(&x->array[k].shape, 1);
     return true;

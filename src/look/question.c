@@ -86,11 +86,16 @@ static bool is_of_training(const mu_reader_ask *ask, const char *key) {
     return false;
 }
 
-// A copy of the training data's block under the name `predict`.
+// A copy of the training data's block under the name `predict`. The mean is left out: it is inherited, so
+// that the model's counts and its file may be gone.
 static mu_status copy_block(asker *a, const mu_node *from, mu_err *err) {
-    for (size_t i = 0; i < from->n; i++)
-        if (!is_of_training(a->ask, from->item[i]->key))
-            MU_TRY(mu_node_append(a->arena, a->block, from->item[i], err));
+    const bool inherits = from->key && !strcmp(from->key, "train");
+    for (size_t i = 0; i < from->n; i++) {
+        const char *key = from->item[i]->key;
+        const bool is_mean = !strcmp(key, "mean") || !strcmp(key, "mean_file");
+        if (is_of_training(a->ask, key) || (is_mean && inherits)) continue;
+        MU_TRY(mu_node_append(a->arena, a->block, from->item[i], err));
+    }
     return MU_OK;
 }
 

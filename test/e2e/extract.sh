@@ -53,14 +53,14 @@ for f in npy csv safetensors; do
     [ -z "$("$MUSTER" extract run --layer image_code --out quiet.$f -q 2>&1)" ] || bad "$f: -q is not quiet"
 done
 diff - npy.err <<'SAID' || bad "what is said of .npy files"
-wrote codes.npy: 48 rows, 8 columns of image_code
-wrote codes.conv.npy: 48 rows, 96 columns of conv
-wrote codes.words.npy: 48 rows, 3 columns of data.words
+wrote codes.npy: 48 rows, 8 columns of image_code (8)
+wrote codes.conv.npy: 48 rows, 96 columns of conv (6, 4, 4)
+wrote codes.words.npy: 48 rows, 3 columns of data.words (3)
 wrote codes.kind.npy: 48 rows, 1 column of data.kind
 SAID
-grep -qx 'wrote codes.csv: 48 rows, 109 columns of image_code, conv, data.words, data.kind' csv.err || bad "$(cat csv.err)"
+grep -qx 'wrote codes.csv: 48 rows, 109 columns of image_code (8), conv (6, 4, 4), data.words (3), data.kind' csv.err || bad "$(cat csv.err)"
 [ "$(head -n 1 codes.csv | tr -cd , | wc -c)" = 108 ] || bad "the .csv has other columns than said"
-grep -qx 'wrote codes.safetensors: 48 rows, 108 columns of image_code, conv, data.words, data.kind' safetensors.err ||
+grep -qx 'wrote codes.safetensors: 48 rows, 108 columns of image_code (8), conv (6, 4, 4), data.words (3), data.kind' safetensors.err ||
     bad "$(cat safetensors.err)"
 "$MUSTER" extract run --layer image_code --out j.npy --recall image_code:text_code --json 2>/dev/null >j.json || bad "json: $?"
 grep -q '"recall":\[.*"files":\[{"file":"j.npy","rows":48,"columns":8,"arrays":\["image_code"\]},{"file":"j.kind.npy",' j.json ||

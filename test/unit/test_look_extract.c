@@ -124,13 +124,13 @@ static void check_csv(const char *dir, const mu_extract *x) {
 static void check_file(const mu_extract *x, const char *path, size_t i, const char *want, size_t n,
                        int64_t columns) {
     mu_extract_file f;
-    assert_true(mu_extract_file_at(x, path, i, &f));
+    assert_true(mu_extract_file_at(x, path, MU_EXTRACT_BY_NAME, i, &f));
     assert_string_equal(f.path, want);
     assert_int_equal(f.first, i);
     assert_int_equal(f.n, n);
     assert_int_equal(f.rows, ROWS);
     assert_int_equal(f.columns, columns);
-    assert_false(mu_extract_file_at(x, path, i + n < x->n ? x->n : i + 1, &f));
+    assert_false(mu_extract_file_at(x, path, MU_EXTRACT_BY_NAME, i + n < x->n ? x->n : i + 1, &f));
 }
 
 // What is said of the files is what test_files_read_back finds in them: six values and a label.
@@ -148,6 +148,53 @@ static void test_files_are_known(void **ctx) {
     mu_inspect_close(&in);
 }
 
+// A record file holds what the arrays hold: a layer's channels in the order of readers, labels as classes.
+static void test_records_read_back(void **ctx) {
+    (void)ctx;
+    char dir[64], path[128];
+    const char *file = path;
+    temp_dir(dir);
+    snprintf(path, sizeof path, "%s/a.bin", dir);
+    mu_inspect in;
+    mu_extract x;
+    mu_reader *r = NULL;
+    assert_ok(open_bench(&in, err));
+    assert_ok(mu_extract_run(&in, (const char *const[]){"pool", "ip", "data.label"}, 3, &x, err));
+    assert_ok(mu_extract_save(&x, path, MU_EXTRACT_RECORD, err));
+    const mu_reader_class *c = (const mu_reader_class *)(const void *)mu_registry_find(&mu_readers, "record");
+    void *state = calloc(1, c->state_size);
+    memcpy(state, &file, sizeof file); // its one option
+    assert_ok(mu_reader_open(c, state, MU_NOPOS, NULL, &r, err));
+    assert_int_equal(r->n_records, ROWS);
+    assert_int_equal(r->n_fields, 3);
+    assert_string_equal(r->field[0].name, "pool");
+    assert_string_equal(r->field[2].name, "label");
+    assert_true(r->field[0].is_image && !r->field[1].is_image);
+    assert_int_equal(r->field[2].n_classes, x.classes[2].n);
+    assert_true(x.classes[2].n > 0 && !x.classes[1].n);
+    const mu_shape *s = &r->field[0].shape;
+    const int64_t channels = s->d[0], hw = s->d[1] * s->d[2];
+    for (int64_t i = 0; i < ROWS; i++) {
+        mu_record rec;
+        assert_ok(mu_reader_read(r, i, &rec, err));
+        assert_memory_equal(rec.field[1], x.array[1].f + i * 6, 6 * sizeof(float));
+        assert_int_equal(*(const int32_t *)rec.field[2], x.array[2].i[i]);
+        const float *image = rec.field[0], *logical = x.array[0].f + i * channels * hw;
+        for (int64_t k = 0; k < channels * hw; k++)
+            assert_true(image[k % hw * channels + k / hw] == logical[k]);
+    }
+    mu_reader_close(r);
+    free(state);
+    x.n = 2, x.name[0] = "data.label", x.name[1] = "label";
+    assert_fails(mu_extract_save(&x, path, MU_EXTRACT_RECORD, err), MU_EUSAGE, "two arrays would be");
+    x.n = 3, x.name[0] = "pool", x.name[2] = "data.label";
+    x.name[1] = "a_layer_with_a_name_that_is_too_long";
+    assert_fails(mu_extract_save(&x, path, MU_EXTRACT_RECORD, err), MU_EUNSUPPORTED, "does not fit");
+    mu_extract_fini(&x);
+    mu_inspect_close(&in);
+    remove_tree(dir);
+}
+
 static void test_files_read_back(void **ctx) {
     (void)ctx;
     char dir[64], path[128];
@@ -159,8 +206,8 @@ static void test_files_read_back(void **ctx) {
     static const char *const files[] = {"a.npy", "a.csv", "a.safetensors"};
     for (size_t i = 0; i < MU_COUNT(files); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        assert_true(mu_extract_can_save(path));
-        assert_ok(mu_extract_save(&x, path, err));
+        assert_int_not_equal(mu_extract_format_of(MU_EXTRACT_BY_NAME, path), MU_EXTRACT_BY_NAME);
+        assert_ok(mu_extract_save(&x, path, MU_EXTRACT_BY_NAME, err));
     }
     check_npy(dir, "a.npy", &x.array[0]);
     check_npy(dir, "a.label.npy", &x.array[1]);
@@ -171,9 +218,9 @@ static void test_files_read_back(void **ctx) {
     assert_int_equal(mu_st_find(st, "data.label")->dtype, MU_ST_I32);
     assert_memory_equal(mu_st_find(st, "ip")->data, x.array[0].data, ROWS * 6 * 4);
     mu_st_close(st);
-    assert_false(mu_extract_can_save("a.txt"));
-    assert_fails(mu_extract_save(&x, "a.txt", err), MU_EUSAGE, "no kind of file");
-    assert_fails(mu_extract_save(&x, "not/there/a.npy", err), MU_EIO, "not/there");
+    assert_int_equal(mu_extract_format_of(MU_EXTRACT_BY_NAME, "a.txt"), MU_EXTRACT_BY_NAME);
+    assert_fails(mu_extract_save(&x, "a.txt", MU_EXTRACT_BY_NAME, err), MU_EUSAGE, "no kind of file");
+    assert_fails(mu_extract_save(&x, "not/there/a.npy", MU_EXTRACT_BY_NAME, err), MU_EIO, "not/there");
     mu_extract_fini(&x);
     mu_inspect_close(&in);
     remove_tree(dir);
@@ -203,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_are_those_of_the_net),
         cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_records_read_back),
         cmocka_unit_test(test_files_read_back),
         cmocka_unit_test(test_files_are_known),
         cmocka_unit_test(test_no_memory),
