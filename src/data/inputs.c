@@ -13,6 +13,10 @@
 static const mu_json_limits limits = {.max_depth = 8, .max_values = MU_INPUTS_MAX_BYTES};
 static const char *const stores[] = {[MU_STORE_U8] = "u8", [MU_STORE_F32] = "f32", [MU_STORE_I32] = "i32"};
 
+static size_t max_bytes = MU_INPUTS_MAX_BYTES;
+
+void mu_inputs_set_max(size_t bytes) { max_bytes = bytes; }
+
 // ---- writing ----
 
 static json_t *put_field(const mu_data_field *f) {
@@ -67,7 +71,7 @@ mu_status mu_inputs_write(const mu_source *train, char **out, mu_err *err) {
     json_decref(root);
     if (!text)
         return err && err->status != MU_OK ? err->status : MU_FAIL_NOMEM(err, "the description of the data");
-    if (strlen(text) > MU_INPUTS_MAX_BYTES) {
+    if (strlen(text) > max_bytes) {
         mu_warn("the vocabulary is too large to be kept in models: they need the training data to be used");
         mu_free(text);
         return MU_OK;

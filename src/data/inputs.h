@@ -19,6 +19,7 @@
 #include "read/reader.h"
 
 #define MU_INPUTS_MAX_BYTES ((size_t)64 << 20)  // of the text; a safetensors header has at most 100 MB
+void mu_inputs_set_max(size_t bytes);           // another limit, for tests; not while sources are written
 
 typedef struct mu_source mu_source;
 

@@ -306,6 +306,8 @@ mu_status mu_question_open_typed(mu_question *q, mu_arena *arena, const mu_job *
                                  const char *const *texts, size_t n, mu_reader **out, mu_err *err) {
     asker a = {.q = q, .arena = arena, .job = job, .inputs = inputs};
     *q = MU_QUESTION_NONE;
+    if (!inputs) // words would be numbered by the texts themselves
+        return MU_FAIL(err, MU_EMODEL, "the model does not tell how its training data was read");
     MU_TRY(begin(&a, texts[0], err));
     if (!a.ask->typed)
         return MU_FAIL(err, MU_EUSAGE, "the model cannot be asked texts: its data is read by `%s`",

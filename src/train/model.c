@@ -6,9 +6,11 @@
 #include "ops/finite.h"
 #include "store/rundir.h"
 
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JOB "muster.job"
 #define INPUTS "muster.inputs"
@@ -119,6 +121,50 @@ mu_status mu_model_load_job(const mu_model *m, const char *word, const char *con
 }
 
 const char *mu_model_job_text(const mu_model *m) { return m->arrays ? mu_st_about(m->arrays, JOB) : NULL; }
+
+const char *mu_model_scores_text(const mu_model *m) {
+    return m->arrays ? mu_st_about(m->arrays, SCORES) : NULL;
+}
+
+// ---- one file ----
+
+static mu_status write_copy(const mu_model *m, const mu_st_meta *meta, size_t n_meta, const char *path,
+                            mu_err *err) {
+    char folder[MU_FS_PATH], base[MU_FS_PATH];
+    const size_t n = mu_st_count(m->arrays);
+    if (strlen(path) >= sizeof folder) return MU_FAIL(err, MU_EUSAGE, "`%.60s...` is too long", path);
+    mu_st_tensor *t = mu_alloc_array(n + 1, sizeof *t, "model/export");
+    if (!t) return MU_FAIL_NOMEM(err, "the list of parameters");
+    for (size_t i = 0; i < n; i++) t[i] = *mu_st_at(m->arrays, i);
+    const mu_status st =
+        mu_st_save(dirname(strcpy(folder, path)), basename(strcpy(base, path)), t, n, meta, n_meta, err);
+    mu_free(t);
+    return st;
+}
+
+mu_status mu_model_export(const mu_model *m, const mu_job *job, const char *path, mu_err *err) {
+    static const char *const keys[] = {"format", INPUTS, JOB, SCORES};
+    mu_st_meta meta[MU_COUNT(keys)];
+    size_t n = 0;
+    if (!mu_model_is_file(path))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` is no name for a model", path), err,
+                             "Let it end in .safetensors.");
+    if (access(path, F_OK) == 0)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` exists already", path), err,
+                             "Choose another name, or remove it first.");
+    char *own = !mu_model_job_text(m) && job ? job_text(job) : NULL;
+    for (size_t i = 0; i < MU_COUNT(keys); i++) {
+        const char *text = mu_st_about(m->arrays, keys[i]);
+        if (!text && !strcmp(keys[i], JOB)) text = own;
+        if (text) meta[n++] = (mu_st_meta){keys[i], text};
+    }
+    if (!m->inputs) mu_warn("the model does not tell what it was trained on: to be used it needs that data");
+    const mu_status st = write_copy(m, meta, n, path, err);
+    mu_free(own);
+    return st;
+}
+
+// ---- arrays in place of data ----
 
 static mu_status add_scalar(mu_job *job, mu_node *to, const char *key, const char *text, mu_err *err) {
     mu_node *n = mu_node_create(&job->arena, MU_SCALAR, MU_NOPOS);

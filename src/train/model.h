@@ -55,6 +55,13 @@ mu_status mu_model_load_job(const mu_model *m, const char *word, const char *con
 // The job as it was saved with the model; NULL = it was not.
 const char *mu_model_job_text(const mu_model *m);
 
+// What the model reached, as JSON; NULL = it does not tell.
+const char *mu_model_scores_text(const mu_model *m);
+
+// Writes the model as one file that stands alone: arrays, job, inputs, scores. `job` stands in where the
+// model does not hold its own, and may be NULL. The file must not exist: MU_EUSAGE.
+MU_MUST_CHECK mu_status mu_model_export(const mu_model *m, const mu_job *job, const char *path, mu_err *err);
+
 // Gives the job a block `data.predict` for arrays such as the first field of the model's data, unless it has
 // one.
 MU_MUST_CHECK mu_status mu_model_add_arrays(const mu_model *m, mu_job *job, mu_err *err);

@@ -3,6 +3,7 @@
 // answers.
 #include "run_help.h"
 
+#include "data/inputs.h"
 #include "muster/muster.h"
 
 #include <math.h>
@@ -97,6 +98,45 @@ static void test_sentences(void **state) {
     muster_run_destroy(alone);
 }
 
+// What is too large to be kept is left out: training goes on, and the model says what it lacks.
+static void test_too_many_words(void **state) {
+    (void)state;
+    static const char text[] = "name: s\ndata: {train: {reader: sentences, file: many.tsv}}\n"
+                               "net:\n- {name: e, type: embedding, src: data.words, dim: 4}\n"
+                               "- {name: ip, type: inner_product, outputs: 2}\n- {name: loss, type: "
+                               "softmax_loss, src: [ip, data.label]}\n"
+                               "train: {batch: 2, steps: 3}\nupdater: {type: adam, rate: 0.05}\n";
+    static char lines[20000];
+    size_t n = 0;
+    for (int i = 0; i < 400; i++)
+        n += (size_t)snprintf(lines + n, sizeof lines - n, "%s\tword%d other%d\n", i % 2 ? "yes" : "no", i,
+                              i);
+    char model[96], path[96];
+    const char *const asked[] = {"word1"};
+    float out[2];
+    muster_error e;
+    muster_run *alone = NULL;
+    snprintf(model, sizeof model, "%s/many.safetensors", folder);
+    snprintf(path, sizeof path, "%s/many.tsv", folder);
+    write_file(path, lines, n);
+    mu_inputs_set_max(4096);
+    muster_run *run = train(text, model);
+    mu_inputs_set_max(MU_INPUTS_MAX_BYTES);
+    assert_int_equal(muster_run_predict_texts(run, asked, 1, NULL, out, &e), MUSTER_BAD_INPUT);
+    assert_non_null(strstr(e.message, "does not tell"));
+    muster_run_destroy(run);
+    remove(path);
+    assert_int_equal(muster_run_create_from_model(model, &alone, &e), MUSTER_BAD_INPUT);
+    assert_null(alone);
+    write_file(path, lines, n);
+    run = train(text, model); // within the limit it stands alone
+    remove(path);
+    ok(muster_run_create_from_model(model, &alone, err));
+    ok(muster_run_predict_texts(alone, asked, 1, NULL, out, err));
+    muster_run_destroy(alone);
+    muster_run_destroy(run);
+}
+
 static void test_misuse(void **state) {
     (void)state;
     muster_error e;
@@ -131,6 +171,6 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images), cmocka_unit_test(test_sentences),
-                                       cmocka_unit_test(test_misuse)};
+                                       cmocka_unit_test(test_too_many_words), cmocka_unit_test(test_misuse)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
