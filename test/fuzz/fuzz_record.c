@@ -2,10 +2,11 @@
 // fuzz_record.c - libFuzzer target: any bytes as a record file.
 //
 // Checksums would keep the fuzzer out of everything behind them, so with an odd first byte they are
-// put right before the file is read: header, index, footer and, when they can be found, all records.
+// put right before the file is read: header, index, footer and, when they can be found, all records and the
+// notes. With the second bit set a model that knows two classes reads it.
 #include "file/infile.h"
-#include "read/record.h"
 #include "fuzz_data.h"
+#include "read/record.h"
 
 #include <xxhash.h>
 
@@ -18,6 +19,13 @@ static void mend_records(uint8_t *file, const uint8_t *index, uint64_t n, uint64
     }
 }
 
+// Where the notes begin, which end at index_at; index_at itself when there are none.
+static uint64_t find_notes(const uint8_t *file, uint64_t head, uint64_t index_at) {
+    for (uint64_t at = (head + 7) / 8 * 8; at + MU_RECORD_NOTES_HEAD + 8 <= index_at; at += 8)
+        if (!memcmp(file + at, MU_RECORD_NOTES, 8)) return at;
+    return index_at;
+}
+
 static void mend(uint8_t *file, size_t size) {
     if (size < MU_RECORD_HEAD + 8 + MU_RECORD_FOOTER) return;
     uint8_t *foot = file + size - MU_RECORD_FOOTER;
@@ -27,7 +35,10 @@ static void mend(uint8_t *file, size_t size) {
     if (head < 8 || head > foot_at || index_at > foot_at) return;
     uint64_t n = (foot_at - index_at) / 8, hash = XXH3_64bits(file, head - 8);
     mu_put_le64(file + head - 8, hash);
-    if (n) mend_records(file, file + index_at, n, index_at);
+    const uint64_t notes = find_notes(file, head, index_at);
+    if (n) mend_records(file, file + index_at, n, notes);
+    if (notes < index_at)
+        mu_put_le64(file + index_at - 8, XXH3_64bits_withSeed(file + notes, index_at - 8 - notes, hash));
     mu_put_le64(foot, n);
     mu_put_le64(foot + 16, XXH3_64bits(file + index_at, 8 * n));
     mu_put_le64(foot + 24, XXH3_64bits_withSeed(foot, 24, hash));
@@ -45,7 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(file);
     mu_arena a;
     mu_arena_init(&a, "fuzz");
-    fuzz_reader("record", fuzz_options(&a, "record", "file", &p));
+    static const char *const labels[] = {"no", "yes"};
+    const mu_known known = {.labels = labels, .n_labels = 2};
+    fuzz_reader_known("record", fuzz_options(&a, "record", "file", &p), data[0] & 2 ? &known : NULL);
     mu_arena_fini(&a);
     close(fd);
     return 0;
