@@ -6,6 +6,8 @@
 // learner before data (they are its batch). Memory is taken last, when nothing of the job is wrong.
 #include "train/session.h"
 
+#include "train/names.h"
+
 #include "comm/cores.h"
 #include "layer/rowstate.h"
 #include "net/outputs.h"
@@ -19,7 +21,7 @@ static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &m
                                                 &mu_protocols, &mu_algos,     NULL};
 static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
 
-static mu_session_phase *phase_of(mu_session *s, mu_phase p) {
+mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p) {
     return p == MU_TRAIN        ? &s->train
            : p == MU_VALIDATION ? &s->validation
            : p == MU_TEST       ? &s->test
@@ -85,7 +87,7 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
     }
     mu_err own = {0};
     size_t errors_before = s->job->diags.n_errors;
-    mu_status st = mu_source_open(&s->binder, block, &o, &phase_of(s, p)->source, &own);
+    mu_status st = mu_source_open(&s->binder, block, &o, &mu_session_phase_of(s, p)->source, &own);
     bool reported = s->job->diags.n_errors > errors_before; // by binding; opening reports to err
     if (st == MU_OK || reported) return MU_OK;
     if (st == MU_ENOMEM) return mu_err_pass(st, &own, err);
@@ -147,7 +149,7 @@ static void check_streams(mu_session *s, const mu_net *net) {
 
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
 static mu_status shape_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
-    mu_session_phase *ph = phase_of(s, p);
+    mu_session_phase *ph = mu_session_phase_of(s, p);
     if (!ph->source || !s->job->net || s->job->net->kind != MU_LIST) return MU_OK;
     mu_data_field fields[MU_MAX_FIELDS];
     int n = mu_source_n_fields(ph->source);
@@ -199,127 +201,6 @@ static mu_status check_blocks_only(mu_session *s, mu_err *err) {
         else d->list[keep++] = d->list[i];
     }
     d->n = keep;
-    return MU_OK;
-}
-
-// ---- vocabularies ----
-
-static const mu_data_field *field_named(const mu_reader *r, const char *name) {
-    for (int i = 0; i < r->n_fields; i++)
-        if (!strcmp(r->field[i].name, name)) return &r->field[i];
-    return NULL;
-}
-
-static bool has_key(const mu_field *f, const char *key) {
-    while (f && f->key && strcmp(f->key, key)) f++;
-    return f && f->key;
-}
-
-// A name for a message. Those of the reader `chars` are single bytes of any kind.
-static const char *shown(const mu_data_field *f, int64_t k, char out[48]) {
-    if (k >= f->n_classes) return "nothing";
-    const unsigned char first = (unsigned char)f->names[k][0];
-    if (first && !f->names[k][1] && (first <= ' ' || first > '~')) snprintf(out, 48, "byte 0x%02x", first);
-    else snprintf(out, 48, "`%.40s`", f->names[k]);
-    return out;
-}
-
-// Readers that number the classes they find: one that is missing in a file would move all after it.
-static void compare_labels(mu_session *s, const mu_node *block, const mu_reader *r, const mu_reader *train) {
-    mu_diags *d = &s->job->diags;
-    if (!r->label_names || !train->label_names) return;
-    int64_t k = 0, both = r->n_labels < train->n_labels ? r->n_labels : train->n_labels;
-    while (k < both && !strcmp(r->label_names[k], train->label_names[k])) k++;
-    if (k == r->n_labels) return;
-    const char *there = k < train->n_labels ? train->label_names[k] : "(none)";
-    mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, block->pos,
-                              "class %lld is `%s` in `data.%s` and `%s` in `data.train`", (long long)k,
-                              r->label_names[k], block->key, there);
-    if (has_key(r->class->fields, "classes"))
-        mu_diag_hint(d, g, "Give both blocks the same `classes: [...]`: numbers then follow the list.");
-    else mu_diag_hint(d, g, "All phases must have the same classes in the same order.");
-}
-
-// A net knows words, characters and labels by the numbers of the training data. Files that are numbered by
-// themselves give figures without meaning.
-static void compare_names(mu_session *s, mu_phase p, const mu_node *block, const mu_reader *train) {
-    const mu_reader *r = mu_source_reader(phase_of(s, p)->source);
-    mu_diags *d = &s->job->diags;
-    char here[48], there[48];
-    for (int i = 0; i < r->n_fields; i++) {
-        const mu_data_field *f = &r->field[i], *t = field_named(train, f->name);
-        if (!t || !f->names || !t->names) continue;
-        int64_t k = 0;
-        while (k < f->n_classes && k < t->n_classes && !strcmp(f->names[k], t->names[k])) k++;
-        if (k == f->n_classes) continue;
-        const mu_node *file = mu_node_find(block, "file");
-        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, file ? file->pos : block->pos,
-                                  "number %lld of `%s` is %s in `data.%s` and %s in `data.train`",
-                                  (long long)k, f->name, shown(f, k, here), block->key, shown(t, k, there));
-        const char *of = mu_node_text(mu_node_find(mu_node_find(s->job->data, "train"), "file"));
-        if (of && has_key(r->class->fields, "vocab_of"))
-            mu_diag_hint(d, g, "Add `vocab_of: %s`: its numbers then count here, too.", of);
-        else mu_diag_hint(d, g, "All phases must have the same names in the same order.");
-        return; // its other fields count alike
-    }
-    compare_labels(s, block, r, train);
-}
-
-// Must the training data be opened just to compare? Only a text that is numbered by itself needs it.
-static bool numbers_itself(const mu_session *s, const mu_reader *r, const mu_node *block) {
-    const mu_node *train = mu_node_find(s->job->data, "train");
-    const char *file = mu_node_text(mu_node_find(block, "file"));
-    const char *of = mu_node_text(mu_node_find(train, "file"));
-    return has_key(r->class->fields, "vocab_of") && mu_node_is_null(mu_node_find(block, "vocab_of")) &&
-           train && file && of && strcmp(file, of);
-}
-
-// Data that a model cannot read as it read its training data.
-static void compare_fields(mu_session *s, const mu_node *block, const mu_reader *r) {
-    char here[96], there[96];
-    for (int i = 0; i < r->n_fields; i++) {
-        const mu_data_field *f = &r->field[i], *t = NULL;
-        for (int k = 0; k < s->inputs->n_fields && !t; k++)
-            if (!strcmp(s->inputs->field[k].name, f->name)) t = &s->inputs->field[k];
-        if (!t) continue;
-        if (!mu_shape_equal(&f->shape, &t->shape) && !f->is_image)
-            mu_diags_add(&s->job->diags, MU_DIAG_ERROR, block->pos,
-                         "`%s` of `data.%s` has shape %s, the model was trained on %s", f->name, block->key,
-                         mu_shape_text(&f->shape, here), mu_shape_text(&t->shape, there));
-        else if (t->n_classes && f->n_classes > t->n_classes)
-            mu_diags_add(&s->job->diags, MU_DIAG_ERROR, block->pos,
-                         "`%s` of `data.%s` has %lld classes, the model was trained on %lld", f->name,
-                         block->key, (long long)f->n_classes, (long long)t->n_classes);
-    }
-}
-
-static mu_status check_names(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
-    const mu_source *source = phase_of(s, p)->source;
-    const mu_node *block = mu_node_find(s->job->data, mu_phase_name(p));
-    if (!block && p == MU_PREDICT) block = mu_node_find(s->job->data, "test");
-    if (!source || !block) return MU_OK;
-    if (so->inputs) {
-        compare_fields(s, block, mu_source_reader(source));
-        return MU_OK;
-    }
-    if (s->train.source) {
-        compare_names(s, p, block, mu_source_reader(s->train.source));
-        return MU_OK;
-    }
-    if (!numbers_itself(s, mu_source_reader(source), block)) return MU_OK;
-    mu_source_spec spec;
-    mu_reader *train = NULL;
-    mu_err own = {0};
-    mu_status st = mu_source_bind(&s->binder, mu_node_find(s->job->data, "train"), &spec, &own);
-    if (st == MU_OK) st = mu_reader_open(spec.reader, spec.reader_state, spec.pos, NULL, &train, &own);
-    if (st == MU_OK) compare_names(s, p, block, train);
-    mu_reader_close(train);
-    if (st == MU_OK || s->job->diags.n_errors) return MU_OK;
-    if (st == MU_ENOMEM) return mu_err_pass(st, &own, err);
-    mu_diag *g = mu_diags_add(&s->job->diags, MU_DIAG_WARNING, block->pos,
-                              "the numbers of `data.%s` cannot be compared with those of training: %s",
-                              block->key, own.msg);
-    mu_diag_hint(&s->job->diags, g, "With `vocab_of` they are the same.");
     return MU_OK;
 }
 
@@ -436,7 +317,7 @@ static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err
         p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1;
     }
     for (size_t i = 0; i < MU_COUNT(phases) && !(o->trains && mu_session_forks(s)); i++) {
-        mu_net *net = phase_of(s, phases[i])->net;
+        mu_net *net = mu_session_phase_of(s, phases[i])->net;
         if (net) MU_TRY(mu_net_ready(net, d, err));
     }
     return s->updater ? mu_params_alloc_slots(s->params, s->updater->class->n_slots, err) : MU_OK;
@@ -495,12 +376,12 @@ static mu_status open_all(mu_session *s, const mu_session_opts *asked, mu_err *e
         if (o->phases & (unsigned)phases[i]) {
             MU_TRY(open_source(s, phases[i], o, err));
             if (phases[i] == MU_TRAIN && s->train.source && !s->inputs) MU_TRY(make_inputs(s, err));
-            any |= phase_of(s, phases[i])->source != NULL;
+            any |= mu_session_phase_of(s, phases[i])->source != NULL;
         }
     unsigned buildable = o->phases; // other numbers give other shapes, which need not be said
     for (size_t i = 0; i < MU_COUNT(phases); i++) {
         const size_t before = job->diags.n_errors;
-        if (phases[i] != MU_TRAIN) MU_TRY(check_names(s, phases[i], o, err));
+        if (phases[i] != MU_TRAIN) MU_TRY(mu_session_check_names(s, phases[i], o->inputs != NULL, err));
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
     if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
@@ -544,8 +425,8 @@ mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **ou
 void mu_session_close(mu_session *s) {
     if (!s) return;
     for (size_t i = MU_COUNT(phases); i-- > 0;) { // the owner of the parameters was built first
-        mu_net_destroy(phase_of(s, phases[i])->net);
-        mu_source_close(phase_of(s, phases[i])->source);
+        mu_net_destroy(mu_session_phase_of(s, phases[i])->net);
+        mu_source_close(mu_session_phase_of(s, phases[i])->source);
     }
     mu_inputs_destroy(s->own_inputs);
     mu_free(s);

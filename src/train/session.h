@@ -48,6 +48,8 @@ typedef struct mu_session_opts {
 mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **out, mu_err *err);
 void      mu_session_close(mu_session *s);
 
+mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p);
+
 // Is this session's training the work of several processes, forked from this one?
 static inline bool mu_session_forks(const mu_session *s) {
     return s->setup.learners > 1 || s->setup.server == MU_SERVER_PROCESS;
