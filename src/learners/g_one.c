@@ -76,7 +76,7 @@ static mu_status open_view(one *r, mu_err *err) {
     atomic_store(&r->shared.learner->incarnation, 1);
     atomic_store(&h->state, MU_RUN_TRAINING);
     show(r);
-    atomic_store(&h->rate, mu_step_rate_at(t->s, &t->at, &t->end).rate);
+    atomic_store(&h->rate, t->rate);
     return mu_live_write(t->dir.path, getpid(), r->shared.region.fd, id, err);
 }
 
@@ -120,6 +120,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     one *r = state;
     *out = (mu_advance){.learners = 1};
     show_step_begins(r);
+    r->w.at.time_share = mu_training_time_share(r->t);
     mu_status st = mu_worker_step(&r->w, err);
     r->produced += st == MU_OK || st == MU_EDIVERGED;
     if (st == MU_EDIVERGED && mu_worker_may_skip(&r->w)) {

@@ -29,7 +29,8 @@ typedef struct learner {
 
 mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    const mu_position at = mu_position_at(r->session, r->begin, samples);
+    mu_position at = mu_position_at(r->session, r->begin, samples);
+    if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
     return mu_step_rate_at(r->session, &at, r->end);
 }
 

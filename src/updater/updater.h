@@ -71,6 +71,9 @@ typedef struct mu_schedule_class {      // lr_<name>.c
     MU_PLUGIN_HEAD;
     // Rate at time t (steps, or epochs when the job says `per: epoch`); end = planned length, 0 = unknown.
     double (*rate)(const void *state, double base, double t, double end);
+    // (optional, it never does) The time at which the rate has come to its last value; 0 = not known.
+    double (*ends)(const void *state, double end);
+    bool    follows_time;               // (needs `ends`) a deadline makes it end when the time does
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
 } mu_schedule_class;
@@ -102,7 +105,12 @@ typedef struct mu_step_rate {
     bool   young;                       // as the rule sees it (the key `early` of momentum)
 } mu_step_rate;
 
-double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
+// time_share: of the time that the training has, 0 = that does not count. A schedule that follows the time is
+// as far as its steps (or epochs) or the time, whichever is further.
+double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs,
+                       double time_share);
+// The step (or epoch, by u->per) at which the rate changes for the last time; 0 = not known, or never.
+double mu_updater_rate_ends(const mu_updater *u, double end_steps, double end_epochs);
 bool   mu_updater_is_young(const mu_updater *u, int64_t step, double epoch);
 
 typedef struct mu_target {              // what an update changes

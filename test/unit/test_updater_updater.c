@@ -10,7 +10,7 @@ static double rate_at(const char *rate, double t, double end) {
     bound b;
     mu_updater *u = bound_get(&b, text);
     double r =
-        mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end, u->per ? end : -1);
+        mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end, u->per ? end : -1, 0);
     bound_fini(&b);
     return r;
 }
