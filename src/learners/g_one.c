@@ -17,6 +17,7 @@
 typedef struct one {
     mu_training *t;
     mu_worker    w;
+    mu_facts     facts;
     int64_t      produced, skipped;     // gradients
     mu_shared    shared;                // head NULL = not to be looked at
     int64_t      next, rest;            // for the prefetch thread: next sample; left of a step under way
@@ -105,6 +106,8 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     (void)hold; // nothing happens between two advances
     r->t = t;
     mu_worker_init(&r->w, t->s);
+    mu_facts_begin(&r->facts, t->s);
+    r->w.facts = t->advisor.facts = &r->facts;
     r->w.at = t->at;
     if (t->at.partial > 0 && t->s->job->train.accumulate == 1) {
         r->next = t->at.samples;

@@ -11,6 +11,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "store/live.h"
+#include "learners/load.h"
 #include "learners/record.h"
 #include "learners/watchdog.h"
 
@@ -36,6 +37,7 @@ typedef struct shared_run {
     bool         opened, started;       // the shared memory; the children
     bool         looked;                // once
     uint32_t     rung;                  // the parent's bell at the last look
+    mu_load      load;
     mu_advance   seen;                  // sums already taken from the learners' rows
 } shared_run;
 
@@ -94,7 +96,7 @@ static mu_status open_shared(shared_run *c, mu_err *err) {
         .n_records = mu_source_n_records(t->s->train.source),
         .end_steps = (int64_t)t->end.steps,
         .end_epochs = t->end.epochs,
-        .extra_bytes = sizeof(mu_evaluator_box),
+        .extra_bytes = sizeof(mu_learners_room),
         .record = t->o->record != NULL,
     };
     MU_TRY(mu_shared_create(&o, &c->shared, err));
@@ -315,6 +317,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     drain_journal(c);
     MU_TRY(mu_watchdog_look(&c->dog, err));
     refresh(c, out);
+    mu_learners_load load;
+    if (!c->ending && mu_load_look(&c->load, &c->shared, &load)) mu_advisor_measured(t, &load);
     if (atomic_load(&h->stop_asked) && !t->why) t->why = "stop";
     if (c->ending && !c->told) tell_learners_to_end(c);
     out->ended = mu_watchdog_all_ended(&c->dog);
@@ -445,6 +449,9 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     MU_TRY(open_shared(c, err));
     c->opened = true;
     MU_TRY(open_log(c, err));
+    mu_facts *facts = &((mu_learners_room *)c->shared.extra)->facts;
+    mu_facts_begin(facts, t->s);
+    t->advisor.facts = facts;
     if (hold) pause_updates(c);
     c->started = true;
     const char *ckpt_dir = t->o->no_files ? "" : t->ckpt_dir;

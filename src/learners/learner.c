@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "comm/cores.h"
+#include "learners/evaluator.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -183,6 +184,7 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     mu_session *s = l->role->session;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
+    l->w.facts = &((mu_learners_room *)g->extra)->facts;
     MU_TRY(mu_shared_client_open(c,
                                  &(mu_shared_client_opts){.shared = g,
                                                           .learner = l->role->index,

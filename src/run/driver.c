@@ -72,6 +72,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
     const mu_run_moment m = mu_training_moment(r);
     if (r->o->watch.started)
         r->o->watch.started(r->o->watch.ctx, r->s, &m, r->dir.path, r->o->resume != NULL);
+    mu_advisor_begin(r);
     return MU_OK;
 }
 

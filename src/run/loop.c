@@ -158,6 +158,7 @@ mu_status mu_loop_save_kept(mu_training *t, mu_err *err) {
 static void do_due_work(loop *l) {
     mu_training *t = l->t;
     mu_phase phase;
+    mu_advisor_look(t);
     if (mu_training_due(t, &t->log) && t->loss_n) mu_training_log(t);
     if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) l->want_test = true;
     if (mu_training_due(t, &t->save) && !t->o->no_files && t->saved_version != t->at.version)
@@ -238,6 +239,7 @@ static mu_status train(loop *l, mu_err *err) {
 
 static mu_status stop_source(loop *l, mu_status how, mu_err *err) {
     l->running = l->busy = false;
+    mu_advisor_end(l->t);
     mu_err own = {0};
     const mu_status st = l->source->stop(l->state, how, &l->t->out->learners, &own);
     if (how != MU_OK || st == MU_OK) return how;

@@ -140,6 +140,7 @@ void mu_training_log(mu_training *r) {
     if (r->train_events &&
         mu_events_write(r->train_events, r->at.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)
         report_failed(r, &err);
+    mu_advisor_logged(r, r->last_loss);
     r->loss_sum = r->accuracy_sum = 0;
     r->loss_n = 0;
     r->window_s = now;
@@ -216,6 +217,7 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
     mu_run_moment m = mu_training_moment(r);
     m.step = step, m.epoch = mu_epoch_at(r->s, at->samples); // of these weights; learners have gone on
     if (r->o->watch.evaluated) r->o->watch.evaluated(r->o->watch.ctx, &m, phase, sc, best);
+    mu_advisor_evaluated(r, mu_phase_name(phase), m.epoch, m.loss, sc->loss);
     mu_training_keep_scores(r->out, phase, sc, step);
     r->ps.evaluated_step = step;
     r->evaluated_version = at->version;

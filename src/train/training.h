@@ -6,6 +6,7 @@
 
 #include "store/events.h"
 #include "store/metrics.h"
+#include "train/advisor.h"
 #include "train/kept.h"
 #include "train/snapshot.h"
 #include "train/train.h"
@@ -40,6 +41,7 @@ typedef struct mu_training {
     mu_metrics        *metrics;
     mu_events         *train_events, *eval_events;
     mu_due             log, test, save;
+    mu_advisor         advisor;
     mu_kept            kept;                    // the best weights while they are not saved
     int64_t            n_saved;                 // checkpoints by this process, and how long they took
     double             saved_s;

@@ -63,6 +63,8 @@ typedef struct mu_updater_class {
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
+    // (optional, not known) Between what and what rates are that train nets.
+    void      (*usual_rates)(const void *state, double range[2]);
     // (optional, never) Is training still young after so many steps or epochs of samples?
     bool      (*is_young)(const void *state, int64_t step, double epoch);
 } mu_updater_class;
