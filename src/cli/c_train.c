@@ -69,7 +69,8 @@ static void progress(void *ctx, const mu_run_moment *m) {
     screen *sc = ctx;
     mu_progress_update(&sc->p, &(mu_progress_now){
         .epoch = m->epoch, .epochs = m->end_epochs, .step = m->step, .steps = m->end_steps, .loss = m->loss,
-        .accuracy = sc->accuracy, .samples_per_s = m->samples_per_s, .eta_s = isnan(m->eta_s) ? -1 : m->eta_s,
+        .accuracy = sc->accuracy, .samples_per_s = m->samples_per_s, .rate = m->rate,
+        .eta_s = isnan(m->eta_s) ? -1 : m->eta_s,
         .learners = m->learners, .of_learners = m->of_learners});
 }
 

@@ -53,8 +53,8 @@ static const mu_field test_fields[] = {
 };
 static const mu_field checkpoint_fields[] = {
     MU_FIELD(mu_checkpoint_opts, every, MU_INTERVAL, "auto", NULL,
-             "how often a checkpoint is saved; one is always saved at the end. auto = by time: every minute, and "
-             "never more than 3 % of the time (`1 epoch` with `nonfinite: rollback`)"),
+             "how often a checkpoint is saved; one is always saved at the end. auto = by time: every minute, "
+             "and never more than 3 % of the time (`1 epoch` with `nonfinite: rollback`)"),
     MU_FIELD(mu_checkpoint_opts, keep, MU_INT, "3", "[1,1k]", "newest checkpoints that stay on disk"),
     MU_FIELD(mu_checkpoint_opts, best, MU_BOOL, "true", NULL,
              "also keep the best one by accuracy (or loss) of the validation data; without such data, the last"),

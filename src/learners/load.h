@@ -18,8 +18,8 @@ typedef struct mu_load {                // zeroed = not begun
     int64_t          losses;                    // of learners, then
 } mu_load;
 
-// A look at the clock, mostly. True: a window has ended, and *out is what was measured in it. Windows in which
-// learners were lost, and the first one, do not count.
+// A look at the clock, mostly. True: a window has ended, and *out is what was measured in it. Windows in
+// which learners were lost, and the first one, do not count.
 bool mu_load_look(mu_load *l, const mu_shared *g, mu_learners_load *out);
 
 #endif

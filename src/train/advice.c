@@ -32,8 +32,9 @@ bool mu_advise_overfitting(mu_overfit *o, const mu_eval_point *p, mu_advice_text
     if (o->n_above < EVALUATIONS_ABOVE || p->loss < BY_A_TENTH * o->loss) return false;
     if (!(p->train_loss < FELL * o->train_loss)) return false; // NaN: nothing is known
     return say(out,
-               "%s loss rose from %.4g to %.4g since epoch %.3g while training loss fell from %.4g to %.4g: the "
-               "net learns its training data by heart; %smore dropout or decay, a smaller net, or more data",
+               "%s loss rose from %.4g to %.4g since epoch %.3g while training loss fell from %.4g to %.4g: "
+               "the net learns its training data by heart; %smore dropout or decay, a smaller net, or more "
+               "data",
                p->set, o->loss, p->loss, o->epoch, o->train_loss, p->train_loss,
                p->patience ? "" : "stop earlier (train.patience: 3), ");
 }
@@ -52,8 +53,8 @@ bool mu_advise_flat(mu_flat *f, double share, double loss, int64_t n_classes, mu
     if (!f->n || loss < MOVED * f->loss) *f = (mu_flat){.share = share, .loss = loss};
     if (++f->n < FLAT_LINES || !(share - f->share >= FLAT_SHARE)) return false;
     return say(out,
-               "loss has not moved from %.3g = ln %lld, that of guessing, for %.0f %% of the training: the rate "
-               "is too small or too large, inputs are not scaled, or labels do not belong to the inputs",
+               "loss has not moved from %.3g = ln %lld, that of guessing, for %.0f %% of the training: the "
+               "rate is too small or too large, inputs are not scaled, or labels do not belong to the inputs",
                guess, (long long)n_classes, 100 * (share - f->share));
 }
 
@@ -66,16 +67,16 @@ bool mu_advise_classes(int64_t n_missing, int64_t first, const char *name, int64
     if (name) snprintf(what, sizeof what, "`%.60s`", name);
     else snprintf(what, sizeof what, "number %lld", (long long)first);
     return say(out,
-               "%lld of %lld classes %s no sample in data.train (the first is %s): the net cannot learn them; "
-               "add samples, or leave the classes out",
+               "%lld of %lld classes %s no sample in data.train (the first is %s): the net cannot learn "
+               "them; add samples, or leave the classes out",
                (long long)n_missing, (long long)n_classes, n_missing == 1 ? "has" : "have", what);
 }
 
 bool mu_advise_outputs(int64_t n_outputs, int64_t n_classes, mu_advice_text *out) {
     if (n_classes < 2 || n_outputs <= n_classes) return false;
     return say(out,
-               "the net has %lld outputs for %lld classes, %lld of them are never right: set `outputs: %lld` in "
-               "its last layer, or `outputs: auto`",
+               "the net has %lld outputs for %lld classes, %lld of them are never right: set `outputs: %lld` "
+               "in its last layer, or `outputs: auto`",
                (long long)n_outputs, (long long)n_classes, (long long)(n_outputs - n_classes),
                (long long)n_classes);
 }
@@ -88,13 +89,13 @@ bool mu_advise_inputs(const char *field, const mu_field_facts *f, mu_advice_text
     const bool bytes = f->whole && f->least >= 0 && f->most <= 255 && f->most > 64;
     if (bytes)
         return say(out,
-                   "data.%s has values from %g to %g: add `scale: 0.00390625` to data.train (other data takes "
-                   "it over)",
+                   "data.%s has values from %g to %g: add `scale: 0.00390625` to data.train (other data "
+                   "takes it over)",
                    field, f->least, f->most);
     return say(out,
                "data.%s has values from %.4g to %.4g, mean %.3g: nets learn from numbers around -1 to 1; add "
-               "`mean: auto` and `scale: %.2g` to data.train (other data takes them over), or standardise each "
-               "column (reader: table)",
+               "`mean: auto` and `scale: %.2g` to data.train (other data takes them over), or standardise "
+               "each column (reader: table)",
                field, f->least, f->most, f->mean, 1 / fmax(f->deviation, 1e-30));
 }
 
@@ -102,8 +103,8 @@ bool mu_advise_inputs(const char *field, const mu_field_facts *f, mu_advice_text
 
 bool mu_advise_rate(const char *rule, double base, const double usual[2], mu_advice_text *out) {
     if (!(base > 0) || !(usual[1] > 0) || (base >= usual[0] && base <= usual[1])) return false;
-    return say(out, "updater.rate %g is far from usual for %s, which is %g to %g: too %s", base, rule, usual[0],
-               usual[1],
+    return say(out, "updater.rate %g is far from usual for %s, which is %g to %g: too %s", base, rule,
+               usual[0], usual[1],
                base > usual[1] ? "large a rate makes the loss jump or not finite"
                                : "small a rate learns nothing in reasonable time");
 }
@@ -117,8 +118,9 @@ bool mu_advise_schedule(const char *schedule, double ends, const char *unit, dou
     const int digits = reached < 10 ? 1 : 0;
     if (reached >= ends) return false;
     return say(out,
-               "the deadline comes at about %s %.*f, before the last change of the rate at %.*f: set the %ss of "
-               "`updater.rate` (%s) for the time there is, or use cosine, linear or poly, which end with it",
+               "the deadline comes at about %s %.*f, before the last change of the rate at %.*f: set the %ss "
+               "of `updater.rate` (%s) for the time there is, or use cosine, linear or poly, which end with "
+               "it",
                unit, digits, reached, digits, ends, unit, schedule);
 }
 
@@ -144,13 +146,14 @@ bool mu_advise_saving(int64_t n, double took_s, double trained_s, mu_advice_text
     if (n < SAVES || trained_s < SAVING_SINCE_S || took_s <= SAVING_SHARE * trained_s) return false;
     const double each = took_s / (double)n;
     return say(out,
-               "checkpoints take %.0f %% of the time, %.2g s each: set `checkpoint.every: %s`, or leave it out",
+               "checkpoints take %.0f %% of the time, %.2g s each: set `checkpoint.every: %s`, or leave it "
+               "out",
                100 * took_s / trained_s, each, time_word(each / SAVING_SHARE, word, sizeof word));
 }
 
 #define SLOWER 0.9              // than one learner
 #define HAND_OVER_S 20e-6       // a batch from the prefetch thread
-#define SHORT_STEP_S 1e-3       // in shorter ones that is not known well enough: only a large difference counts
+#define SHORT_STEP_S 1e-3       // shorter ones are mostly handing over: only a large difference counts
 #define MUCH_SLOWER 0.4
 
 // Of the time in which a learner wants a core, the share in which it has one.
@@ -183,6 +186,8 @@ bool mu_advise_learners(const mu_learners_load *l, mu_advice_text *out) {
     else if (others >= 1)
         snprintf(why, sizeof why, "the machine is busy, as by %.0f other programs", others);
     else snprintf(why, sizeof why, "they wait for each other more than they compute");
-    return say(out, "%d learners make %.0f samples/s, one alone would make about %.0f: %s; try --learners 1%s",
-               l->learners, all, one, why, l->cores >= l->learners && others < 1 ? ", or a larger train.batch" : "");
+    const bool batch_helps = l->cores >= l->learners && others < 1;
+    return say(out,
+               "%d learners make %.0f samples/s, one alone would make about %.0f: %s; try --learners 1%s",
+               l->learners, all, one, why, batch_helps ? ", or a larger train.batch" : "");
 }

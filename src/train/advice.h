@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // advice.h - what a training can tell its user to do about itself: the findings.
 //
-// Each finding is a function of numbers alone: no clock, no files, no training under way. It returns true when
-// there is something to say, with one line in `out` that names what was seen and what to do. Who measures,
-// when, and that a line is said once, is advisor.h. docs/operations.md lists the lines.
+// Each finding is a function of numbers alone: no clock, no files, no training under way. It returns true
+// when there is something to say, with one line in `out` that names what was seen and what to do. Who
+// measures, when, and that a line is said once, is advisor.h. docs/operations.md lists the lines.
 //
 // A finding has to be right rather than early: every limit here is one that a training which goes well does
 // not come near.
@@ -29,8 +29,8 @@ typedef struct mu_overfit {             // evaluations so far; zeroed = none
     int    n_above;                     // those since, in a row, that were clearly above it
 } mu_overfit;
 
-// Overfitting: three evaluations in a row clearly above the lowest loss, the last by a tenth, while the training
-// loss fell.
+// Overfitting: three evaluations in a row clearly above the lowest loss, the last by a tenth, while the
+// training loss fell.
 bool mu_advise_overfitting(mu_overfit *o, const mu_eval_point *p, mu_advice_text *out);
 
 typedef struct mu_flat {                // lines of metrics so far; zeroed = none
@@ -66,16 +66,16 @@ typedef struct mu_learners_load {       // several learners, over some seconds
     int64_t samples, updates;           // applied
     int64_t global_batch;
     double  compute_s, apply_s;         // of all learners, by the clock: while others had the core, too
-    double  cpu_s, queue_s;             // in which they had a core; in which they wanted one that was not free
+    double  cpu_s, queue_s;             // in which they had a core; in which they stood in line for one
     double  data_s;                     // in which their prefetch threads had a core
 } mu_learners_load;
 
 // Programs of others that one has to share the cores with: as many of equal right as would explain how long
 // learners queue. Fewer than are there where those have less right (nice), or cores are free.
 double mu_other_programs(const mu_learners_load *l);
-// What one learner would at least make of this, in samples/s. A gradient takes the time in which its learner had
-// a core, and reading its data the prefetch thread's; an update comes once a batch; and the core is shared with
-// the others.
+// What one learner would at least make of this, in samples/s. A gradient takes the time in which its learner
+// had a core, and reading its data the prefetch thread's; an update comes once a batch; and the core is
+// shared with the others.
 double mu_one_learner_speed(const mu_learners_load *l);
 bool   mu_advise_learners(const mu_learners_load *l, mu_advice_text *out);
 

@@ -124,8 +124,8 @@ void mu_advisor_measured(mu_training *t, const mu_learners_load *load) {
     mu_advice_text text;
     mu_debug("learners: %.0f samples/s, one alone about %.0f; in %.1f s %.1f computing, %.1f applying by the "
              "clock, %.1f on cores, %.1f waiting for one, %.1f reading data",
-             (double)load->samples / load->seconds, mu_one_learner_speed(load), load->seconds, load->compute_s,
-             load->apply_s, load->cpu_s, load->queue_s, load->data_s);
+             (double)load->samples / load->seconds, mu_one_learner_speed(load), load->seconds,
+             load->compute_s, load->apply_s, load->cpu_s, load->queue_s, load->data_s);
     t->advisor.n_slow = mu_advise_learners(load, &text) ? t->advisor.n_slow + 1 : 0;
     if (is_new(t, LEARNERS) && t->advisor.n_slow >= SLOW_MEASUREMENTS) give(t, LEARNERS, &text);
 }

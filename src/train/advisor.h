@@ -26,7 +26,8 @@ void mu_advisor_begin(struct mu_training *t);                   // of the job it
 void mu_advisor_look(struct mu_training *t);                    // cheap; does something now and then
 void mu_advisor_end(struct mu_training *t);                     // the same once more, before the source stops
 void mu_advisor_logged(struct mu_training *t, double loss);     // a line of metrics
-void mu_advisor_evaluated(struct mu_training *t, const char *set, double epoch, double train_loss, double loss);
+void mu_advisor_evaluated(struct mu_training *t, const char *set, double epoch, double train_loss,
+                          double loss);
 void mu_advisor_measured(struct mu_training *t, const mu_learners_load *load);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // kept.h - the best weights so far, held in memory until they are saved.
 //
-// A small training may be better than before several times a second, and a checkpoint each time would cost more
-// than the training. So where the job does not say when to save (`checkpoint.every: auto`) the best weights,
-// their history and where they stand are copied here, and saved before the next checkpoint, at the end, or when
-// the training fails. No checkpoint that is newer than they are is ever on disk without them: what it says
-// of the best evaluation is always true of the checkpoint that BEST names.
+// A small training may be better than before several times a second, and a checkpoint each time would cost
+// more than the training. So where the job does not say when to save (`checkpoint.every: auto`) the best
+// weights, their history and where they stand are copied here, and saved before the next checkpoint, at the
+// end, or when the training fails. No checkpoint that is newer than they are is ever on disk without them:
+// what it says of the best evaluation is always true of the checkpoint that BEST names.
 #ifndef MU_TRAIN_KEPT_H
 #define MU_TRAIN_KEPT_H
 

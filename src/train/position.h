@@ -33,9 +33,9 @@ mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t
 // Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; young or not.
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
 // The effective rate, the one that people are shown everywhere: what the mean gradient of an update is
-// multiplied with, so that rate times the weight that the protocol's rule gives to a gradient by its staleness.
-// Here of the update that would begin at this position, with the staleness that is to be expected; sources of
-// gradients tell that of the last update made.
+// multiplied with, so that rate times the weight that the protocol's rule gives to a gradient by its
+// staleness. Here of the update that would begin at this position, with the staleness that is to be expected;
+// sources of gradients tell that of the last update made.
 double    mu_effective_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
 // mu_position.time_share after `spent` of `deadline` seconds since a start or resume at share `begin`.
 double    mu_time_share(double begin, double spent, double deadline);

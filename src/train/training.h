@@ -72,8 +72,8 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
 // An evaluation was the best so far: may its weights wait for the next checkpoint (kept.h)?
 bool mu_training_may_hold(const mu_training *r);
 void mu_training_saved(mu_training *r, double took_s);          // a checkpoint: counts it, sets the next mark
-// Does the task in this process, on the session's parameters, at r->at (or those that are held). A stop request breaks an evaluation
-// off: MU_EINTERRUPTED.
+// Does the task in this process, on the session's parameters, at r->at (or those that are held). A stop
+// request breaks an evaluation off: MU_EINTERRUPTED.
 void mu_training_snapshot(mu_training *r, const mu_snapshot_task *task, mu_snapshot_answer *out);
 double mu_training_time_share(const mu_training *r);            // what at.time_share is to become now
 bool mu_training_stop_asked(const mu_training *r);
