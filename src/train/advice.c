@@ -155,12 +155,14 @@ bool mu_advise_saving(int64_t n, double took_s, double trained_s, mu_advice_text
 #define HAND_OVER_S 20e-6       // a batch from the prefetch thread
 #define SHORT_STEP_S 1e-3       // shorter ones are mostly handing over: only a large difference counts
 #define MUCH_SLOWER 0.4
+#define HARDLY_QUEUES 0.95      // a learner has a core for so much of the time that it wants one
 
 // Of the time in which a learner wants a core, the share in which it has one.
 static double core_share(const mu_learners_load *l) { return l->cpu_s / (l->cpu_s + l->queue_s); }
 
 double mu_other_programs(const mu_learners_load *l) {
     const double share = core_share(l), wanted = (l->cpu_s + l->queue_s + l->data_s / share) / l->seconds;
+    if (share > HARDLY_QUEUES) return 0;
     return fmax(0, l->cores / share - wanted); // share = cores / (wanted + others), where that is below 1
 }
 
