@@ -124,6 +124,14 @@ bool mu_advise_schedule(const char *schedule, double ends, const char *unit, dou
                unit, digits, reached, digits, ends, unit, schedule);
 }
 
+bool mu_advise_ended(const char *schedule, double time_share, double rate, mu_advice_text *out) {
+    if (!(time_share >= 0.999)) return false;
+    return say(out,
+               "the schedule (%s) ended with the deadline of the training before: this one goes on at its last "
+               "rate, %.3g; to train on, begin a new run with `train.init_from`",
+               schedule, rate);
+}
+
 #define SAVING_SHARE 0.03
 enum { SAVES = 3 };
 #define SAVING_SINCE_S 10.0     // shorter trainings need no advice about their time

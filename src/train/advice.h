@@ -57,6 +57,8 @@ bool mu_advise_rate(const char *rule, double base, const double usual[2], mu_adv
 // in `spent` of `deadline` seconds.
 bool mu_advise_schedule(const char *schedule, double ends, const char *unit, double now, double here,
                         double spent, double deadline, mu_advice_text *out);
+// A run that goes on at this share of the time, where its schedule follows that.
+bool mu_advise_ended(const char *schedule, double time_share, double rate, mu_advice_text *out);
 // n checkpoints took `took_s` of `trained_s` seconds.
 bool mu_advise_saving(int64_t n, double took_s, double trained_s, mu_advice_text *out);
 

@@ -28,6 +28,8 @@ void mu_advisor_begin(mu_training *t) {
     double usual[2] = {0};
     if (u->class->usual_rates) u->class->usual_rates(u->state, usual);
     if (mu_advise_rate(u->class->name, u->base, usual, &text)) give(t, RATE, &text);
+    if (u->schedule->follows_time && mu_advise_ended(u->schedule->name, t->at.time_share, t->rate, &text))
+        give(t, SCHEDULE, &text);
 }
 
 // ---- the data ----

@@ -82,6 +82,7 @@ for l in 1 2; do
     near "$(value out.json lr_effective)" 0 0.004 || bad "$l learners: rate $(value out.json lr_effective) at the deadline"
     "$MUSTER" train --resume "run$n" --deadline 1500ms --json > out.json 2> err || bad "resume ended with $?"
     near "$(value out.json lr_effective)" 0 0.004 || bad "$l learners: rate $(value out.json lr_effective) once more"
+    grep -q 'the schedule (cosine) ended with the deadline' err || bad "nothing is said of a schedule that had ended"
     grep -q 'sgd rate [0-9.e-]* of base 0.02' err || bad "the resumed run begins with the rate of the first"
 done
 train --epochs 3 --deadline 1h --set 'updater.rate={type: linear, base: 0.02}'      # steps come first

@@ -192,6 +192,15 @@ static void schedules_and_deadlines(void **state) {
     assert_false(mu_advise_schedule("multi_step", 800, "step", 700, 100, 60, 300, &out)); // resumed
 }
 
+static void ended_schedules(void **state) {
+    (void)state;
+    mu_advice_text out;
+    assert_false(mu_advise_ended("cosine", 0, 0.1, &out));
+    assert_false(mu_advise_ended("cosine", 0.9, 0.002, &out));
+    assert_true(mu_advise_ended("cosine", 1, 0, &out));
+    assert_says(out, "goes on at its last rate, 0;");
+}
+
 static void time_of_checkpoints(void **state) {
     (void)state;
     mu_advice_text out;
@@ -314,6 +323,7 @@ int main(void) {
         cmocka_unit_test(what_batches_tell),
         cmocka_unit_test(rates),
         cmocka_unit_test(schedules_and_deadlines),
+        cmocka_unit_test(ended_schedules),
         cmocka_unit_test(time_of_checkpoints),
         cmocka_unit_test(learners),
         cmocka_unit_test(share_of_the_time),
