@@ -97,6 +97,14 @@ for l in 1 2; do
     near "$(value test.json accuracy)" "$(value out.json best)" 1e-6 ||
         bad "$l learners: BEST has $(value test.json accuracy), recorded is $(value out.json best)"
 done
+# A training that fails leaves its best weights, which were only held until then.
+for l in 1 2; do
+    n=$((n + 1))
+    "$MUSTER" train job.yaml --out "run$n" --learners $l --set test.every='10 steps' \
+        --set 'updater.rate={type: multi_step, base: 0.001, at: [45], rates: [1e30]}' > out.json 2> err
+    [ $? = 4 ] || bad "$l learners: did not diverge"
+    "$MUSTER" test "run$n" --best --on validation --json > test.json 2> err || bad "$l learners: no best weights are left"
+done
 train --epochs 4 --set checkpoint.every='1 epoch' --set checkpoint.keep=100
 [ "$(find "run$n/checkpoints" -mindepth 1 -maxdepth 1 -name 'step-*' | wc -l)" = 4 ] || bad "every: 1 epoch is not obeyed"
 
