@@ -30,6 +30,7 @@ static mu_status set_position(mu_training *r, mu_err *err) {
         r->at = at->at;
         r->ps = at->progress;
         r->finished = at->finished;
+        r->advisor.given = at->advised;
         return mu_state_seek(r->s, &r->at, &r->finished, err);
     }
     if (!r->o->resume) return set_initial(r, err);
@@ -202,7 +203,8 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     if (begun && (st == MU_ENOMEM || st == MU_EDIVERGED)) save_best(&r);
     else if (begun && st != MU_OK) save_what_is_done(&r);
     if (st == MU_OK) st = end(&r, err);
-    if (begun && o->at) *o->at = (mu_run_position){r.at, r.ps, mu_training_finished_samples(&r)};
+    if (begun && o->at)
+        *o->at = (mu_run_position){r.at, r.ps, mu_training_finished_samples(&r), r.advisor.given};
     if (st == MU_OK && mu_training_interrupted(&r)) st = tell_stopped(&r, err);
     if (r.dir.log_fd >= 0) mu_log_drop_file(r.dir.log_fd);
     mu_folder_close_reports(&r);

@@ -35,6 +35,7 @@ typedef struct mu_run_position {        // where a training stands, besides the 
     mu_position       at;
     mu_progress_state progress;
     mu_finished       finished;         // as many samples as `at` says
+    unsigned          advised;          // advice that was given (advisor.h): it is not said again
 } mu_run_position;
 #define MU_RUN_BEGINNING ((mu_run_position){.at = MU_POSITION_START, .progress = {.best = NAN}})
 

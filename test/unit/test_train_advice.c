@@ -304,6 +304,16 @@ static void a_line_is_said_once(void **state) {
         end(&t);
         if (n_lines != 2 || !strstr(lines, "6 outputs for 4 classes") || !strstr(lines, "0.00390625"))
             fail_msg("%s: %d lines: %s", learners_of[i], n_lines, lines);
+        n_lines = 0, lines[0] = '\0'; // the same in two parts, as programs that train step by step do
+        prepare(&t, JOB, (const char *const[]){learners_of[i], "train.steps=30"}, 2);
+        mu_run_position at = MU_RUN_BEGINNING;
+        mu_run_opts parts = o;
+        parts.at = &at;
+        assert_ok(mu_run_train(t.s, &parts, &t.r, err));
+        t.job->train.steps = 60;
+        assert_ok(mu_run_train(t.s, &parts, &t.r, err));
+        end(&t);
+        if (n_lines != 2) fail_msg("%s, in parts: %d lines: %s", learners_of[i], n_lines, lines);
         n_lines = 0, lines[0] = '\0';
         train(&t, JOB, &o,
               (const char *const[]){learners_of[i], "data.train.scale=0.004", "net.ip.outputs=4",
