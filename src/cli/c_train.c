@@ -46,13 +46,17 @@ typedef struct screen {
     double      accuracy;
 } screen;
 
-static void started(MU_UNUSED void *ctx, const mu_session *s, const char *run_dir, bool resumed) {
+static void started(MU_UNUSED void *ctx, const mu_session *s, const mu_run_moment *m, const char *run_dir,
+                    bool resumed) {
     const mu_setup *p = &s->setup;
+    char of[48] = ""; // warm-up, a later moment of a schedule, the protocol's rule
+    if (fabs(m->rate - s->updater->base) > 1e-6 * s->updater->base)
+        snprintf(of, sizeof of, " of base %g", s->updater->base);
     mu_info("%s: %" PRId64 " parameters, %" PRId64 " training samples, batch %" PRId64 " (mu %" PRId64
-            " x lambda %d), %s rate %g",
+            " x lambda %d), %s rate %.4g%s",
             s->job->name, mu_params_n_trained(s->params), mu_source_n_records(s->train.source),
             p->global_batch * s->job->train.accumulate, p->rows, p->learners, s->updater->class->name,
-            s->updater->base);
+            m->rate, of);
     if (p->learners > 1 || p->rate_factor != 1) {
         char text[400];
         mu_setup_text(p, s->updater->base, text, sizeof text);
@@ -65,7 +69,8 @@ static void progress(void *ctx, const mu_run_moment *m) {
     screen *sc = ctx;
     mu_progress_update(&sc->p, &(mu_progress_now){
         .epoch = m->epoch, .epochs = m->end_epochs, .step = m->step, .steps = m->end_steps, .loss = m->loss,
-        .accuracy = sc->accuracy, .samples_per_s = m->samples_per_s, .eta_s = isnan(m->eta_s) ? -1 : m->eta_s,
+        .accuracy = sc->accuracy, .samples_per_s = m->samples_per_s, .rate = m->rate,
+        .eta_s = isnan(m->eta_s) ? -1 : m->eta_s,
         .learners = m->learners, .of_learners = m->of_learners});
 }
 

@@ -148,6 +148,7 @@ static void plain(const mu_progress *p, const mu_progress_now *now, double share
     if (isfinite(now->loss)) add(&l, "%sloss%s%.6g", gap, eq, now->loss);
     if (isfinite(now->accuracy)) add(&l, "%sacc%s%.4g", gap, eq, now->accuracy);
     add(&l, "%ssamples_s%s%.0f", gap, eq, now->samples_per_s);
+    if (now->rate > 0) add(&l, "%slr%s%.6g", gap, eq, now->rate);
     if (now->of_learners > 1 && p->json)
         add(&l, "%slearners%s%d%sof_learners%s%d", gap, eq, now->learners, gap, eq, now->of_learners);
     else if (now->of_learners > 1) add(&l, " learners=%d/%d", now->learners, now->of_learners);

@@ -4,7 +4,7 @@
 // On a terminal one line is redrawn, at most ten times a second:
 //   epoch 3/10  step 2420/9380  26% [##>       ]  loss 0.0421  acc 98.7%  41.2k/s  eta 0:42
 // Otherwise plain lines, one per 30 s or 5 %, whichever comes first, without `\r` and escapes:
-//   2026-01-05T10:11:12Z epoch=3/10 step=2420/9380 loss=0.0421 acc=0.987 samples_s=41200 eta_s=42
+//   2026-01-05T10:11:12Z epoch=3/10 step=2420/9380 loss=0.0421 acc=0.987 samples_s=41200 lr=0.01 eta_s=42
 // With --log-format=json the same as one object a line. quiet shows neither.
 //
 // Messages of mu_log erase the redrawn line first, from whatever thread they come; the next update draws
@@ -22,6 +22,7 @@ typedef struct mu_progress_now {
     int64_t step, steps;        // updates done and planned in the whole run; 0 = open end
     double  loss, accuracy;     // NaN = unknown
     double  samples_per_s;
+    double  rate;               // effective learning rate; 0 = not shown
     double  eta_s;              // negative = worked out here from steps or epochs
     int     learners, of_learners;      // shown when of_learners > 1
 } mu_progress_now;

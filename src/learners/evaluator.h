@@ -8,6 +8,7 @@
 #define MU_LEARNERS_EVALUATOR_H
 
 #include "ps/shared.h"
+#include "train/facts.h"
 #include "train/snapshot.h"
 
 typedef enum mu_evaluator_state {
@@ -24,6 +25,11 @@ typedef struct mu_evaluator_box {       // in the shared memory, at mu_shared.ex
     mu_snapshot_task   task;            // by the parent, which sets answer.at, too
     mu_snapshot_answer answer;          // by the evaluator
 } mu_evaluator_box;
+
+typedef struct mu_learners_room {       // what mu_shared.extra is
+    mu_evaluator_box evaluator;         // first: who wants nothing else reads just that
+    mu_facts         facts;             // by the learners
+} mu_learners_room;
 
 typedef struct mu_evaluator_role {
     mu_session *session;

@@ -17,6 +17,7 @@
 typedef struct one {
     mu_training *t;
     mu_worker    w;
+    mu_facts     facts;
     int64_t      produced, skipped;     // gradients
     mu_shared    shared;                // head NULL = not to be looked at
     int64_t      next, rest;            // for the prefetch thread: next sample; left of a step under way
@@ -76,7 +77,7 @@ static mu_status open_view(one *r, mu_err *err) {
     atomic_store(&r->shared.learner->incarnation, 1);
     atomic_store(&h->state, MU_RUN_TRAINING);
     show(r);
-    atomic_store(&h->rate, mu_step_rate_at(t->s, &t->at, &t->end).rate);
+    atomic_store(&h->rate, t->rate);
     return mu_live_write(t->dir.path, getpid(), r->shared.region.fd, id, err);
 }
 
@@ -105,6 +106,8 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     (void)hold; // nothing happens between two advances
     r->t = t;
     mu_worker_init(&r->w, t->s);
+    mu_facts_begin(&r->facts, t->s);
+    r->w.facts = t->advisor.facts = &r->facts;
     r->w.at = t->at;
     if (t->at.partial > 0 && t->s->job->train.accumulate == 1) {
         r->next = t->at.samples;
@@ -120,6 +123,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     one *r = state;
     *out = (mu_advance){.learners = 1};
     show_step_begins(r);
+    r->w.at.time_share = mu_training_time_share(r->t);
     mu_status st = mu_worker_step(&r->w, err);
     r->produced += st == MU_OK || st == MU_EDIVERGED;
     if (st == MU_EDIVERGED && mu_worker_may_skip(&r->w)) {

@@ -239,19 +239,22 @@ static bool is_warming(const replay *r, const mu_runlog_update *u) {
 static void move_on(replay *r, const mu_runlog_update *u) {
     mu_training *t = r->t;
     int64_t applied = t->at.applied;
+    double alone = 0;
     for (int j = 0; j < u->u.n_parts; j++) {
         const mu_gradient_id *id = &r->log->parts[u->first_part + (size_t)j].id;
         applied += id->rows;
         mu_finished_add(&t->finished, (mu_range){id->first, id->first + id->rows});
         r->result.applied++;
-        if (!is_warming(r, u)) note_staleness(&r->result, u->u.version - 1 - id->version);
+        const int64_t sigma = u->u.version - 1 - id->version;
+        if (!is_warming(r, u)) note_staleness(&r->result, sigma);
+        alone += mu_setup_weight(&t->s->setup, is_warming(r, u), sigma);
     }
     t->at = mu_position_at(t->s, &r->begin, mu_finished_count(&t->finished));
     t->at.extra_updates = u->u.version - t->at.step;
     t->at.version = r->begin.version + u->u.version - r->log->head.first_version;
     t->at.applied = applied;
     t->at.repeated = r->begin.repeated + t->finished.dropped;
-    t->rate = u->u.rate;
+    if (u->u.n_parts > 0) t->rate = u->u.rate * alone / u->u.n_parts; // as the server tells it
     t->ps.skipped += u->u.skip != 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "store/live.h"
+#include "learners/load.h"
 #include "learners/record.h"
 #include "learners/watchdog.h"
 
@@ -36,6 +37,7 @@ typedef struct shared_run {
     bool         opened, started;       // the shared memory; the children
     bool         looked;                // once
     uint32_t     rung;                  // the parent's bell at the last look
+    mu_load      load;
     mu_advance   seen;                  // sums already taken from the learners' rows
 } shared_run;
 
@@ -94,12 +96,13 @@ static mu_status open_shared(shared_run *c, mu_err *err) {
         .n_records = mu_source_n_records(t->s->train.source),
         .end_steps = (int64_t)t->end.steps,
         .end_epochs = t->end.epochs,
-        .extra_bytes = sizeof(mu_evaluator_box),
+        .extra_bytes = sizeof(mu_learners_room),
         .record = t->o->record != NULL,
     };
     MU_TRY(mu_shared_create(&o, &c->shared, err));
     atomic_store(&c->shared.head->parent_pid, (int32_t)getpid());
-    atomic_store(&c->shared.head->rate, mu_step_rate_at(t->s, &c->begin, &t->end).rate);
+    atomic_store(&c->shared.head->rate, mu_effective_rate_at(t->s, &c->begin, &t->end));
+    atomic_store(&c->shared.head->time_share, c->begin.time_share);
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), c->shared.region.fd, id, err);
 }
@@ -183,6 +186,7 @@ static mu_position position_of(const shared_run *c, int64_t samples, int64_t ver
     p.extra_updates = mu_shared_updates(&c->shared, version) - p.step;
     p.version = c->begin.version + version - (c->begin.step + c->begin.extra_updates);
     p.applied = c->begin.applied + samples - c->begin.samples;
+    p.time_share = atomic_load(&c->shared.head->time_share);
     return p;
 }
 
@@ -198,7 +202,8 @@ static void stand_at(const shared_run *c, mu_server_point *p, mu_position *at, m
 }
 
 static void refresh(shared_run *c, mu_advance *out) {
-    const mu_shared_head *h = c->shared.head;
+    mu_shared_head *h = c->shared.head;
+    atomic_store(&h->time_share, mu_training_time_share(c->t));
     c->t->at = position_of(c, atomic_load(&h->samples), atomic_load(&h->version));
     c->t->rate = atomic_load(&h->rate);
     mu_advance now = {0};
@@ -251,6 +256,21 @@ static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapsh
     return true;
 }
 
+// The weights that the training holds become the snapshot.
+static void put_kept(shared_run *c) {
+    mu_evaluator_box *box = c->shared.extra;
+    const mu_kept *k = &c->t->kept;
+    mu_kept_copy_out(k, c->shared.snapshot, c->shared.snapshot_history);
+    box->answer.at = k->at;
+    box->answer.finished = k->finished;
+}
+
+static void weights(void *state, const float **value, float *const **slot) {
+    shared_run *c = state;
+    *value = c->shared.snapshot;
+    *slot = c->shared.snapshot_history;
+}
+
 static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
                           MU_UNUSED mu_err *err) {
     shared_run *c = state;
@@ -264,6 +284,7 @@ static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot
         *done = true;
         atomic_store(&box->state, MU_EVALUATOR_IDLE);
     } else if (task->same) {
+        if (task->kept) put_kept(c);
         ask_evaluator(c, task);
     } else {
         if (!c->pausing) pause_updates(c);
@@ -296,6 +317,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     drain_journal(c);
     MU_TRY(mu_watchdog_look(&c->dog, err));
     refresh(c, out);
+    mu_learners_load load;
+    if (!c->ending && mu_load_look(&c->load, &c->shared, &load)) mu_advisor_measured(t, &load);
     if (atomic_load(&h->stop_asked) && !t->why) t->why = "stop";
     if (c->ending && !c->told) tell_learners_to_end(c);
     out->ended = mu_watchdog_all_ended(&c->dog);
@@ -398,7 +421,7 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .lock_repairs = atomic_load(&c->shared.head->lock_repairs),
         .torn_updates = atomic_load(&c->shared.head->torn_updates),
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
-        .rate_effective = atomic_load(&c->shared.head->rate) * (double)mu_core_weight(core, 1, 1),
+        .rate_effective = atomic_load(&c->shared.head->rate),
         .replace_p50_s = mu_watchdog_replace_s(&c->dog, 0.5),
         .replace_p99_s = mu_watchdog_replace_s(&c->dog, 0.99),
     };
@@ -426,6 +449,9 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     MU_TRY(open_shared(c, err));
     c->opened = true;
     MU_TRY(open_log(c, err));
+    mu_facts *facts = &((mu_learners_room *)c->shared.extra)->facts;
+    mu_facts_begin(facts, t->s);
+    t->advisor.facts = facts;
     if (hold) pause_updates(c);
     c->started = true;
     const char *ckpt_dir = t->o->no_files ? "" : t->ckpt_dir;
@@ -464,5 +490,6 @@ const mu_gradient_source mu_gradients_shared = {
     .advance = advance,
     .end = end,
     .snapshot = snapshot,
+    .weights = weights,
     .stop = stop,
 };

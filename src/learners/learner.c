@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "comm/cores.h"
+#include "learners/evaluator.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -29,7 +30,8 @@ typedef struct learner {
 
 mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    const mu_position at = mu_position_at(r->session, r->begin, samples);
+    mu_position at = mu_position_at(r->session, r->begin, samples);
+    if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
     return mu_step_rate_at(r->session, &at, r->end);
 }
 
@@ -182,6 +184,7 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     mu_session *s = l->role->session;
     MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
+    l->w.facts = &((mu_learners_room *)g->extra)->facts;
     MU_TRY(mu_shared_client_open(c,
                                  &(mu_shared_client_opts){.shared = g,
                                                           .learner = l->role->index,

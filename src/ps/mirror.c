@@ -331,7 +331,8 @@ static void accepted(mu_shared_client *c, const mu_core *core, const mu_gradient
         .rule_step = {before, r.young},
     };
     m->slot_version[c->slot] = core->version;
-    atomic_store_explicit(&c->shared->head->rate, r.rate, memory_order_relaxed);
+    atomic_store_explicit(&c->shared->head->rate, r.rate * (double)mu_core_weight(core, sigma, 1),
+                          memory_order_relaxed);
     mu_shared_client_note_staleness(c, sigma < 0 ? 0 : sigma);
 }
 

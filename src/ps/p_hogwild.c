@@ -37,6 +37,7 @@ static mu_status begin(mu_shared_client *c, MU_UNUSED mu_err *err) {
     const int64_t samples = atomic_load(&c->shared->head->samples);
     c->base.step_rate = c->rate_at(c->rate_ctx, c->base.grant.version, samples);
     c->base.step_rate.rate *= (double)c->weight;
+    atomic_store_explicit(&c->shared->head->rate, c->base.step_rate.rate, memory_order_relaxed);
     return MU_OK;
 }
 

@@ -131,6 +131,9 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);
+// The weight of a gradient by the rule of the protocol (the warm start's where `warming`), were it an update
+// of its own.
+double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness);
 // Is it the setup of a run that noted these of its own?
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."

@@ -55,12 +55,15 @@ static void fill_record(mu_server *s, const mu_core *c) {
     const mu_step_rate r = s->rate_at(s->ctx, c->version, mu_core_samples(c));
     u->rule_step = (mu_rule_step){c->version, r.young};
     u->rate = r.rate;
+    double alone = 0; // what these gradients would weigh, each an update of its own
     for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
         const mu_core_part *p = mu_core_part_at(c, j);
         int at = j;
         for (; at > 0 && u->part[at - 1].id.learner > p->id.learner; at--) u->part[at] = u->part[at - 1];
         const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
-        const float weight = mu_core_weight(c, mu_core_staleness(c, p), c->n_parts);
+        const int64_t sigma = mu_core_staleness(c, p);
+        const float weight = mu_core_weight(c, sigma, c->n_parts);
+        alone += (double)mu_core_weight(c, sigma, 1);
         u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
         u->skip |= h->bad;
     }
@@ -71,7 +74,7 @@ static void fill_record(mu_server *s, const mu_core *c) {
     }
     atomic_store_explicit(&u->next, 0, memory_order_relaxed);
     atomic_store_explicit(&u->number, number, memory_order_release); // see mu_server_turn
-    atomic_store(&g->head->rate, u->rate);
+    if (c->n_parts > 0) atomic_store(&g->head->rate, u->rate * alone / c->n_parts);
 }
 
 // only: -1 = all.

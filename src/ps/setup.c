@@ -200,6 +200,16 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
     return MU_OK;
 }
 
+double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness) {
+    const mu_core c = {.config = {.learners = p->learners,
+                                  .protocol = mu_protocol_index(p->protocol->name),
+                                  .splits = p->splits,
+                                  .own = p->own,
+                                  .rate_rule = (int32_t)p->rate_rule},
+                       .sync_end = warming ? INT64_MAX : 0};
+    return (double)mu_core_weight(&c, staleness, 1);
+}
+
 // ---- for people ----
 
 typedef struct setup_text { char *out; size_t size, n; } setup_text;

@@ -149,7 +149,8 @@ typedef struct mu_shared_head {
     _Atomic int64_t  version;           // the clock, to be read without the lock
     _Atomic int64_t  samples;           // applied
     _Atomic int32_t  waiting;           // gradients in the queues and in the update in progress
-    _Atomic double   rate;              // of the last update
+    _Atomic double   rate;              // effective one of the last update (mu_effective_rate_at)
+    _Atomic double   time_share;        // by the parent at every look; schedules that follow the time read it
     _Atomic int64_t  server_losses, skipped_updates;
     _Atomic int64_t  torn_updates;      // slices, mirrors that went on half written (asynchronous protocols)
     _Atomic int32_t  mirror_wanted;     // learner + 1 that waits for a copy; negative while it is being given

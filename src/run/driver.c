@@ -30,6 +30,7 @@ static mu_status set_position(mu_training *r, mu_err *err) {
         r->at = at->at;
         r->ps = at->progress;
         r->finished = at->finished;
+        r->advisor.given = at->advised;
         return mu_state_seek(r->s, &r->at, &r->finished, err);
     }
     if (!r->o->resume) return set_initial(r, err);
@@ -54,6 +55,8 @@ static mu_status begin(mu_training *r, mu_err *err) {
     if (!r->o->no_files) MU_TRY(mu_folder_open(r, err));
     MU_TRY(set_position(r, err));
     r->end_sample = mu_end_sample(r->s, &r->at);
+    r->begin_share = r->at.time_share;
+    r->rate = mu_effective_rate_at(r->s, &r->at, &r->end);
     if (!r->o->no_files) {
         if (!r->o->resume) MU_TRY(mu_folder_write_job(r, err));
         MU_TRY(mu_folder_open_reports(r, r->o->resume ? r->at.step : -1, err));
@@ -67,7 +70,10 @@ static mu_status begin(mu_training *r, mu_err *err) {
         mu_training_say(r, "an early stop needs validation data: " MU_SPLIT_FRACTION " of the training data, "
                            "%lld records, are held back for it",
                         (long long)mu_source_n_records(r->s->validation.source));
-    if (r->o->watch.started) r->o->watch.started(r->o->watch.ctx, r->s, r->dir.path, r->o->resume != NULL);
+    const mu_run_moment m = mu_training_moment(r);
+    if (r->o->watch.started)
+        r->o->watch.started(r->o->watch.ctx, r->s, &m, r->dir.path, r->o->resume != NULL);
+    mu_advisor_begin(r);
     return MU_OK;
 }
 
@@ -91,8 +97,16 @@ static mu_status final_scores(mu_training *r, mu_err *err) {
     return MU_OK;
 }
 
+// Where the disk has no room for both, the newest weights matter more: a failure is told, no error.
+static void save_best(mu_training *r) {
+    mu_err why = {0};
+    if (!r->o->no_files && mu_loop_save_kept(r, &why) != MU_OK)
+        mu_training_say(r, "the best weights are not saved: %s", why.msg);
+}
+
 static mu_status save_checkpoint(mu_training *r, mu_err *err) {
     MU_TRY(mu_folder_keep(r, err));
+    save_best(r);
     const bool there = r->saved_version == r->at.version && mu_fs_is_folder(r->out->checkpoint);
     return there ? MU_OK : mu_loop_save(r, err);
 }
@@ -186,12 +200,15 @@ mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, 
     if (st == MU_OK) st = begin(&r, err);
     bool begun = st == MU_OK;
     if (begun) st = mu_loop_run(&r, source, err);
-    if (begun && st != MU_OK && st != MU_ENOMEM && st != MU_EDIVERGED) save_what_is_done(&r);
+    if (begun && (st == MU_ENOMEM || st == MU_EDIVERGED)) save_best(&r);
+    else if (begun && st != MU_OK) save_what_is_done(&r);
     if (st == MU_OK) st = end(&r, err);
-    if (begun && o->at) *o->at = (mu_run_position){r.at, r.ps, mu_training_finished_samples(&r)};
+    if (begun && o->at)
+        *o->at = (mu_run_position){r.at, r.ps, mu_training_finished_samples(&r), r.advisor.given};
     if (st == MU_OK && mu_training_interrupted(&r)) st = tell_stopped(&r, err);
     if (r.dir.log_fd >= 0) mu_log_drop_file(r.dir.log_fd);
     mu_folder_close_reports(&r);
+    mu_kept_fini(&r.kept);
     if (r.dir.lock_fd >= 0) mu_rundir_close(&r.dir);
     return st;
 }

@@ -5,7 +5,8 @@
 // checkpoint is wanted first, then asked of the source as a snapshot, and taken when it is done: at once from
 // a source in this process, some looks later from learners that go on meanwhile. So there is at most one
 // snapshot under way. An evaluation on validation data that is the best so far is followed by a checkpoint of
-// the same weights; without validation data the last checkpoint is the best one.
+// the same weights, or they are held (train/kept.h) and saved before the next one; without validation data the
+// last checkpoint is the best one.
 #include "run/loop.h"
 
 #include "base/alloc.h"
@@ -43,16 +44,43 @@ static void ask(loop *l, bool save, bool best, bool same) {
     l->task.progress.trained_s = mu_training_seconds(l->t);
 }
 
+// What is held first: a checkpoint says which evaluation was the best.
+static void ask_save(loop *l) {
+    const mu_kept *k = &l->t->kept;
+    ask(l, true, k->full, k->full);
+    if (!l->busy || !k->full) return;
+    l->task.kept = true;
+    l->task.progress = k->progress;
+}
+
+// False: the weights of the evaluation that was answered cannot be held, and are to be saved.
+static bool hold(loop *l) {
+    mu_training *t = l->t;
+    mu_err why = {0};
+    const float *value = t->s->params->value;
+    float *const *slot = t->s->params->slot;
+    if (l->running && l->source->weights) l->source->weights(l->state, &value, &slot);
+    if (mu_kept_take(&t->kept, t->s->params, value, slot, &why) != MU_OK) return false;
+    t->kept.at = l->answer.at;
+    t->kept.finished = l->answer.finished;
+    t->kept.progress = t->ps;
+    t->kept.progress.trained_s = mu_training_seconds(t);
+    return true;
+}
+
 // During training a failed save is a warning: the last good checkpoint is intact and the next one may work.
 static void take_saved(loop *l) {
     mu_training *t = l->t;
     mu_err err = {0};
-    l->want_save = false;
+    if (!l->task.kept) l->want_save = false;
     if (l->answer.status != MU_OK) {
+        l->want_save = false;
         mu_training_say(t, "checkpoint not saved: %s; training goes on", l->answer.error.msg);
         return;
     }
     t->saved_version = l->answer.at.version;
+    if (l->task.best) t->kept.full = false;
+    mu_training_saved(t, l->answer.took_s);
     if (mu_fs_join(t->out->checkpoint, t->ckpt_dir, l->answer.saved, &err) != MU_OK)
         t->out->checkpoint[0] = 0;
 }
@@ -65,7 +93,10 @@ static mu_status take_scores(loop *l, mu_err *err) {
     if (a->status != MU_OK) return mu_err_pass(a->status, &a->error, err);
     const bool best = mu_training_evaluated(t, a->phase, &a->scores, &a->at);
     const bool keep = best && a->at.step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
-    if (!t->o->no_files && (keep || l->want_save)) ask(l, true, best, true);
+    if (t->o->no_files || !(keep || l->want_save)) return MU_OK;
+    if (!best && t->kept.full) return MU_OK; // what is held goes first
+    if (l->want_save || !mu_training_may_hold(t)) ask(l, true, best, true);
+    else if (t->s->job->checkpoint.best && !hold(l)) ask(l, true, best, true);
     return MU_OK;
 }
 
@@ -88,7 +119,8 @@ static mu_status take_answer(loop *l, mu_err *err) {
 // Asks for what is wanted and takes what is done. begin: also what is not under way yet.
 static mu_status serve_snapshots(loop *l, bool begin, mu_err *err) {
     for (;;) {
-        if (!l->busy && begin && (l->want_test || l->want_save)) ask(l, !l->want_test, false, false);
+        if (!l->busy && begin && l->want_test) ask(l, false, false, false);
+        else if (!l->busy && begin && l->want_save) ask_save(l);
         if (!l->busy) return MU_OK;
         bool done = true;
         if (l->running && l->source->snapshot)
@@ -99,14 +131,26 @@ static mu_status serve_snapshots(loop *l, bool begin, mu_err *err) {
     }
 }
 
-mu_status mu_loop_save(mu_training *t, mu_err *err) {
+static mu_status save_now(mu_training *t, const mu_snapshot_task *task, mu_err *err) {
     mu_snapshot_answer a;
+    mu_training_snapshot(t, task, &a);
+    if (a.status != MU_OK) return mu_err_pass(a.status, &a.error, err);
+    t->saved_version = a.at.version;
+    mu_training_saved(t, a.took_s);
+    if (task->best) t->kept.full = false;
+    return mu_fs_join(t->out->checkpoint, t->ckpt_dir, a.saved, err);
+}
+
+mu_status mu_loop_save(mu_training *t, mu_err *err) {
     mu_snapshot_task task = {.save = true, .best = !t->s->validation.net, .progress = t->ps};
     task.progress.trained_s = mu_training_seconds(t);
-    mu_training_snapshot(t, &task, &a);
-    if (a.status != MU_OK) return mu_err_pass(a.status, &a.error, err);
-    t->saved_version = t->at.version;
-    return mu_fs_join(t->out->checkpoint, t->ckpt_dir, a.saved, err);
+    return save_now(t, &task, err);
+}
+
+mu_status mu_loop_save_kept(mu_training *t, mu_err *err) {
+    const mu_snapshot_task task = {
+        .save = true, .best = true, .same = true, .kept = true, .progress = t->kept.progress};
+    return t->kept.full ? save_now(t, &task, err) : MU_OK;
 }
 
 // ---- what is due ----
@@ -114,6 +158,7 @@ mu_status mu_loop_save(mu_training *t, mu_err *err) {
 static void do_due_work(loop *l) {
     mu_training *t = l->t;
     mu_phase phase;
+    mu_advisor_look(t);
     if (mu_training_due(t, &t->log) && t->loss_n) mu_training_log(t);
     if (mu_training_due(t, &t->test) && mu_session_eval_phase(t->s, &phase)) l->want_test = true;
     if (mu_training_due(t, &t->save) && !t->o->no_files && t->saved_version != t->at.version)
@@ -194,6 +239,7 @@ static mu_status train(loop *l, mu_err *err) {
 
 static mu_status stop_source(loop *l, mu_status how, mu_err *err) {
     l->running = l->busy = false;
+    mu_advisor_end(l->t);
     mu_err own = {0};
     const mu_status st = l->source->stop(l->state, how, &l->t->out->learners, &own);
     if (how != MU_OK || st == MU_OK) return how;

@@ -9,5 +9,7 @@
 MU_MUST_CHECK mu_status mu_loop_run(mu_training *t, const mu_gradient_source *source, mu_err *err);
 // A checkpoint of the session's parameters at t->at.
 MU_MUST_CHECK mu_status mu_loop_save(mu_training *t, mu_err *err);
+// One of the best weights, where they are held (train/kept.h). No source of gradients runs.
+MU_MUST_CHECK mu_status mu_loop_save_kept(mu_training *t, mu_err *err);
 
 #endif

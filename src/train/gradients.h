@@ -40,6 +40,8 @@ typedef struct mu_gradient_source {
     // done; *done: *out is filled.
     mu_status (*snapshot)(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
                           mu_err *err);
+    // (optional: the session's own) Where the weights and history of the snapshot that was answered last are.
+    void      (*weights)(void *state, const float **value, float *const **slot);
     // Always called after start, also after a failed one. how: MU_OK if all went well; only then is *out
     // filled, and t->at, t->finished, the parameters and their history are as after the last update. A source
     // that uses samples in order may leave t->finished as it was.

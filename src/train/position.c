@@ -44,6 +44,20 @@ int64_t mu_end_sample(const mu_session *s, const mu_position *at) {
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end) {
     const double epoch = mu_epoch_at(s, at->samples);
     return (mu_step_rate){.rate = at->rate_scale * s->setup.rate_factor *
-                                  mu_updater_rate(s->updater, at->step, epoch, end->steps, end->epochs),
+                                  mu_updater_rate(s->updater, at->step, epoch, end->steps, end->epochs,
+                                                  at->time_share),
                           .young = mu_updater_is_young(s->updater, at->step, epoch)};
+}
+
+double mu_effective_rate_at(const mu_session *s, const mu_position *at, const mu_length *end) {
+    const double rate = mu_step_rate_at(s, at, end).rate;
+    if (!mu_session_forks(s)) return rate; // a gradient of one learner is never stale
+    const int64_t sigma = llround(s->setup.expected_staleness);
+    return rate * mu_setup_weight(&s->setup, at->step < s->setup.warm_versions, sigma);
+}
+
+double mu_time_share(double begin, double spent, double deadline) {
+    if (!(deadline > 0)) return begin;
+    const double used = spent < 0 ? 0 : spent < deadline ? spent / deadline : 1;
+    return begin + (1 - begin) * used;
 }

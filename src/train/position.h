@@ -16,6 +16,7 @@ typedef struct mu_position {
     int64_t version;            // changes of the weights: it grows with each, and names checkpoints
     int64_t applied, repeated;  // samples in the weights; of these such as were in them before a resume
     double  rate_scale;         // 1, halved by each rollback
+    double  time_share;         // of `train.deadline`, over all resumes; 0 = no deadline. Never falls
 } mu_position;
 #define MU_POSITION_START ((mu_position){.rate_scale = 1})
 
@@ -31,5 +32,12 @@ double    mu_epoch_at(const mu_session *s, int64_t samples);            // fract
 mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples);
 // Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; young or not.
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
+// The effective rate, the one that people are shown everywhere: what the mean gradient of an update is
+// multiplied with, so that rate times the weight that the protocol's rule gives to a gradient by its
+// staleness. Here of the update that would begin at this position, with the staleness that is to be expected;
+// sources of gradients tell that of the last update made.
+double    mu_effective_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
+// mu_position.time_share after `spent` of `deadline` seconds since a start or resume at share `begin`.
+double    mu_time_share(double begin, double spent, double deadline);
 
 #endif

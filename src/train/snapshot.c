@@ -32,5 +32,5 @@ void mu_snapshot_do(mu_session *s, const char *ckpt_dir, const mu_snapshot_task 
     out->missed = false;
     out->status = task->save ? save(s, ckpt_dir, task, out, &out->error)
                              : evaluate(s, visit, ctx, out, &out->error);
-    out->paused_s = mu_clock_s() - began;
+    out->took_s = out->paused_s = mu_clock_s() - began;
 }

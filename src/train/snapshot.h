@@ -13,6 +13,7 @@ typedef struct mu_snapshot_task {
     bool save;                          // save a checkpoint; else evaluate
     bool best;                          // and mark it as the best so far
     bool same;                          // of the weights that the task before was about
+    bool kept;                          // (with `same`) of those that the training holds (kept.h)
     mu_progress_state progress;         // to be saved with them
 } mu_snapshot_task;
 
@@ -26,6 +27,7 @@ typedef struct mu_snapshot_answer {
     mu_scores scores;                   // names point into the program, the same in parent and child
     char      saved[MU_CKPT_NAME];      // name of the checkpoint
     double    paused_s;                 // how long training stood still for it
+    double    took_s;                   // how long it was worked on
 } mu_snapshot_answer;
 
 // The session's parameters hold the weights of out->at. `visit` is called after each evaluated batch.

@@ -53,6 +53,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
         {"applied_samples", (double)at->applied},
         {"repeated_samples", (double)at->repeated},
         {"rate_scale", at->rate_scale},
+        {"time_share", at->time_share},
         {"extra_updates", (double)at->extra_updates},
         {"best", ps->best},
         {"best_is_loss", ps->best_is_loss},
@@ -165,6 +166,7 @@ static void read_position(const mu_ckpt_meta *m, const mu_session *s, mu_positio
         .applied = (int64_t)mu_ckpt_meta_number(m, "applied_samples", (double)cursor),
         .repeated = (int64_t)mu_ckpt_meta_number(m, "repeated_samples", 0),
         .rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1),
+        .time_share = mu_ckpt_meta_number(m, "time_share", 0),
     };
     if (f->n > 0 && mu_source_in_streams(s->train.source)) {
         at->repeated += at->samples - cursor;

@@ -15,7 +15,7 @@ typedef struct mu_run_moment {          // one look at a running training
     int64_t step, end_steps;            // end_steps 0 = open end
     double  epoch, end_epochs;
     double  loss;                       // mean over the last log interval
-    double  rate;
+    double  rate;                       // effective (mu_effective_rate_at)
     double  samples_per_s;              // over the last log interval
     double  trained_s, eta_s;           // eta NaN = unknown
     int     learners, of_learners;      // alive and planned
@@ -23,7 +23,8 @@ typedef struct mu_run_moment {          // one look at a running training
 
 typedef struct mu_run_watch {           // entries may be NULL
     void *ctx;
-    void (*started)(void *ctx, const mu_session *s, const char *run_dir, bool resumed);
+    void (*started)(void *ctx, const mu_session *s, const mu_run_moment *m, const char *run_dir,
+                    bool resumed);
     void (*progress)(void *ctx, const mu_run_moment *m);        // a few times a second
     void (*evaluated)(void *ctx, const mu_run_moment *m, mu_phase phase, const mu_scores *scores,
                       bool is_best);
@@ -34,6 +35,7 @@ typedef struct mu_run_position {        // where a training stands, besides the 
     mu_position       at;
     mu_progress_state progress;
     mu_finished       finished;         // as many samples as `at` says
+    unsigned          advised;          // advice that was given (advisor.h): it is not said again
 } mu_run_position;
 #define MU_RUN_BEGINNING ((mu_run_position){.at = MU_POSITION_START, .progress = {.best = NAN}})
 
@@ -58,7 +60,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int         count, most_staleness;        // most: bins of staleness_hist in use
     const char *protocol;
     int64_t     rows, global_batch, versions;   // mu, mu * lambda, updates
-    double      rate_effective;                 // of the last update, per gradient
+    double      rate_effective;                 // of the last update (mu_effective_rate_at)
     double      staleness_mean;
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger

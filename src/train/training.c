@@ -17,6 +17,8 @@
 
 // ---- intervals ----
 
+double mu_save_interval(double took_s) { return fmax(60, 33 * took_s); }
+
 static double now_in(const mu_training *r, mu_interval_unit unit) {
     return unit == MU_EVERY_STEP    ? (double)r->at.step
            : unit == MU_EVERY_EPOCH ? mu_epoch_at(r->s, r->at.samples)
@@ -25,6 +27,7 @@ static double now_in(const mu_training *r, mu_interval_unit unit) {
 
 static mu_due due_init(const mu_training *r, mu_interval every) {
     mu_due d = {every, INFINITY};
+    if (every.unit == MU_EVERY_AUTO) d.next = now_in(r, every.unit) + mu_save_interval(0);
     if (every.unit != MU_EVERY_NEVER && every.n > 0) // the next multiple, also after a resume
         d.next = every.unit == MU_EVERY_SECOND
                      ? every.n
@@ -43,6 +46,10 @@ bool mu_training_crossed(const mu_training *r, mu_interval every) {
 bool mu_training_due(const mu_training *r, mu_due *d) {
     double now = now_in(r, d->every.unit) + 1e-9;
     if (now < d->next) return false;
+    if (d->every.unit == MU_EVERY_AUTO) { // mu_training_saved will say it better
+        d->next = now + mu_save_interval(0);
+        return true;
+    }
     d->next += (floor((now - d->next) / d->every.n) + 1) * d->every.n; // in one go: intervals may be tiny
     return true;
 }
@@ -50,7 +57,22 @@ bool mu_training_due(const mu_training *r, mu_due *d) {
 void mu_training_set_due(mu_training *r) {
     r->log = due_init(r, r->s->job->log.every);
     r->test = due_init(r, r->s->job->test.every);
-    r->save = due_init(r, r->s->job->checkpoint.every);
+    mu_interval save = r->s->job->checkpoint.every;
+    // The shorter the way back, the better.
+    if (save.unit == MU_EVERY_AUTO && r->s->job->train.nonfinite == MU_NONFINITE_ROLLBACK)
+        save = (mu_interval){MU_EVERY_EPOCH, 1};
+    r->save = due_init(r, save);
+}
+
+void mu_training_saved(mu_training *r, double took_s) {
+    r->n_saved++;
+    r->saved_s += took_s;
+    if (r->save.every.unit == MU_EVERY_AUTO)
+        r->save.next = now_in(r, MU_EVERY_AUTO) + mu_save_interval(took_s);
+}
+
+bool mu_training_may_hold(const mu_training *r) {
+    return r->save.every.unit == MU_EVERY_AUTO && !r->why && now_in(r, MU_EVERY_AUTO) < r->save.next;
 }
 
 // ---- reports ----
@@ -118,6 +140,7 @@ void mu_training_log(mu_training *r) {
     if (r->train_events &&
         mu_events_write(r->train_events, r->at.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)
         report_failed(r, &err);
+    mu_advisor_logged(r, r->last_loss);
     r->loss_sum = r->accuracy_sum = 0;
     r->loss_n = 0;
     r->window_s = now;
@@ -194,6 +217,7 @@ bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, 
     mu_run_moment m = mu_training_moment(r);
     m.step = step, m.epoch = mu_epoch_at(r->s, at->samples); // of these weights; learners have gone on
     if (r->o->watch.evaluated) r->o->watch.evaluated(r->o->watch.ctx, &m, phase, sc, best);
+    mu_advisor_evaluated(r, mu_phase_name(phase), m.epoch, m.loss, sc->loss);
     mu_training_keep_scores(r->out, phase, sc, step);
     r->ps.evaluated_step = step;
     r->evaluated_version = at->version;
@@ -217,12 +241,23 @@ static mu_status end_if_asked(void *ctx, mu_net *net, const mu_batch *batch, mu_
 }
 
 void mu_training_snapshot(mu_training *r, const mu_snapshot_task *task, mu_snapshot_answer *out) {
-    out->at = r->at;
-    out->finished = mu_training_finished_samples(r);
+    mu_params *ps = r->s->params;
+    float *value = ps->value, *slot[MU_MAX_SLOTS];
+    memcpy(slot, ps->slot, sizeof slot);
+    out->at = task->kept ? r->kept.at : r->at;
+    out->finished = task->kept ? r->kept.finished : mu_training_finished_samples(r);
+    if (task->kept) mu_params_rebase(ps, r->kept.value, r->kept.slot);
     mu_snapshot_do(r->s, r->ckpt_dir, task, end_if_asked, r, out);
+    mu_params_rebase(ps, value, slot);
 }
 
 // ---- the end ----
+
+double mu_training_time_share(const mu_training *r) {
+    const double deadline = r->limits.deadline;
+    if (!(deadline > 0)) return r->at.time_share;
+    return fmax(r->at.time_share, mu_time_share(r->begin_share, mu_clock_s() - r->start_s, deadline));
+}
 
 bool mu_training_finished(mu_training *r) {
     const mu_limits *l = &r->limits;

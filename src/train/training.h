@@ -6,12 +6,18 @@
 
 #include "store/events.h"
 #include "store/metrics.h"
+#include "train/advisor.h"
+#include "train/kept.h"
 #include "train/snapshot.h"
 #include "train/train.h"
 
 #define MU_PROGRESS_EVERY_S 0.2
 
 typedef struct mu_due { mu_interval every; double next; } mu_due;      // `next` in the interval's own unit
+
+// Seconds from one checkpoint to the next where the job leaves that open: a minute, or so long that saving
+// takes no more than 3 % of the time. took_s: how long the last one took.
+double mu_save_interval(double took_s);
 
 typedef struct mu_limits {              // what ends a training; 0 = does not
     int64_t steps, patience;
@@ -25,7 +31,8 @@ typedef struct mu_training {
     mu_length          end;
     int64_t            end_sample;              // where steps or epochs end: a whole step
     mu_limits          limits;                  // of the job, unless the source of gradients has its own end
-    double             rate;                    // of the last update
+    double             rate;                    // effective one of the last update; before it of the first
+    double             begin_share;             // at.time_share when this process began
     mu_progress_state  ps;
     const mu_run_opts *o;
     mu_run_result     *out;
@@ -34,6 +41,10 @@ typedef struct mu_training {
     mu_metrics        *metrics;
     mu_events         *train_events, *eval_events;
     mu_due             log, test, save;
+    mu_advisor         advisor;
+    mu_kept            kept;                    // the best weights while they are not saved
+    int64_t            n_saved;                 // checkpoints by this process, and how long they took
+    double             saved_s;
     double             start_s, before_s;       // clock at start of this process; seconds trained earlier
     double             loss_sum, accuracy_sum;  // since the last log line
     int64_t            loss_n;
@@ -58,9 +69,13 @@ double mu_training_seconds(const mu_training *r);               // of training, 
 void mu_training_keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc, int64_t step);
 // Takes the scores of an evaluation: reports, best, patience, target. True: best. Only validation data chooses.
 bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at);
-// Does the task in this process, on the session's parameters, at r->at. A stop request breaks an evaluation
-// off: MU_EINTERRUPTED.
+// An evaluation was the best so far: may its weights wait for the next checkpoint (kept.h)?
+bool mu_training_may_hold(const mu_training *r);
+void mu_training_saved(mu_training *r, double took_s);          // a checkpoint: counts it, sets the next mark
+// Does the task in this process, on the session's parameters, at r->at (or those that are held). A stop
+// request breaks an evaluation off: MU_EINTERRUPTED.
 void mu_training_snapshot(mu_training *r, const mu_snapshot_task *task, mu_snapshot_answer *out);
+double mu_training_time_share(const mu_training *r);            // what at.time_share is to become now
 bool mu_training_stop_asked(const mu_training *r);
 bool mu_training_finished(mu_training *r);                      // sets r->why
 bool mu_training_interrupted(const mu_training *r);             // by a signal or a stop request

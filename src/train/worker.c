@@ -189,6 +189,7 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     const mu_batch *batch = w->fixed;
     if (!batch) MU_TRY(next_batch(w, &batch, err));
     if (!batch) return MU_FAIL(err, MU_EBACKEND, "the data ended before the learner was told to");
+    if (w->facts) mu_facts_add(w->facts, batch);
     mu_net_set_input(w->net, batch->field, mu_source_n_fields(w->session->train.source));
     s->first_sample = w->batch_first = batch->first;
     s->rows = batch->n;

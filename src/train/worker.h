@@ -14,6 +14,7 @@
 #ifndef MU_TRAIN_WORKER_H
 #define MU_TRAIN_WORKER_H
 
+#include "train/facts.h"
 #include "train/position.h"
 
 typedef struct mu_worker {
@@ -36,6 +37,7 @@ typedef struct mu_worker {
     const mu_param *nonfinite;          // the first of them that was not finite; NULL = none
     int64_t      batch_first;           // sample number of the last batch's first row
     double       compute_s, wait_s;     // time of steps without waiting; waiting for batches
+    mu_facts    *facts;                 // told of every batch; NULL = not wanted
     const mu_batch *fixed; // used for every step instead of the source (timing); NULL = the source
 } mu_worker;
 

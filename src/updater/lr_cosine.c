@@ -3,7 +3,8 @@
 //
 //   p = min(t / over, 1);  rate = final + (base - final) * (1 + cos(pi * p)) / 2
 //
-// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`.
+// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`. A
+// deadline makes it end with the time, where that comes first.
 #include "updater/updater.h"
 
 #include <math.h>
@@ -19,9 +20,14 @@ static const mu_field fields[] = {
     {0},
 };
 
+static double ends(const void *state, double end) {
+    const struct cosine *s = state;
+    return s->over ? (double)s->over : end;
+}
+
 static double rate(const void *state, double base, double t, double end) {
     const struct cosine *s = state;
-    double over = s->over ? (double)s->over : end;
+    const double over = ends(state, end);
     if (over <= 0) return base;
     double p = t < over ? t / over : 1;
     return s->final + (base - s->final) * 0.5 * (1 + cos(M_PI * p));
@@ -33,4 +39,6 @@ const mu_schedule_class mu_schedule_cosine = {
     .fields = fields,
     .state_size = sizeof(struct cosine),
     .rate = rate,
+    .ends = ends,
+    .follows_time = true,
 };

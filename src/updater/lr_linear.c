@@ -3,7 +3,8 @@
 //
 //   p = min(t / over, 1);  rate = (1 - p) * base + p * final
 //
-// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`.
+// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`. A
+// deadline makes it end with the time, where that comes first.
 #include "updater/updater.h"
 
 struct linear {
@@ -17,9 +18,14 @@ static const mu_field fields[] = {
     {0},
 };
 
+static double ends(const void *state, double end) {
+    const struct linear *s = state;
+    return s->over ? (double)s->over : end;
+}
+
 static double rate(const void *state, double base, double t, double end) {
     const struct linear *s = state;
-    double over = s->over ? (double)s->over : end;
+    const double over = ends(state, end);
     if (over <= 0) return base;
     double p = t < over ? t / over : 1;
     return (1 - p) * base + p * s->final;
@@ -31,4 +37,6 @@ const mu_schedule_class mu_schedule_linear = {
     .fields = fields,
     .state_size = sizeof(struct linear),
     .rate = rate,
+    .ends = ends,
+    .follows_time = true,
 };

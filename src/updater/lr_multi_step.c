@@ -42,6 +42,11 @@ static double rate(const void *state, double base, double t, MU_UNUSED double en
     return base * pow(s->gamma, (double)k);
 }
 
+static double ends(const void *state, MU_UNUSED double end) {
+    const struct multi_step *s = state;
+    return (double)s->at.v[s->at.n - 1];
+}
+
 const mu_schedule_class mu_schedule_multi_step = {
     .name = "multi_step",
     .help = "changes at listed times, by a factor or to listed rates",
@@ -49,4 +54,5 @@ const mu_schedule_class mu_schedule_multi_step = {
     .state_size = sizeof(struct multi_step),
     .check = check,
     .rate = rate,
+    .ends = ends,
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // lr_poly.c - rate = base * (1 - t / over) ^ power, zero from `over` on (Caffe's poly).
 //
-// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`.
+// `over` 0 is the planned length of the training; while that is unknown the rate stays `base`. A
+// deadline makes it end with the time, where that comes first.
 #include "updater/updater.h"
 
 #include <math.h>
@@ -17,9 +18,14 @@ static const mu_field fields[] = {
     {0},
 };
 
+static double ends(const void *state, double end) {
+    const struct poly *s = state;
+    return s->over ? (double)s->over : end;
+}
+
 static double rate(const void *state, double base, double t, double end) {
     const struct poly *s = state;
-    double over = s->over ? (double)s->over : end;
+    const double over = ends(state, end);
     if (over <= 0) return base;
     return t < over ? base * pow(1 - t / over, s->power) : 0;
 }
@@ -30,4 +36,6 @@ const mu_schedule_class mu_schedule_poly = {
     .fields = fields,
     .state_size = sizeof(struct poly),
     .rate = rate,
+    .ends = ends,
+    .follows_time = true,
 };

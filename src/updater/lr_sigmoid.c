@@ -21,10 +21,17 @@ static double rate(const void *state, double base, double t, MU_UNUSED double en
     return base / (1 + exp(s->gamma * (t - s->at)));
 }
 
+// 98 % of the fall is over.
+static double ends(const void *state, MU_UNUSED double end) {
+    const struct sigmoid *s = state;
+    return s->at + 4 / s->gamma;
+}
+
 const mu_schedule_class mu_schedule_sigmoid = {
     .name = "sigmoid",
     .help = "base / (1 + exp(gamma * (t - at))), a soft drop",
     .fields = fields,
     .state_size = sizeof(struct sigmoid),
     .rate = rate,
+    .ends = ends,
 };

@@ -46,6 +46,12 @@ static inline float mu_momentum_at(const mu_momentum *m, mu_rule_step step) {
     return step.young ? mu_momentum_young(m) : m->momentum;
 }
 
+// A constant gradient ends up at rate / (1 - momentum) a step.
+static inline void mu_momentum_usual_rates(const mu_momentum *m, double range[2]) {
+    range[0] = 1e-6;
+    range[1] = 10 * (1 - (double)m->momentum);
+}
+
 // Does any part of the training have momentum?
 static inline bool mu_momentum_is_used(const mu_momentum *m) {
     return m->momentum > 0 || (m->early.unit != MU_EVERY_NEVER && mu_momentum_young(m) > 0);

@@ -34,6 +34,11 @@ static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_r
     }
 }
 
+static void usual_rates(MU_UNUSED const void *state, double range[2]) {
+    range[0] = 0.001;
+    range[1] = 10;
+}
+
 const mu_updater_class mu_updater_adadelta = {
     .name = "adadelta",
     .help = "steps sized by the ratio of past steps to past gradients; use rate 1",
@@ -42,4 +47,5 @@ const mu_updater_class mu_updater_adadelta = {
     .n_slots = 2,
     .slot_name = {"square_mean", "step_square_mean"},
     .apply = apply,
+    .usual_rates = usual_rates,
 };

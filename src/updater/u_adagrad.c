@@ -28,6 +28,11 @@ static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_r
     }
 }
 
+static void usual_rates(MU_UNUSED const void *state, double range[2]) {
+    range[0] = 1e-5;
+    range[1] = 1;
+}
+
 const mu_updater_class mu_updater_adagrad = {
     .name = "adagrad",
     .help = "rate of each weight falls with the sum of its squared gradients",
@@ -36,4 +41,5 @@ const mu_updater_class mu_updater_adagrad = {
     .n_slots = 1,
     .slot_name = {"square_sum"},
     .apply = apply,
+    .usual_rates = usual_rates,
 };

@@ -50,6 +50,11 @@ static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step s
     }
 }
 
+static void usual_rates(MU_UNUSED const void *state, double range[2]) {
+    range[0] = 1e-6;
+    range[1] = 0.03;
+}
+
 const mu_updater_class mu_updater_adam = {
     .name = "adam",
     .help = "mean gradient divided by its root mean square, bias-corrected",
@@ -58,4 +63,5 @@ const mu_updater_class mu_updater_adam = {
     .n_slots = 2,
     .slot_name = {"mean", "square_mean"},
     .apply = apply,
+    .usual_rates = usual_rates,
 };

@@ -37,6 +37,11 @@ static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step s
     }
 }
 
+static void usual_rates(MU_UNUSED const void *state, double range[2]) {
+    range[0] = 1e-6;
+    range[1] = 0.05;
+}
+
 const mu_updater_class mu_updater_adamax = {
     .name = "adamax",
     .help = "mean gradient divided by its decayed maximum",
@@ -45,4 +50,5 @@ const mu_updater_class mu_updater_adamax = {
     .n_slots = 2,
     .slot_name = {"mean", "largest"},
     .apply = apply,
+    .usual_rates = usual_rates,
 };

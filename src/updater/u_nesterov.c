@@ -35,6 +35,10 @@ static bool is_young(const void *state, int64_t step, double epoch) {
     return mu_momentum_is_young(&((const struct nesterov *)state)->m, step, epoch);
 }
 
+static void usual_rates(const void *state, double range[2]) {
+    mu_momentum_usual_rates(&((const struct nesterov *)state)->m, range);
+}
+
 const mu_updater_class mu_updater_nesterov = {
     .name = "nesterov",
     .help = "gradient descent with Nesterov momentum",
@@ -43,6 +47,7 @@ const mu_updater_class mu_updater_nesterov = {
     .n_slots = 1,
     .slot_name = {"momentum"},
     .apply = apply,
+    .usual_rates = usual_rates,
     .check = check,
     .is_young = is_young,
 };

@@ -31,6 +31,11 @@ static void apply(const void *state, const mu_slice *s, float lr, MU_UNUSED mu_r
     }
 }
 
+static void usual_rates(MU_UNUSED const void *state, double range[2]) {
+    range[0] = 1e-6;
+    range[1] = 0.03;
+}
+
 const mu_updater_class mu_updater_rmsprop = {
     .name = "rmsprop",
     .help = "gradient divided by its running root mean square",
@@ -39,4 +44,5 @@ const mu_updater_class mu_updater_rmsprop = {
     .n_slots = 1,
     .slot_name = {"square_mean"},
     .apply = apply,
+    .usual_rates = usual_rates,
 };

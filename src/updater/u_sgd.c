@@ -165,6 +165,10 @@ static bool is_young(const void *state, int64_t step, double epoch) {
     return mu_momentum_is_young(&((const struct sgd *)state)->m, step, epoch);
 }
 
+static void usual_rates(const void *state, double range[2]) {
+    mu_momentum_usual_rates(&((const struct sgd *)state)->m, range);
+}
+
 const mu_updater_class mu_updater_sgd = {
     .name = "sgd",
     .help = "gradient descent with momentum",
@@ -173,6 +177,7 @@ const mu_updater_class mu_updater_sgd = {
     .n_slots = 1,
     .slot_name = {"momentum"},
     .apply = apply,
+    .usual_rates = usual_rates,
     .fused = true,
     .pairs = true,
     .n_changed = n_changed,

@@ -154,9 +154,20 @@ bool mu_updater_is_young(const mu_updater *u, int64_t step, double epoch) {
     return u->class->is_young && u->class->is_young(u->state, step, epoch);
 }
 
-double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs) {
-    const double t = u->per ? epoch : (double)step, end = u->per ? end_epochs : end_steps;
-    double rate = u->schedule->rate(u->schedule_state, u->base, t, end);
+double mu_updater_rate_ends(const mu_updater *u, double end_steps, double end_epochs) {
+    return u->schedule->ends ? u->schedule->ends(u->schedule_state, u->per ? end_epochs : end_steps) : 0;
+}
+
+double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs,
+                       double time_share) {
+    const double t = u->per ? epoch : (double)step;
+    double end = u->per ? end_epochs : end_steps, at = t;
+    if (time_share > 0 && u->schedule->follows_time) {
+        double length = u->schedule->ends(u->schedule_state, end);
+        if (length <= 0) end = length = 1, at = 0; // nothing but the time ends this training
+        if (at < time_share * length) at = time_share * length;
+    }
+    double rate = u->schedule->rate(u->schedule_state, u->base, at, end);
     if (t < u->warmup) rate *= u->warmup_from + (1 - u->warmup_from) * t / u->warmup;
     return rate;
 }

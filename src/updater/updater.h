@@ -63,6 +63,8 @@ typedef struct mu_updater_class {
     int       (*n_changed)(const void *state);  // (optional, n_slots) histories that apply changes
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
+    // (optional, not known) Between what and what rates are that train nets.
+    void      (*usual_rates)(const void *state, double range[2]);
     // (optional, never) Is training still young after so many steps or epochs of samples?
     bool      (*is_young)(const void *state, int64_t step, double epoch);
 } mu_updater_class;
@@ -71,6 +73,9 @@ typedef struct mu_schedule_class {      // lr_<name>.c
     MU_PLUGIN_HEAD;
     // Rate at time t (steps, or epochs when the job says `per: epoch`); end = planned length, 0 = unknown.
     double (*rate)(const void *state, double base, double t, double end);
+    // (optional, it never does) The time at which the rate has come to its last value; 0 = not known.
+    double (*ends)(const void *state, double end);
+    bool    follows_time;               // (needs `ends`) a deadline makes it end when the time does
     // (optional, all states are good) What is wrong with the bound fields together; NULL = nothing.
     const char *(*check)(const void *state);
 } mu_schedule_class;
@@ -102,7 +107,12 @@ typedef struct mu_step_rate {
     bool   young;                       // as the rule sees it (the key `early` of momentum)
 } mu_step_rate;
 
-double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs);
+// time_share: of the time that the training has, 0 = that does not count. A schedule that follows the time is
+// as far as its steps (or epochs) or the time, whichever is further.
+double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double end_steps, double end_epochs,
+                       double time_share);
+// The step (or epoch, by u->per) at which the rate changes for the last time; 0 = not known, or never.
+double mu_updater_rate_ends(const mu_updater *u, double end_steps, double end_epochs);
 bool   mu_updater_is_young(const mu_updater *u, int64_t step, double epoch);
 
 typedef struct mu_target {              // what an update changes

@@ -41,15 +41,15 @@ static void test_falls(void **unused) {
         for (size_t k = 0; k < MU_COUNT(ends); k++) {
             bound b;
             mu_updater *u = with_required(&b, mu_schedules.list[i]);
-            double last = u->base * (1 + 1e-12), early = mu_updater_rate(u, 7, 0, ends[k], 0);
+            double last = u->base * (1 + 1e-12), early = mu_updater_rate(u, 7, 0, ends[k], 0, 0);
             for (int64_t t = 0; t < 2000000; t += 1 + t / 3) {
-                double r = mu_updater_rate(u, t, 0, ends[k], 0);
+                double r = mu_updater_rate(u, t, 0, ends[k], 0, 0);
                 if (!isfinite(r) || r < 0 || r > last + 1e-12)
                     fail_msg("%s: rate %g at %lld after %g, end %g", u->schedule->name, r, (long long)t, last,
                              ends[k]);
                 last = r;
             }
-            assert_near(mu_updater_rate(u, 7, 0, ends[k], 0), early, 0);
+            assert_near(mu_updater_rate(u, 7, 0, ends[k], 0, 0), early, 0);
             bound_fini(&b);
         }
 }

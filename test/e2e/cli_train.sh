@@ -19,7 +19,7 @@ next_is() { # VERB ARGUMENTS...: training that ends with `next: muster VERB`
 
 cat > job.yaml <<'JOB'
 data:
-  train: {reader: synthetic, shape: [8], classes: 4, records: 20}
+  train: {reader: synthetic, shape: [8], classes: 4, records: 20, scale: 0.004}
   test: {reader: synthetic, shape: [8], classes: 4, records: 8}
 net:
   - {name: ip, type: inner_product, src: data.features, outputs: 4}

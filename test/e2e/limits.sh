@@ -47,7 +47,7 @@ done
 unset MUSTER_CPU
 
 # OpenBLAS has no threads, also where the caller asks for some.
-OPENBLAS_NUM_THREADS=4 "$MUSTER" train "$dir/job.yaml" --out "$dir/threads" --set train.epochs=1000000 --quiet & pid=$!
+OPENBLAS_NUM_THREADS=4 "$MUSTER" train "$dir/job.yaml" --out "$dir/threads" --set train.epochs=1000000 --set checkpoint.every="1 epoch" --quiet & pid=$!
 for _ in $(seq 1000); do [ -e "$dir/threads/checkpoints/LATEST" ] && break; sleep 0.01; done
 n=$(ls /proc/$pid/task | wc -l)
 kill -INT $pid; wait $pid

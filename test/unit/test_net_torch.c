@@ -132,7 +132,7 @@ static void close_net(fixture *f) {
 
 // ---- one step ----------------------------------------------------------------------------------
 
-static double rate(const fixture *f) { return mu_updater_rate(f->updater, f->step, 0, STEPS, 1); }
+static double rate(const fixture *f) { return mu_updater_rate(f->updater, f->step, 0, STEPS, 1, 0); }
 
 static bool takes(void *ctx, const mu_param *p) {
     (void)ctx;

@@ -4,16 +4,18 @@
 #include "base/attr.h"
 #include "unit/updater_help.h"
 
-static double rate_at(const char *rate, double t, double end) {
+static double rate_in_time(const char *rate, double t, double end, double share) {
     char text[256];
     snprintf(text, sizeof text, "{type: sgd, rate: %s}", rate);
     bound b;
     mu_updater *u = bound_get(&b, text);
-    double r =
-        mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end, u->per ? end : -1);
+    double r = mu_updater_rate(u, u->per ? -1 : (int64_t)t, u->per ? t : -1, u->per ? -1 : end,
+                               u->per ? end : -1, share);
     bound_fini(&b);
     return r;
 }
+
+static double rate_at(const char *rate, double t, double end) { return rate_in_time(rate, t, end, 0); }
 
 #define assert_rate(rate, t, end, want)                                                                      \
     do {                                                                                                     \
@@ -183,8 +185,56 @@ static void test_out_of_memory(void **unused) {
     }
 }
 
+// A deadline that comes first is the end of the schedule; steps that come first are.
+static void test_schedules_follow_the_time(void **unused) {
+    (void)unused;
+    static const char *const following[] = {
+        "{type: cosine, base: 0.1, final: 0.01}", "{type: linear, base: 0.1, final: 0.01}",
+        "{type: poly, base: 0.1}", "{type: linear, base: 0.1, per: epoch}",
+        "{type: cosine, base: 0.1, over: 1000}", "{type: poly, base: 0.1, over: 1000, power: 2}"};
+    static const char *const others[] = {"0.1", "{type: step, base: 0.1, every: 100}",
+                                         "{type: multi_step, base: 0.1, at: [100, 900]}",
+                                         "{type: exponential, base: 0.1, every: 100}",
+                                         "{type: sigmoid, base: 0.1, at: 500}"};
+    for (size_t i = 0; i < MU_COUNT(following); i++)
+        for (int k = 0; k <= 10; k++) {
+            const char *r = following[i];
+            const double share = k / 10.0, by_steps = rate_at(r, 1000 * share, 1000);
+            assert_near(rate_in_time(r, 0, 1000, share), by_steps, 1e-12);
+            assert_near(rate_in_time(r, 300, 1000, share), k > 3 ? by_steps : rate_at(r, 300, 1000), 1e-12);
+            assert_near(rate_in_time(r, 1000, 1000, share), rate_at(r, 1000, 1000), 1e-12);
+        }
+    // Only the time ends it; `over` counts all the same.
+    for (int k = 1; k <= 10; k++) {
+        assert_near(rate_in_time("{type: linear, base: 0.1}", 123456, 0, k / 10.0), 0.1 * (1 - k / 10.0), 1e-12);
+        assert_near(rate_in_time("{type: linear, base: 0.1, over: 500}", 400, 0, k / 10.0),
+                    0.1 * fmin(0.2, 1 - k / 10.0), 1e-12);
+    }
+    for (size_t i = 0; i < MU_COUNT(others); i++)
+        assert_near(rate_in_time(others[i], 50, 1000, 0.95), rate_at(others[i], 50, 1000), 0);
+    // Warm-up is a matter of steps.
+    assert_near(rate_in_time("{type: linear, base: 0.1, warmup: 100}", 50, 1000, 0.5), 0.05 * 0.55, 1e-12);
+}
+
+static void test_where_schedules_end(void **unused) {
+    (void)unused;
+    static const struct { const char *rate; double ends; } rows[] = {
+        {"0.1", 0}, {"{type: step, base: 0.1, every: 100}", 0}, {"{type: cosine, base: 0.1}", 700},
+        {"{type: cosine, base: 0.1, over: 50}", 50}, {"{type: multi_step, base: 0.1, at: [10, 30]}", 30},
+        {"{type: sigmoid, base: 0.1, at: 500, gamma: 0.04}", 600}, {"{type: linear, base: 1, per: epoch}", 7}};
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{type: sgd, rate: %s}", rows[i].rate);
+        bound b;
+        assert_near(mu_updater_rate_ends(bound_get(&b, text), 700, 7), rows[i].ends, 1e-9);
+        bound_fini(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedules_follow_the_time),
+        cmocka_unit_test(test_where_schedules_end),
         cmocka_unit_test(test_smooth_schedules),
         cmocka_unit_test(test_stepped_schedules),
         cmocka_unit_test(test_epochs),
