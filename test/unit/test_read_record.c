@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_record.c - packed record files: round trip from each reader, and every kind of damage seen.
+// test_read_record.c - packed record files: round trip from each reader, and every kind of damage seen.
 #include "data_help.h"
 
 #include "base/rng.h"

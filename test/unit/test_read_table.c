@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_table.c - kinds of columns, standardisation, gaps and categories, and what a model keeps of them.
+// test_read_table.c - kinds of columns, standardisation, gaps and categories, and what a model keeps of them.
 #include "data_help.h"
 
 #include "read/table.h"
