@@ -19,8 +19,6 @@
 #include <string.h>
 
 #ifdef MU_HAVE_BLAS
-#include "base/alloc.h"
-
 #include <cblas.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -72,19 +70,19 @@ static bool blas_starved;               // written once: it cannot have the memo
 static void apply_blas_threads(void) { openblas_set_num_threads(atomic_load(&blas_threads)); }
 
 // OpenBLAS takes a buffer with its first product, keeps it, and asks for ever where it cannot have it. So
-// where memory is limited the first product is made here, if there is room.
+// where memory is limited the first product is made here, if there is room. That may be in a training step,
+// so its matrices are static.
 static void take_blas_buffer(void) {
     enum { SIDE = 128 };                // larger than what it multiplies without a buffer
+    static float zeros[SIDE * SIDE], product[SIDE * SIDE];
     struct rlimit most;
     if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY) return;
     void *room = mmap(NULL, BLAS_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    float *a = room == MAP_FAILED ? NULL : mu_alloc_array(SIDE * SIDE, 2 * sizeof *a, "gemm");
-    if (room != MAP_FAILED) munmap(room, BLAS_ROOM);
-    blas_starved = !a;
-    if (a)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, a, SIDE, 0.0f,
-                    a + SIDE * SIDE, SIDE);
-    mu_free(a);
+    blas_starved = room == MAP_FAILED;
+    if (blas_starved) return;
+    munmap(room, BLAS_ROOM);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1.0f, zeros, SIDE, zeros, SIDE,
+                0.0f, product, SIDE);
 }
 
 static void start_blas(void) {
@@ -104,6 +102,15 @@ static bool gemm_openblas(bool trans_a, bool trans_b, int64_t m, int64_t n, int6
 }
 #endif
 
+#ifdef MU_HAVE_DNNL
+static bool gemm_onednn(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+                        int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    mu_dnnl_enter();
+    const char ta = trans_a ? 'T' : 'N', tb = trans_b ? 'T' : 'N';
+    return dnnl_sgemm(ta, tb, m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
+}
+#endif
+
 void mu_gemm_set_threads(int n) {
     if (n < 1) n = 1;
 #ifdef MU_HAVE_DNNL
@@ -119,22 +126,14 @@ void mu_gemm_set_threads(int n) {
 
 void mu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
              const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    switch (choose(trans_a, trans_b, m, n, k, ldb)) {
-#ifdef MU_HAVE_DNNL
-    case ONEDNN:
-        mu_dnnl_enter();
-        if (dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc)
-            == dnnl_success)
-            return;
-        break;
-#endif
+    const choice by = choose(trans_a, trans_b, m, n, k, ldb);
+    (void)by;
 #ifdef MU_HAVE_BLAS
-    case OPENBLAS:
-        if (gemm_openblas(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
-        break;
+    if (by == OPENBLAS && gemm_openblas(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
 #endif
-    default: break;
-    }
+#ifdef MU_HAVE_DNNL
+    if (by != PLAIN && gemm_onednn(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
+#endif
     mu_gemm_ref(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
 }
 

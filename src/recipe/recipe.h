@@ -2,7 +2,7 @@
 // recipe.h - a job written for a person's own file: `muster init KIND FILE`.
 //
 // A recipe is one file, k_<kind>.c. It looks at the data (how many records, classes, columns, how long) and
-// writes a whole, commented job that trains well at once: data with a validation part split off, net, updater,
+// writes a whole, commented job that trains well at once: data with a part for validation, net, updater,
 // length of the training. It decides by what it finds, never by asking.
 #ifndef MU_RECIPE_RECIPE_H
 #define MU_RECIPE_RECIPE_H

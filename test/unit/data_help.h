@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_help.h - shared by the tests of src/data: temporary files, and readers opened from key=value pairs.
+// data_help.h - shared by the tests of src/read and src/data: temporary files, and readers opened from
+// key=value pairs.
 #ifndef TEST_UNIT_DATA_HELP_H
 #define TEST_UNIT_DATA_HELP_H
 

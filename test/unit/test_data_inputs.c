@@ -215,6 +215,7 @@ static void test_no_memory(void **ctx) {
 }
 
 int main(void) {
+    make_test_dir();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences),
         cmocka_unit_test(test_chars),

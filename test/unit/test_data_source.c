@@ -205,6 +205,32 @@ static void test_centre_crop_mean_and_scale(void **ctx) {
     stream_close(&t);
 }
 
+// A window of one column: no row of it may touch the row before.
+static void test_crop_of_one_column(void **ctx) {
+    (void)ctx;
+    const uint8_t px[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const char *p = write_idx("one.idx", 8, 3, (uint32_t[]){1, 3, 3}, px, sizeof px);
+    stream t;
+    stream_open(&t, yaml_of("{reader: idx, images: %s, crop: [3, 1]}", p), opts(1, MU_TEST));
+    const float *v = next(&t)->field[0].f, want[] = {2, 5, 8};
+    for (int y = 0; y < 3; y++)
+        if (v[y] != want[y]) fail_msg("row %d: %g, want %g", y, (double)v[y], (double)want[y]);
+    stream_close(&t);
+}
+
+// A record that a program brings as floats: numbers of characters become whole ones, each the nearest.
+static void test_transform_of_numbers(void **ctx) {
+    (void)ctx;
+    stream t;
+    stream_open(&t, sample_chars(), opts(1, MU_TEST));
+    const float record[5] = {3, 0, 6.75f, 1.25f, 9};
+    const int32_t want[6] = {3, 0, 7, 1, 9, -1};
+    int32_t got[6] = {-1, -1, -1, -1, -1, -1};
+    mu_source_transform(t.s, 0, record, got);
+    assert_memory_equal(got, want, sizeof want);
+    stream_close(&t);
+}
+
 // `mean` is read as every other number of a job is.
 static void test_mean_suffix(void **ctx) {
     (void)ctx;
@@ -486,6 +512,8 @@ int main(void) {
         cmocka_unit_test(test_prefetch_equals_inline),
         cmocka_unit_test(test_seek_resumes_exactly),
         cmocka_unit_test(test_centre_crop_mean_and_scale),
+        cmocka_unit_test(test_crop_of_one_column),
+        cmocka_unit_test(test_transform_of_numbers),
         cmocka_unit_test(test_mean_suffix),
         cmocka_unit_test(test_random_crop_and_mirror),
         cmocka_unit_test(test_random_shift),

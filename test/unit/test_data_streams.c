@@ -35,6 +35,17 @@ static void test_random_share(void **ctx) {
     }
 }
 
+// One half is not below one half: the sample whose draw is the word 2^31 goes on.
+static void test_random_edge(void **ctx) {
+    (void)ctx;
+    enum { G = 157855436 };
+    const mu_streams s = streams_of(MU_RESET_RANDOM, 2, 7);
+    uint32_t u[4];
+    mu_rng_block(s.key, 0, G, u);
+    assert_int_equal(u[0], UINT32_C(1) << 31);
+    assert_false(mu_streams_reset(&s, G));
+}
+
 // 2.5 of 50 streams a round on average: never many at once, and other ones with another seed.
 static void test_random_is_staggered(void **ctx) {
     (void)ctx;
@@ -223,7 +234,10 @@ static void test_evaluation(void **ctx) {
                 const int64_t before = pass == 1 ? 0 : used * S;
                 if (pass == 1) assert_ok(mu_source_seek(t.s, 0, &err), &err);
                 else assert_ok(mu_source_seek_warmup(t.s, &err), &err);
-                if (pass == 2) assert_ok(mu_source_start(t.s, &err), &err);
+                if (pass == 2) {
+                    assert_ok(mu_source_start(t.s, &err), &err);
+                    assert_status(mu_source_seek_warmup(t.s, &err), MU_EUSAGE, &err);
+                }
                 int64_t g = -before;
                 for (const mu_batch *b = next(&t); b; b = next(&t)) {
                     assert_int_equal(b->first, g);
@@ -288,6 +302,23 @@ static void test_packed(void **ctx) {
     }
 }
 
+// Where records continue each other a job may say that none is left out, but not that some are.
+static void test_max_bad(void **ctx) {
+    (void)ctx;
+    stream t;
+    stream_open(&t, ", max_bad: 0", opts(S, MU_TRAIN));
+    stream_close(&t);
+    block b;
+    mu_err err = {0};
+    mu_source *s;
+    const mu_source_opts o = opts(S, MU_TRAIN);
+    assert_ok(block_bind(&b, text_yaml(", max_bad: 1"), &err), &err);
+    assert_status(mu_source_open_spec(&b.spec, &o, &s, &err), MU_EJOB, &err);
+    assert_says(&err, "`max_bad` must be 0 here");
+    assert_true(err.pos.line > 0);
+    block_fini(&b);
+}
+
 static void test_wrong_keys(void **ctx) {
     (void)ctx;
     static const struct {
@@ -322,12 +353,14 @@ static void test_wrong_keys(void **ctx) {
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_share), cmocka_unit_test(test_random_is_staggered),
+        cmocka_unit_test(test_random_share), cmocka_unit_test(test_random_edge),
+        cmocka_unit_test(test_random_is_staggered),
         cmocka_unit_test(test_counted),      cmocka_unit_test(test_never),
         cmocka_unit_test(test_records_before), cmocka_unit_test(test_training),
         cmocka_unit_test(test_default),      cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_other_texts_have_no_warmup),
-        cmocka_unit_test(test_packed),       cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_packed),       cmocka_unit_test(test_max_bad),
+        cmocka_unit_test(test_wrong_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_ops_gemm.c - mu_gemm against mu_gemm_ref over all forms, sizes around every switch between the
-// libraries, padded leading dimensions and both values of beta; and the reference against a hand count.
+// libraries, padded leading dimensions and both values of beta; the reference against a hand count; and first
+// products in limited memory.
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/gemm.h"
@@ -9,7 +10,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -91,8 +96,56 @@ static void choice_has_a_name(void **state) {
     assert_true(!strcmp(big, "onednn") || !strcmp(big, "openblas") || !strcmp(big, "plain"));
 }
 
+// ---- first products in limited memory ----
+
+static rlim_t used_bytes(void) {
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+// 0: the product is right, and took no memory of the heap.
+static int first_product(rlim_t room) {
+    enum { N = 48 };                    // one for OpenBLAS, where that is there
+    static float a[N * N], got[N * N], want[N * N];
+    mu_rng_fill_gaussian(mu_rng_key_make(seed, "a"), 0, 0, a, N * N);
+    mu_gemm_ref(false, true, N, N, N, a, N, a, N, 0.0f, want, N);
+    const rlim_t most = used_bytes() + room;
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){most, most})) return 2;
+    const uint64_t before = mu_alloc_get_stats().n_calls;
+    mu_gemm(false, true, N, N, N, a, N, a, N, 0.0f, got, N);
+    if (mu_alloc_get_stats().n_calls != before) return 3;
+    for (int i = 0; i < N * N; i++)
+        if (!(fabsf(got[i] - want[i]) <= 1e-4f)) return 4;
+    return 0;
+}
+
+// OpenBLAS wants more than 100 MiB for itself: it gets them, or another multiplies. Each product is the first
+// of a process, so this test comes before the others.
+static void first_product_in_little_memory(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip();                             // their own memory is beyond any limit
+#endif
+    static const rlim_t room[] = {(rlim_t)64 << 20, (rlim_t)1 << 30};
+    for (size_t i = 0; i < sizeof room / sizeof room[0]; i++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid) {
+            alarm(60);                  // a hang
+            _exit(first_product(room[i]));
+        }
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (status) fail_msg("room for %zu MiB: status %#x", (size_t)(room[i] >> 20), (unsigned)status);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_product_in_little_memory),
         cmocka_unit_test(reference_is_right),
         cmocka_unit_test(agrees_with_reference),
         cmocka_unit_test(beta_zero_ignores_old_values),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_raw.c - headerless records, alone and side by side with other readers.
+// test_read_raw.c - headerless records, alone and side by side with other readers.
 #include "data_help.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_readers.c - each format: right values from good files, the right complaint about bad ones.
+// test_read_readers.c - each format: right values from good files, the right complaint about bad ones.
 #include "data_help.h"
 
 #include <zlib.h>
@@ -294,6 +294,12 @@ static void test_class_names_of_a_model(void **ctx) {
     unlink(test_path("names.txt"));
     expect_names(yaml, &known, 4, "z");
     reader_fails(yaml, MU_EIO, "names.txt");
+#ifdef MU_HAVE_PNG
+    // Folders of a part of its classes, in another order.
+    const char *const insects[] = {"bee", "cricket", "ant", "wasp"};
+    const mu_known more = {.labels = insects, .n_labels = 4};
+    expect_names(sample_image_folder(), &more, 4, "wasp");
+#endif
 }
 
 static void test_cifar_class_names(void **ctx) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_sentences.c - the readers of text: right numbers from good files, the right complaint about bad
+// test_read_sentences.c - the readers of text: right numbers from good files, the right complaint about bad
 // lines.
 #include "data_help.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_synthetic.c - made-up images: a class is 8 x 8 cells of one colour each, whatever the size.
+// test_read_synthetic.c - made-up images: a class is 8 x 8 cells of one colour each, whatever the size.
 #include "data_help.h"
 
 enum { CELLS = 8 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_table.c - kinds of columns, standardisation, gaps and categories, and what a model keeps of them.
+// test_read_table.c - kinds of columns, standardisation, gaps and categories, and what a model keeps of them.
 #include "data_help.h"
 
 #include "read/table.h"
@@ -70,8 +70,8 @@ static void test_separators_and_headers(void **ctx) {
                                         "a|b|k\n1|2|u\n3|4|v\n",
                                         "1,2,u\n3,4,v\n",
                                         "\"\",b,k\r\n1,2,u\r\n3,4,v\r\n",
-                                        "\xef\xbb\xbf"
-                                        "a,b,k\n1,2,u\n3,4,v"};
+                                        ("\xef\xbb\xbf"
+                                         "a,b,k\n1,2,u\n3,4,v")};
     for (size_t i = 0; i < MU_COUNT(texts); i++) {
         opened o = open_ok(table_of("s.csv", texts[i], ", categorical: ['1']"));
         if (o.r->n_records != 2 || o.r->n_labels != 2 || strcmp(o.r->label_names[1], "v"))

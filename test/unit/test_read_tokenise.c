@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_tokenise.c - sentences to tokens, and lines to columns.
+// test_read_tokenise.c - sentences to tokens, and lines to columns.
 #include "data_help.h"
 
 #include "base/rng.h"

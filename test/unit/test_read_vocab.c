@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_data_vocab.c - words to numbers, counted or from a file.
+// test_read_vocab.c - words to numbers, counted or from a file.
 #include "data_help.h"
 
 #include "read/vocab.h"
