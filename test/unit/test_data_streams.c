@@ -155,7 +155,7 @@ static void note(const mu_batch *b, int8_t *begin, int64_t n) {
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t g = b->first + i, record = g % N, at = record % S * PER_STREAM + record / S;
         if (g >= n) continue;
-        const int32_t *c = &b->field[0].i[i * LENGTH];
+        const int32_t *c = b->field[0].i + i * LENGTH;
         assert_int_equal(c[0], 1 + 7 + at % 10); // numbers: '.', A..G, a..j
         assert_int_equal(c[1], 1 + at / 10);
         begin[g] = (int8_t)b->field[2].i[i];

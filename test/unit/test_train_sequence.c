@@ -351,7 +351,7 @@ static void a_score_is_of_the_text(void **state) {
                                          {"data.test.streams=16", "test.batch=16"},
                                          {"data.test.streams=32", "test.batch=5"},
                                          {"data.test.streams=32", "test.batch=32"}};
-    double loss[MU_COUNT(cut)];
+    double loss[MU_COUNT(cut)] = {0};
     for (size_t i = 0; i < MU_COUNT(cut); i++) {
         loss[i] = score_of(cut[i], 2);
         print_message("%s, %s: %.5f\n", cut[i][0], cut[i][1], loss[i]);
