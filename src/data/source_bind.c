@@ -24,7 +24,8 @@ const mu_field mu_source_fields[] = {
              "mirror half of the images, chosen at random, in training"),
     MU_FIELD(mu_source_spec, limit, MU_INT, "0", "[0,)", "use only the first so many records; 0 = all"),
     MU_FIELD_ENUM(mu_source_spec, part, "all", MU_SPLIT_PARTS,
-                  "which of them: all, or as `validation: {fraction: 0.1}` writes it, those held back or the rest"),
+                  "which of them: all, or as `validation: {fraction: 0.1}` writes it, those held back or the "
+                  "rest"),
     MU_FIELD(mu_source_spec, fraction, MU_FLOAT, MU_SPLIT_FRACTION, "(0,1)",
              "share of the records of every class that is held back"),
     MU_FIELD(mu_source_spec, split_seed, MU_INT, "1", "[0,)", "chooses them"),
@@ -82,8 +83,10 @@ static void read_mean(mu_binder *b, const mu_node *block, mu_source_spec *s) {
 static void check_part(mu_binder *b, const mu_node *block, const mu_source_spec *s) {
     const mu_node *n = mu_node_find(block, "fraction");
     if (s->part != MU_PART_ALL || !n) return;
-    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, n->key_pos, "`fraction` of a block with its own `reader`");
-    mu_diag_hint(b->diags, g, "`validation: {fraction: 0.1}`, without a reader, is split off the training data.");
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, n->key_pos,
+                              "`fraction` of a block with its own `reader`");
+    mu_diag_hint(b->diags, g,
+                 "`validation: {fraction: 0.1}`, without a reader, is split off the training data.");
 }
 
 static void check_crop(mu_binder *b, const mu_node *block, const mu_source_spec *s) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // split.c - see split.h.
 //
-// To choose, records are put in order of class and, within a class, of a number drawn for each. Walking along,
-// every 1/fraction-th is held back. So each class has its share within one record, and all together too.
+// To choose, records are put in order of class and, within a class, of a number drawn for each. Walking
+// along, every 1/fraction-th is held back. So each class has its share within one record, and all together
+// too.
 #include "data/split.h"
 
 #include "base/rng.h"
@@ -153,7 +154,8 @@ static int64_t mark_held(const drawn *d, int64_t n, double fraction, uint8_t *he
     int64_t n_held = 0;
     double share = 0;
     for (int64_t i = 0; i < n; i++) {
-        const bool only = (!i || d[i - 1].class != d[i].class) && (i + 1 == n || d[i + 1].class != d[i].class);
+        const bool only = (!i || d[i - 1].class != d[i].class) &&
+                          (i + 1 == n || d[i + 1].class != d[i].class);
         if (only) continue;
         share += fraction;
         if (share < 1) continue;

@@ -27,8 +27,8 @@ static const mu_field train_fields[] = { // `algorithm` stands first: binding sk
     MU_FIELD(mu_train_opts, epochs, MU_DOUBLE, "0", "[0,1M]", "passes over the training data; 0 = no limit"),
     MU_FIELD(mu_train_opts, steps, MU_INT, "0", "[0,)", "updates; 0 = no limit"),
     MU_FIELD(mu_train_opts, deadline, MU_DURATION, "0", "[0,)",
-             "time of training since start or resume, such as 90s or 2h; schedules that have a length end with "
-             "it; 0 = no limit"),
+             "time of training since start or resume, such as 90s or 2h; schedules that have a length end "
+             "with it; 0 = no limit"),
     MU_FIELD_ENUM(mu_train_opts, nonfinite, "stop", "stop|skip|rollback",
                   "what to do when the loss or a gradient is not finite"),
     MU_FIELD(mu_train_opts, max_bad_steps, MU_INT, "10", "[1,)",
@@ -58,7 +58,8 @@ static const mu_field checkpoint_fields[] = {
              "and never more than 3 % of the time (`1 epoch` with `nonfinite: rollback`)"),
     MU_FIELD(mu_checkpoint_opts, keep, MU_INT, "3", "[1,1k]", "newest checkpoints that stay on disk"),
     MU_FIELD(mu_checkpoint_opts, best, MU_BOOL, "true", NULL,
-             "also keep the best one by accuracy (or loss) of the validation data; without such data, the last"),
+             "also keep the best one by accuracy (or loss) of the validation data; without such data, the "
+             "last"),
     {0},
 };
 static const mu_field log_fields[] = {

@@ -27,7 +27,8 @@ struct inner_product {
 
 static const mu_field fields[] = {
     MU_FIELD(struct inner_product, outputs, MU_INT_OR_AUTO, NULL, "[1,1000000000]",
-             "number of output values; auto = classes of the label, or values of the target, that a loss reads"),
+             "number of output values; auto = classes of the label, or values of the target, that a loss "
+             "reads"),
     MU_FIELD(struct inner_product, bias_term, MU_BOOL, "true", NULL, "add a learned constant to each output"),
     MU_FIELD(struct inner_product, axis, MU_INT, "1", "[-5,5]",
              "first axis that is flattened; 2 = each step of a sequence by itself, -1 = the last"),

@@ -5,8 +5,8 @@
 // checkpoint is wanted first, then asked of the source as a snapshot, and taken when it is done: at once from
 // a source in this process, some looks later from learners that go on meanwhile. So there is at most one
 // snapshot under way. An evaluation on validation data that is the best so far is followed by a checkpoint of
-// the same weights, or they are held (train/kept.h) and saved before the next one; without validation data the
-// last checkpoint is the best one.
+// the same weights, or they are held (train/kept.h) and saved before the next one; without validation data
+// the last checkpoint is the best one.
 #include "run/loop.h"
 
 #include "base/alloc.h"

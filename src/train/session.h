@@ -56,7 +56,8 @@ static inline bool mu_session_forks(const mu_session *s) {
 }
 
 // The phase that progress is evaluated on while training: validation if the job has it, else test, else NULL.
-// Only validation chooses anything: the best model, or when to stop. Test data is looked at and changes nothing.
+// Only validation chooses anything: the best model, or when to stop. Test data is looked at and changes
+// nothing.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of

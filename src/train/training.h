@@ -67,7 +67,8 @@ void mu_training_log(mu_training *r);                           // one line of m
 void mu_training_write_scores(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at);
 double mu_training_seconds(const mu_training *r);               // of training, over all resumes
 void mu_training_keep_scores(mu_run_result *out, mu_phase phase, const mu_scores *sc, int64_t step);
-// Takes the scores of an evaluation: reports, best, patience, target. True: best. Only validation data chooses.
+// Takes the scores of an evaluation: reports, best, patience, target. True: best. Only validation data
+// chooses.
 bool mu_training_evaluated(mu_training *r, mu_phase phase, const mu_scores *sc, const mu_position *at);
 // An evaluation was the best so far: may its weights wait for the next checkpoint (kept.h)?
 bool mu_training_may_hold(const mu_training *r);

@@ -104,7 +104,8 @@ static void test_parts_are_disjoint_and_stratified(void **state) {
         assert_int_equal(n, ROWS);      // every row is in one of them
         assert_true(fabs(n_held - fractions[k] * (ROWS - 1)) <= 1);
         for (int c = 0; c < 3; c++)
-            if (fabs(held[c] - fractions[k] * count_of[c]) > 1) fail_msg("class %d: %d held back", c, held[c]);
+            if (fabs(held[c] - fractions[k] * count_of[c]) > 1)
+                fail_msg("class %d: %d held back", c, held[c]);
         assert_int_equal(held[3], 0);   // the only one of its class
         mu_job_destroy(job);
     }
@@ -142,7 +143,8 @@ static void test_written_out_once(void **state) {
 
 static void test_texts_are_cut_in_order(void **state) {
     (void)state;
-    mu_job *job = job_of("  train: {reader: chars, file: x, from: 0.2, to: 0.7}\n  validation: {fraction: 0.1}",
+    mu_job *job = job_of("  train: {reader: chars, file: x, from: 0.2, to: 0.7}\n"
+                         "  validation: {fraction: 0.1}",
                          MU_OK);
     const mu_node *train = mu_node_find(job->data, "train"), *held = mu_node_find(job->data, "validation");
     assert_string_equal(mu_node_text(mu_node_find(train, "from")), "0.2");

@@ -66,7 +66,8 @@ static void test_cases(void **state) {
         fill(cases[i].layers, outputs, message);
         const bool told = cases[i].message[0] ? strstr(message, cases[i].message) != NULL : !message[0];
         if (strcmp(outputs, cases[i].outputs) || !told)
-            fail_msg("case %zu: outputs %s, expected %s; message `%s`", i, outputs, cases[i].outputs, message);
+            fail_msg("case %zu: outputs %s, expected %s; message `%s`", i, outputs, cases[i].outputs,
+                     message);
     }
 }
 

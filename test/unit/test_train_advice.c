@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_train_advice.c - every finding: where it has something to say, and where it must be silent; the numbers
-// behind two of them; what batches tell.
+// test_train_advice.c - every finding: where it has something to say, and where it must be silent; the
+// numbers behind two of them; what batches tell.
 #include "training_help.h"
 
 #include "train/advice.h"
@@ -38,8 +38,8 @@ static void overfitting(void **state) {
     static const row energies[] = {{-1, -5}, {-2, -4}, {-3, -3}, {-4, -2}, {-5, -1}};
     mu_advice_text out;
     assert_int_equal(overfits(away, MU_COUNT(away), 0, &out), 5);
-    assert_says(out, "validation loss rose from 0.41 to 0.62 since epoch 3 while training loss fell from 0.4 to "
-                     "0.1");
+    assert_says(out, "validation loss rose from 0.41 to 0.62 since epoch 3 while training loss fell from "
+                     "0.4 to 0.1");
     assert_says(out, "train.patience: 3");
     assert_int_equal(overfits(away, MU_COUNT(away), 4, &out), 5);
     assert_null(strstr(out.s, "patience")); // it has some

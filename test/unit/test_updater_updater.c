@@ -206,7 +206,8 @@ static void test_schedules_follow_the_time(void **unused) {
         }
     // Only the time ends it; `over` counts all the same.
     for (int k = 1; k <= 10; k++) {
-        assert_near(rate_in_time("{type: linear, base: 0.1}", 123456, 0, k / 10.0), 0.1 * (1 - k / 10.0), 1e-12);
+        assert_near(rate_in_time("{type: linear, base: 0.1}", 123456, 0, k / 10.0), 0.1 * (1 - k / 10.0),
+                    1e-12);
         assert_near(rate_in_time("{type: linear, base: 0.1, over: 500}", 400, 0, k / 10.0),
                     0.1 * fmin(0.2, 1 - k / 10.0), 1e-12);
     }
@@ -221,7 +222,8 @@ static void test_where_schedules_end(void **unused) {
     static const struct { const char *rate; double ends; } rows[] = {
         {"0.1", 0}, {"{type: step, base: 0.1, every: 100}", 0}, {"{type: cosine, base: 0.1}", 700},
         {"{type: cosine, base: 0.1, over: 50}", 50}, {"{type: multi_step, base: 0.1, at: [10, 30]}", 30},
-        {"{type: sigmoid, base: 0.1, at: 500, gamma: 0.04}", 600}, {"{type: linear, base: 1, per: epoch}", 7}};
+        {"{type: sigmoid, base: 0.1, at: 500, gamma: 0.04}", 600},
+        {"{type: linear, base: 1, per: epoch}", 7}};
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         char text[256];
         snprintf(text, sizeof text, "{type: sgd, rate: %s}", rows[i].rate);
