@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <string.h>
 
 mu_status mu_ridge_init(mu_ridge *r, size_t d, mu_err *err) {
     const size_t m = d + 1;
@@ -25,22 +24,16 @@ void mu_ridge_fini(mu_ridge *r) {
     *r = (mu_ridge){0};
 }
 
-void mu_ridge_add_answer(mu_ridge *r, const double *x, double y) {
-    for (size_t i = 0; i < r->d; i++) r->xy[i] += x[i] * y;
-    r->xy[r->d] += y;
-}
-
 void mu_ridge_add(mu_ridge *r, const double *x, double y) {
     const size_t d = r->d, m = d + 1;
     for (size_t i = 0; i < d; i++)
         for (size_t k = 0; k <= i; k++) r->xx[i * m + k] += x[i] * x[k];
     for (size_t k = 0; k < d; k++) r->xx[d * m + k] += x[k];
     r->xx[d * m + d] += 1;
+    for (size_t i = 0; i < d; i++) r->xy[i] += x[i] * y;
+    r->xy[d] += y;
     r->n++;
-    mu_ridge_add_answer(r, x, y);
 }
-
-void mu_ridge_clear_answers(mu_ridge *r) { memset(r->xy, 0, (r->d + 1) * sizeof *r->xy); }
 
 // work = L with L L' = xx + n decay (the constant has none).
 static bool decompose(mu_ridge *r, double decay) {

@@ -19,8 +19,6 @@ typedef struct mu_ridge {
 MU_MUST_CHECK mu_status mu_ridge_init(mu_ridge *r, size_t d, mu_err *err);
 void mu_ridge_fini(mu_ridge *r);        // a zeroed one is fine
 void mu_ridge_add(mu_ridge *r, const double *x, double y);
-void mu_ridge_clear_answers(mu_ridge *r);       // xy = 0, for other answers to the same x: see mu_ridge_add_answer
-void mu_ridge_add_answer(mu_ridge *r, const double *x, double y);
 bool mu_ridge_solve(mu_ridge *r, double decay); // false: no unique fit in the precision of a double
 double mu_ridge_answer(const mu_ridge *r, const double *x);
 

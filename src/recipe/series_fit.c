@@ -95,18 +95,22 @@ static double correlation(const fit *f, int64_t lag) {
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
 }
 
-// A peak that is clearly higher than those before it; the season of the dates gets the benefit of a doubt.
+// A peak that is clearly higher than those before it; or the season of the dates, where values one season before
+// are nearer than those before and than those of the peak.
 static void find_season(fit *f) {
     mu_series_fit *b = &f->best;
     b->natural = natural_season(f->s, f->n_train);
     const int64_t most = f->n_train / 3 < MOST_SEASON ? f->n_train / 3 : MOST_SEASON;
     double top = 0.3, before = correlation(f, 1), now = correlation(f, 2);
     for (int64_t lag = 2; lag <= most; lag++) {
-        const double after = correlation(f, lag + 1), bonus = lag == b->natural ? 0.15 : 0;
-        if (now > before && now >= after && now + bonus > top)
-            b->found = lag, b->correlation = now, top = now + bonus + 0.1;
+        const double after = correlation(f, lag + 1);
+        if (now > before && now >= after && now > top) b->found = lag, b->correlation = now, top = now + 0.1;
         before = now, now = after;
     }
+    if (!b->natural || b->natural > most || naive_rmse(f, b->natural) >= naive_rmse(f, 0)) return;
+    if (b->found && naive_rmse(f, b->found) <= naive_rmse(f, b->natural)) return;
+    b->found = b->natural;
+    b->correlation = correlation(f, b->natural);
 }
 
 // ---- windows and decays ----
