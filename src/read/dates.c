@@ -66,7 +66,6 @@ static int split(const char *s, part p[3], const char **rest) {
         if (n == 3) return n;
         if (strchr("-/. ,", *s)) s += 1 + (s[1] == ' ');
         else if (*s != 'Q' && *s != 'q') return 0;
-        if (*s && strchr(s, ':') && strspn(s, "0123456789:.Z+- ") == strlen(s) && n < 3) return 0;
     }
     return n;
 }
