@@ -23,7 +23,9 @@
 #include <string.h>
 
 // What a person types, which file of examples/ it is, and what it is for.
-static const struct kind { const char *word, *example, *help; } kinds[] = {
+static const struct kind {
+    const char *word, *example, *help;
+} kinds[] = {
     {"lenet", "lenet-fashion", "convolutional net on Fashion-MNIST"},
     {"mlp", "mlp-fashion", "fully connected net on Fashion-MNIST"},
     {"cifar10", "cifar10_quick", "convolutional net on CIFAR-10"},
@@ -31,7 +33,9 @@ static const struct kind { const char *word, *example, *help; } kinds[] = {
     {"images", "images", "convolutional net on folders of images"},
 };
 
-struct init { const char *test, *label, *name; };
+struct init {
+    const char *test, *label, *name;
+};
 
 static const mu_opt options[] = {
     MU_OPT(struct init, test, "test", MU_OPT_FILE, "FILE", "test data, of the same form as FILE"),
@@ -41,8 +45,12 @@ static const mu_opt options[] = {
     {0},
 };
 
-typedef struct example { const char *name; const unsigned char *bytes; size_t n; } example;
-#define EMBED(name, ...)                                                                           \
+typedef struct example {
+    const char *name;
+    const unsigned char *bytes;
+    size_t n;
+} example;
+#define EMBED(name, ...)                                                                                     \
     {name, (const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})},
 static const example texts[] = {
 #include "example_list.inc"
@@ -102,7 +110,8 @@ static void write_text(FILE *f, const example *t, const char *path) {
 }
 
 // O_EXCL: an existing file is never touched, not even in a race. words: of the command, before the name.
-static mu_status write_new(const char *path, const char *content, size_t size, const char *words, mu_err *err) {
+static mu_status write_new(const char *path, const char *content, size_t size, const char *words,
+                           mu_err *err) {
     int fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path), err,
@@ -119,7 +128,7 @@ static mu_status write_new(const char *path, const char *content, size_t size, c
 static void shell_word(const char *word, char out[MU_FS_PATH]) {
     size_t n = 0;
     const bool plain = word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                    "0123456789_./+-=:,@%")];
+                                                     "0123456789_./+-=:,@%")];
     if (!plain) out[n++] = '\'';
     for (; *word && n < MU_FS_PATH - 6; word++) {
         if (*word == '\'') n += (size_t)sprintf(out + n, "'\\''");
@@ -148,8 +157,10 @@ static mu_status init_example(mu_args *a, const struct kind *k, mu_err *err) {
     const example *t = find_text(k->example);
     if (!t) return MU_FAIL(err, MU_ENOTFOUND, "this build carries no example `%s`", k->example);
     if (a->n_words > 2 || mu_args_given(a, "test") || mu_args_given(a, "label") || mu_args_given(a, "name"))
-        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` is an example: it takes the name of a job and no "
-                                     "options", k->word),
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE,
+                                     "`%s` is an example: it takes the name of a job and no "
+                                     "options",
+                                     k->word),
                              err, "Jobs for your own data: `muster init` lists them.");
     char name[64];
     snprintf(name, sizeof name, "%s.yaml", k->word);
@@ -158,7 +169,8 @@ static mu_status init_example(mu_args *a, const struct kind *k, mu_err *err) {
     size_t size = 0;
     FILE *f = open_memstream(&content, &size);
     if (f) write_text(f, t, strcmp(path, "-") ? path : name);
-    mu_status st = !f || fclose(f) ? MU_FAIL_NOMEM(err, path) : put_out(path, content, size, k->word, k->help, err);
+    mu_status st =
+        !f || fclose(f) ? MU_FAIL_NOMEM(err, path) : put_out(path, content, size, k->word, k->help, err);
     free(content);
     return st;
 }
@@ -173,8 +185,8 @@ static void hint_kind(const mu_recipe_class *c, const char *path, char *out, siz
         snprintf(out, size, "It looks like data for `muster init %s`.", guess);
 }
 
-static mu_status write_recipe(const mu_recipe_class *c, const mu_recipe_ask *ask, char **content, size_t *size,
-                              char found[256], mu_err *err) {
+static mu_status write_recipe(const mu_recipe_class *c, const mu_recipe_ask *ask, char **content,
+                              size_t *size, char found[256], mu_err *err) {
     FILE *f = open_memstream(content, size);
     if (!f) return MU_FAIL_NOMEM(err, ask->path);
     mu_status st = c->write(ask, f, found, 256, err);
@@ -184,10 +196,11 @@ static mu_status write_recipe(const mu_recipe_class *c, const mu_recipe_ask *ask
 
 static mu_status init_recipe(mu_args *a, const mu_recipe_class *c, const struct init *o, mu_err *err) {
     if (a->n_words < 2)
-        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`init %s` needs your data: a file or folder", c->name), err,
-                             "Such as `muster init %s FILE`.", c->name);
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`init %s` needs your data: a file or folder", c->name),
+                             err, "Such as `muster init %s FILE`.", c->name);
     const char *data = a->word[1];
-    char usual[64], file[MU_FS_PATH], test[MU_FS_PATH], name[MU_RECIPE_NAME], found[256] = "", hint[128], words[300];
+    char usual[64], file[MU_FS_PATH], test[MU_FS_PATH], name[MU_RECIPE_NAME], found[256] = "", hint[128],
+                                                                              words[300];
     snprintf(usual, sizeof usual, "%s.yaml", c->name);
     const char *path = a->n_words > 2 ? a->word[2] : usual;
     MU_TRY(mu_recipe_place(data, path, file, err));
@@ -203,7 +216,8 @@ static mu_status init_recipe(mu_args *a, const mu_recipe_class *c, const struct 
     size_t size = 0;
     mu_status st = write_recipe(c, &ask, &content, &size, found, err);
     hint_kind(c, data, hint, sizeof hint);
-    if (st == MU_EDATA && hint[0]) mu_err_hint(err, "%s", hint);
+    if (st == MU_EDATA && hint[0])
+        snprintf(err->hint, sizeof err->hint, "%s", hint); // says more than another
     snprintf(words, sizeof words, "%s %.250s", c->name, data);
     if (st == MU_OK) mu_info("%s: %s%s%s", data, found, hint[0] ? ". " : "", hint);
     if (st == MU_OK) st = put_out(path, content, size, words, c->help, err);
@@ -219,19 +233,22 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct kind *k = find_kind(a->word[0]);
     const mu_recipe_class *c = (const mu_recipe_class *)mu_registry_find(&mu_recipes, a->word[0]);
     if (!k && !c) return unknown_kind(a->word[0], err);
-    const bool no_data = a->n_words < 2 || (a->n_words == 2 && is_job_name(a->word[1]) &&
-                                            !mu_fs_is_folder(a->word[1]));
+    const bool no_data =
+        a->n_words < 2 || (a->n_words == 2 && is_job_name(a->word[1]) && !mu_fs_is_folder(a->word[1]));
     return !c || (k && no_data) ? init_example(a, k, err) : init_recipe(a, c, values, err);
 }
 
 const mu_verb_class mu_verb_init = {
-    .name = "init", .help = "write a job for your own data, or an example", .state_size = sizeof(struct init),
+    .name = "init",
+    .help = "write a job for your own data, or an example",
+    .state_size = sizeof(struct init),
     .usage = "[KIND] [FILE] [OUT.yaml] [options]",
     .example = "muster init table sales.csv\nmuster init char book.txt book.yaml\nmuster init lenet",
-    .about = "Looks at your data (a file, or a folder of images) and writes a commented job that trains on it: "
-             "a validation part split off, a net, how long to train. Other kinds are examples that need no "
-             "FILE. The job goes to KIND.yaml when no OUT.yaml is given, to standard output for `-`. An existing "
-             "file is never overwritten. Without words it lists the kinds.",
+    .about =
+        "Looks at your data (a file, or a folder of images) and writes a commented job that trains on it: "
+        "a validation part split off, a net, how long to train. Other kinds are examples that need no "
+        "FILE. The job goes to KIND.yaml when no OUT.yaml is given, to standard output for `-`. An existing "
+        "file is never overwritten. Without words it lists the kinds.",
     .args = {.options = options, .min_words = 0, .max_words = 3},
     .run = run,
 };

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <strings.h>
 
-typedef struct part { char kind; int value, digits; } part; // 'n' number, 'm' month, 'Q' quarter
+typedef struct part {
+    char kind;
+    int value, digits;
+} part; // 'n' number, 'm' month, 'Q' quarter
 
 static int find_month(const char *s, size_t n) {
-    static const char *const names[] = {"january", "february", "march",     "april",   "may",      "june",
-                                        "july",    "august",   "september", "october", "november", "december"};
+    static const char *const names[] = {"january",   "february", "march",    "april",
+                                        "may",       "june",     "july",     "august",
+                                        "september", "october",  "november", "december"};
     for (int i = 0; n >= 3 && i < 12; i++)
         if (n <= strlen(names[i]) && !strncasecmp(s, names[i], n)) return i + 1;
     return 0;
@@ -41,7 +45,8 @@ static bool parse_time(const char *s, double *day) {
     return !*s;
 }
 
-// Up to three parts with single marks between them; returns how many, 0 = something else. *rest: what follows.
+// Up to three parts with single marks between them; returns how many, 0 = something else. *rest: what
+// follows.
 static int split(const char *s, part p[3], const char **rest) {
     int n = 0;
     while (n < 3) {
@@ -94,7 +99,8 @@ bool mu_date_parse(const char *text, double *days) {
     else if (!strcmp(form, "nm")) ok = year_first && put_day(p[0].value, p[1].value, 1, days);
     else if (!strcmp(form, "mn")) ok = put_day(last, p[0].value, 1, days);
     else if (!strcmp(form, "nmn"))
-        ok = year_first ? put_day(p[0].value, p[1].value, last, days) : put_day(last, p[1].value, p[0].value, days);
+        ok = year_first ? put_day(p[0].value, p[1].value, last, days)
+                        : put_day(last, p[1].value, p[0].value, days);
     else if (!strcmp(form, "mnn")) ok = put_day(last, p[0].value, p[1].value, days);
     else if (!strcmp(form, "nnn") && year_first) ok = put_day(p[0].value, p[1].value, last, days);
     else if (!strcmp(form, "nnn") && p[0].digits <= 2 && p[1].digits <= 2)

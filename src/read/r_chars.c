@@ -8,8 +8,8 @@
 //     stream 1  |record 1      |record S + 1  | ...
 //       ...
 //
-// With `of: stream` the whole file is cut so, and the part from..to is that of every piece: what is held back for
-// validation then comes from all over the text, whose end may be of another kind than the rest.
+// With `of: stream` the whole file is cut so, and the part from..to is that of every piece: what is held back
+// for validation then comes from all over the text, whose end may be of another kind than the rest.
 //
 // A record is `length` characters, and the same moved on by one: what comes next. So a batch of S records in
 // order holds one piece of every stream, and record i continues record i - S.

@@ -6,16 +6,16 @@
 //     series  the window, (window, columns), each column (x - mean) / deviation
 //     change  its steps, (window - 1, columns): (x[k] - x[k - 1]) / deviation of all steps
 //     naive   (1) what needs no model: the value of the target one season before t, or the last of the window
-//     target  (1) the value of column `target` at t; naive and target are standardised as the target in series
+//     target  (1) the value of column `target` at t; naive and target are standardised as the target in
+//     series
 //
-// A record belongs to a part of the file by the place of t, so a part has a record for each of its rows; its first
-// windows reach back into the rows before it, which are known by then. Mean and deviation are those of the rows
-// of the training part, and a model keeps them.
-// With `target: none` there is a record for each window, also for those at the end whose answer lies in the
-// future.
-#include "read/reader.h"
+// A record belongs to a part of the file by the place of t, so a part has a record for each of its rows; its
+// first windows reach back into the rows before it, which are known by then. Mean and deviation are those of
+// the rows of the training part, and a model keeps them. With `target: none` there is a record for each
+// window, also for those at the end whose answer lies in the future.
 #include "base/log.h"
 #include "read/learnt.h"
+#include "read/reader.h"
 #include "read/series.h"
 
 #include <inttypes.h>
@@ -25,40 +25,43 @@
 
 typedef struct used_column {
     const char *name;
-    int64_t     place;          // in the training file, from 0
-    size_t      at;             // in this file
-    float       mean, deviation, step;  // deviation and step: 1 where nothing ever changes
+    int64_t place;               // in the training file, from 0
+    size_t at;                   // in this file
+    float mean, deviation, step; // deviation and step: 1 where nothing ever changes
 } used_column;
 
 struct series {
     const char *file, *target;
-    int64_t     window, ahead, season;
-    double      from, to;
-    mu_strings  missing, ignore;
+    int64_t window, ahead, season;
+    double from, to;
+    mu_strings missing, ignore;
     // private
-    mu_series   s;
-    used_column *column;        // [n_used]
-    size_t      n_used, target_at;      // target_at: in column
-    bool        from_model, header, labelled;   // header: the training file names its columns
-    int64_t     first_end;      // last row of the window of record 0
-    float      *value;          // [rows x n_used] standardised; heap
-    float      *change, naive, answer;  // of the record that is read
+    mu_series s;
+    used_column *column;               // [n_used]
+    size_t n_used, target_at;          // target_at: in column
+    bool from_model, header, labelled; // header: the training file names its columns
+    int64_t first_end;                 // last row of the window of record 0
+    float *value;                      // [rows x n_used] standardised; heap
+    float *change, naive, answer;      // of the record that is read
 };
 
 static const mu_field fields[] = {
     MU_FIELD(struct series, file, MU_PATH, NULL, NULL, "rows in the order of time, plain or compressed"),
-    MU_FIELD(struct series, target, MU_STRING, "last", NULL,
-             "column that is to be predicted: its name, its number from 0, last (of those with numbers), or none"),
+    MU_FIELD(
+        struct series, target, MU_STRING, "last", NULL,
+        "column that is to be predicted: its name, its number from 0, last (of those with numbers), or none"),
     MU_FIELD(struct series, window, MU_INT, "12", "[2,100k]", "rows that are known for an answer"),
     MU_FIELD(struct series, ahead, MU_INT, "1", "[1,100k]", "steps from the last known row to the answer"),
     MU_FIELD(struct series, season, MU_INT, "0", "[0,100k]",
              "rows after which things repeat, for field naive; 0 = the last known value"),
     MU_FIELD(struct series, from, MU_DOUBLE, "0", "[0,1]", "where the part begins, as a share of the rows"),
     MU_FIELD(struct series, to, MU_DOUBLE, "1", "[0,1]", "where it ends"),
-    MU_FIELD(struct series, ignore, MU_STRINGS, "[]", NULL, "columns that are left out, by name or number from 0"),
-    MU_FIELD(struct series, missing, MU_STRINGS, "[]", NULL,
-             "words for a missing value; left out: NA, N/A, nan, NaN, null, NULL, ?, - (an empty one always is); "
-             "the value before takes its place"),
+    MU_FIELD(struct series, ignore, MU_STRINGS, "[]", NULL,
+             "columns that are left out, by name or number from 0"),
+    MU_FIELD(
+        struct series, missing, MU_STRINGS, "[]", NULL,
+        "words for a missing value; left out: NA, N/A, nan, NaN, null, NULL, ?, - (an empty one always is); "
+        "the value before takes its place"),
     {0},
 };
 
@@ -84,9 +87,9 @@ static mu_status find_columns(mu_reader *r, struct series *s, mu_err *err) {
         if (s->s.column[i].kind != MU_SERIES_NUMBER || is_ignored(s, i)) continue;
         for (size_t k = 0; s->s.header && k < s->n_used; k++)
             if (!strcmp(s->column[k].name, s->s.column[i].name))
-                return mu_err_hinted(MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", s->file,
-                                             s->column[k].name),
-                                     err, "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", i);
+                return mu_err_hinted(
+                    MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", s->file, s->column[k].name),
+                    err, "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", i);
         if ((int64_t)i == target) s->target_at = s->n_used;
         s->column[s->n_used++] = (used_column){.name = s->s.column[i].name, .place = (int64_t)i, .at = i};
     }
@@ -95,14 +98,14 @@ static mu_status find_columns(mu_reader *r, struct series *s, mu_err *err) {
 }
 
 // Mean, deviation of the values and of their steps, of the rows [first, last) of the training data.
-static mu_status learn_column(const struct series *s, used_column *c, int64_t first, int64_t last, mu_err *err) {
+static mu_status learn_column(const struct series *s, used_column *c, int64_t first, int64_t last,
+                              mu_err *err) {
     double sum = 0, squares = 0, steps = 0;
     const double n = (double)(last - first);
     for (int64_t i = first; i < last; i++) sum += mu_series_at(&s->s, (size_t)i, c->at) / n;
     for (int64_t i = first; i < last; i++) {
         const double off = mu_series_at(&s->s, (size_t)i, c->at) - sum;
-        const double step =
-            i > first ? off + sum - mu_series_at(&s->s, (size_t)i - 1, c->at) : 0;
+        const double step = i > first ? off + sum - mu_series_at(&s->s, (size_t)i - 1, c->at) : 0;
         squares += off * off / n;
         steps += step * step / n;
     }
@@ -122,27 +125,31 @@ static mu_status match(const struct series *s, used_column *c, mu_err *err) {
     int64_t at = named ? mu_series_find(&s->s, c->name) : c->place;
     if (named && at >= 0 && strcmp(s->s.column[at].name, c->name)) at = -1;
     if (at < 0 || at >= (int64_t)s->s.n_columns)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` has no column `%s`, which the model reads", s->file,
-                                     c->name),
-                             err, "The model knows the series by the columns of its training file.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has no column `%s`, which the model reads", s->file, c->name), err,
+            "The model knows the series by the columns of its training file.");
     c->at = (size_t)at;
     const mu_series_column *own = &s->s.column[at];
     if (own->kind == MU_SERIES_NUMBER || (own->kind == MU_SERIES_TIME && !own->n_dates)) return MU_OK;
     return mu_series_no_column(&s->s, "the model", c->name, err);
 }
 
-static mu_status take_column(mu_reader *r, const struct series *s, used_column *c, const json_t *o, mu_err *err) {
+static mu_status take_column(mu_reader *r, const struct series *s, used_column *c, const json_t *o,
+                             mu_err *err) {
     const char *name = json_string_value(json_object_get(o, "name"));
     const json_t *mean = json_object_get(o, "mean"), *deviation = json_object_get(o, "deviation");
     const json_t *place = json_object_get(o, "place"), *step = json_object_get(o, "step");
     if (!name || !json_is_integer(place) || !json_is_number(mean) || !json_is_number(deviation) ||
         !json_is_number(step))
         return damaged(err);
-    *c = (used_column){.name = mu_arena_strdup(r->arena, name), .place = json_integer_value(place),
-                       .mean = (float)json_number_value(mean), .deviation = (float)json_number_value(deviation),
+    *c = (used_column){.name = mu_arena_strdup(r->arena, name),
+                       .place = json_integer_value(place),
+                       .mean = (float)json_number_value(mean),
+                       .deviation = (float)json_number_value(deviation),
                        .step = (float)json_number_value(step)};
     if (!c->name) return MU_FAIL_NOMEM(err, s->file);
-    if (!isfinite(c->mean) || !isfinite(c->deviation) || !isfinite(c->step) || c->deviation <= 0 || c->step <= 0)
+    if (!isfinite(c->mean) || !isfinite(c->deviation) || !isfinite(c->step) || c->deviation <= 0 ||
+        c->step <= 0)
         return damaged(err);
     return match(s, c, err);
 }
@@ -170,9 +177,10 @@ static mu_status tell(const mu_reader *r, json_t *out, mu_err *err) {
              json_object_set_new(out, "header", json_boolean(s->header));
     for (size_t i = 0; !wrong && i < s->n_used; i++) {
         const used_column *c = &s->column[i];
-        wrong |= json_array_append_new(
-            list, json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", c->name, "place", (json_int_t)c->place, "mean",
-                            (double)c->mean, "deviation", (double)c->deviation, "step", (double)c->step));
+        wrong |=
+            json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", c->name, "place",
+                                                  (json_int_t)c->place, "mean", (double)c->mean, "deviation",
+                                                  (double)c->deviation, "step", (double)c->step));
     }
     return wrong ? MU_FAIL_NOMEM(err, "the columns of the series") : MU_OK;
 }
@@ -192,8 +200,8 @@ static mu_status standardise(mu_reader *r, struct series *s, mu_err *err) {
             float *to = &s->value[i * s->n_used + k];
             *to = (float)v;
             if (!isfinite(*to))
-                return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` has a too large number", s->file,
-                               s->s.line[i], c->name);
+                return MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": column `%s` has a too large number",
+                               s->file, s->s.line[i], c->name);
         }
     mu_free(s->s.value);
     s->s.value = NULL;
@@ -207,10 +215,11 @@ static mu_status lay_out(mu_reader *r, struct series *s, int64_t first, int64_t 
     r->n_records = last - reach - s->first_end;
     if (r->n_records > 0) return MU_OK;
     r->n_records = 0;
-    return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` is too short: %" PRId64 " rows from %g to %g, and a window "
-                                 "of %" PRId64 " with the answer %" PRId64 " ahead needs %" PRId64, s->file,
-                                 last > first ? last - first : 0, s->from, s->to, s->window, s->ahead,
-                                 s->window + reach),
+    return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                 "`%s` is too short: %" PRId64 " rows from %g to %g, and a window "
+                                 "of %" PRId64 " with the answer %" PRId64 " ahead needs %" PRId64,
+                                 s->file, last > first ? last - first : 0, s->from, s->to, s->window,
+                                 s->ahead, s->window + reach),
                          err, "Use a smaller `window`, or more rows.");
 }
 
@@ -219,13 +228,14 @@ static void say(const struct series *s) {
     const mu_series *f = &s->s;
     if (f->turned) mu_info("`%s` begins with its newest row: it is read from the end", s->file);
     if (f->disorder)
-        mu_warn("`%s` line %" PRId64 ": its date is not after the one before; rows count in the order of the file",
+        mu_warn("`%s` line %" PRId64
+                ": its date is not after the one before; rows count in the order of the file",
                 s->file, f->disorder);
     for (size_t i = 0; i < f->n_columns; i++) {
         const mu_series_column *c = &f->column[i];
         if (c->kind == MU_SERIES_TEXT)
-            mu_info("column `%s` is left out: `%s` in line %" PRId64 " is no number", c->name, c->odd ? c->odd : "",
-                    c->odd_line);
+            mu_info("column `%s` is left out: `%s` in line %" PRId64 " is no number", c->name,
+                    c->odd ? c->odd : "", c->odd_line);
         if (c->kind == MU_SERIES_TIME) mu_debug("column `%s` is the time", c->name);
         if (c->kind == MU_SERIES_NUMBER && c->n_gaps)
             mu_info("%" PRId64 " gaps in column `%s` are filled by the value before", c->n_gaps, c->name);
@@ -253,8 +263,9 @@ static mu_status check_keys(const mu_reader *r, const struct series *s, mu_err *
     if (s->to <= s->from)
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`from` %g is not before `to` %g", s->from, s->to);
     if (seasons(s) > s->window - 1 + s->ahead)
-        return MU_FAIL_AT(err, MU_EJOB, r->pos, "`season` %" PRId64 " is longer than `window` %" PRId64
-                          " reaches back", s->season, s->window);
+        return MU_FAIL_AT(err, MU_EJOB, r->pos,
+                          "`season` %" PRId64 " is longer than `window` %" PRId64 " reaches back", s->season,
+                          s->window);
     return MU_OK;
 }
 
@@ -277,7 +288,8 @@ static mu_status open_series(mu_reader *r, mu_err *err) {
         (mu_data_field){.name = "change", .shape = MU_SHAPE(s->window - 1, n), .store = MU_STORE_F32};
     r->field[r->n_fields++] = (mu_data_field){.name = "naive", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
     if (s->labelled)
-        r->field[r->n_fields++] = (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
+        r->field[r->n_fields++] =
+            (mu_data_field){.name = "target", .shape = MU_SHAPE(1), .store = MU_STORE_F32};
     return MU_OK;
 }
 
@@ -314,13 +326,21 @@ static void close_series(mu_reader *r) {
 }
 
 static const char *const names_training[] = {"from", "to", NULL};
-static const mu_reader_ask ask = {.file = "file", .unlabelled = "target", .unlabelled_value = "none",
-                                  .answers_beyond = true, .names_training = names_training};
+static const mu_reader_ask ask = {.file = "file",
+                                  .unlabelled = "target",
+                                  .unlabelled_value = "none",
+                                  .answers_beyond = true,
+                                  .names_training = names_training};
 
 const mu_reader_class mu_reader_series = {
     .name = "series",
     .help = "columns over time, in windows; fields: series, change, naive, target (a number)",
-    .fields = fields, .state_size = sizeof(struct series),
-    .open = open_series, .read = read_series, .describe = describe, .close = close_series, .tell = tell,
+    .fields = fields,
+    .state_size = sizeof(struct series),
+    .open = open_series,
+    .read = read_series,
+    .describe = describe,
+    .close = close_series,
+    .tell = tell,
     .ask = &ask,
 };

@@ -22,7 +22,8 @@ static mu_status start_columns(mu_series *s, const mu_csv_row *row, mu_err *err)
     s->n_columns = row->n;
     s->first_line = row->line;
     for (size_t i = 0; i < row->n; i++)
-        if (!(s->first[i] = mu_arena_strdup(s->arena, mu_csv_column(row, i)))) return MU_FAIL_NOMEM(err, s->file);
+        if (!(s->first[i] = mu_arena_strdup(s->arena, mu_csv_column(row, i))))
+            return MU_FAIL_NOMEM(err, s->file);
     return MU_OK;
 }
 
@@ -50,7 +51,8 @@ static mu_status add_value(mu_series *s, mu_series_column *c, const char *text, 
 }
 
 // text: of each column of the row.
-static mu_status add_row(mu_series *s, const char *const *text, const mu_csv_row *row, int64_t line, mu_err *err) {
+static mu_status add_row(mu_series *s, const char *const *text, const mu_csv_row *row, int64_t line,
+                         mu_err *err) {
     const size_t n = s->n_columns;
     if (!mu_csv_reserve((void **)&s->value, &s->cap_values, (s->n_rows + 1) * n, sizeof *s->value) ||
         !mu_csv_reserve((void **)&s->line, &s->cap_lines, s->n_rows + 1, sizeof *s->line))
@@ -81,8 +83,9 @@ static mu_status use_row(void *ctx, const mu_csv_row *row, mu_err *err) {
         return s->header ? MU_OK : add_row(s, s->first, NULL, s->first_line, err);
     }
     if (row->n != s->n_columns)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 " has %zu columns, the first row %zu",
-                                     s->file, row->line, row->n, s->n_columns),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                     "`%s` line %" PRId64 " has %zu columns, the first row %zu", s->file,
+                                     row->line, row->n, s->n_columns),
                              err, "A value that is not known is an empty cell.");
     return add_row(s, NULL, row, row->line, err);
 }
@@ -116,7 +119,7 @@ static size_t decide_kinds(mu_series *s) {
     size_t n_numbers = 0;
     for (size_t i = 0; i < s->n_columns; i++) {
         mu_series_column *c = &s->column[i];
-        c->kind = !c->n_values                   ? MU_SERIES_EMPTY
+        c->kind = !c->n_values                  ? MU_SERIES_EMPTY
                   : c->n_numbers == c->n_values ? MU_SERIES_NUMBER
                   : c->n_dates == c->n_values   ? MU_SERIES_TIME
                                                 : MU_SERIES_TEXT;
@@ -200,16 +203,20 @@ mu_status mu_series_no_column(const mu_series *s, const char *key, const char *w
     const int64_t at = mu_series_find(s, word);
     const mu_series_column *c = at >= 0 ? &s->column[at] : NULL;
     if (c && c->odd)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s` line %" PRId64 ": `%s` in column `%s` is no number, as "
-                                     "`%s` needs", s->file, c->odd_line, c->odd, c->name, key),
+        return mu_err_hinted(MU_FAIL(err, MU_EDATA,
+                                     "`%s` line %" PRId64 ": `%s` in column `%s` is no number, as "
+                                     "`%s` needs",
+                                     s->file, c->odd_line, c->odd, c->name, key),
                              err, "Words that mean a missing value stand in `missing`.");
-    if (c) return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` has no numbers for `%s`", c->name, s->file, key);
+    if (c)
+        return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` has no numbers for `%s`", c->name, s->file, key);
     const char *names[256];
     size_t n = 0;
     for (; n < s->n_columns && n < MU_COUNT(names); n++) names[n] = s->column[n].name;
     MU_FAIL(err, MU_EDATA, "`%s` has no column `%s` for `%s`", s->file, word, key);
     const char *near = s->header ? mu_nearest(word, names, n) : NULL;
     if (near) return mu_err_suggest(MU_EDATA, err, "", near);
-    return mu_err_hinted(MU_EDATA, err, "A column is asked for by its name in the first row, its number from 0, "
+    return mu_err_hinted(MU_EDATA, err,
+                         "A column is asked for by its name in the first row, its number from 0, "
                          "or `last`.");
 }

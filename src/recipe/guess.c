@@ -11,7 +11,10 @@
 
 enum { LOOKED_AT = 1 << 15, LINES = 200 };
 
-typedef struct line { const char *s; size_t n; } line;
+typedef struct line {
+    const char *s;
+    size_t n;
+} line;
 
 static size_t split_lines(const char *text, size_t n, bool whole, line out[LINES]) {
     size_t n_lines = 0;
@@ -46,18 +49,22 @@ static bool is_text(const line *l, size_t n) {
     return n && 10 * fits >= 9 * n && 2 * wordy > n;
 }
 
-// The separator that splits nearly all lines into as many columns; '\0' = none does.
+// The separator that splits nearly all lines into as many columns; '\0' = none does. Lines of many words are
+// prose, even if each has its comma.
 static char find_separator(const line *l, size_t n) {
     for (const char *mark = ",;\t|"; *mark && n > 1; mark++) {
-        size_t fits = 0;
+        size_t fits = 0, blanks = 0;
         const size_t first = count(l[0], *mark);
-        for (size_t i = 0; i < n; i++) fits += count(l[i], *mark) == first;
-        if (first && 10 * fits >= 9 * n) return *mark;
+        for (size_t i = 0; i < n; i++) {
+            fits += count(l[i], *mark) == first;
+            blanks += count(l[i], ' ');
+        }
+        if (first && 10 * fits >= 9 * n && blanks < 3 * (first + 1) * n) return *mark;
     }
     return '\0';
 }
 
-// Does one of the first columns hold dates that ascend?
+// Does the first column hold dates that ascend?
 static bool has_dates(const line *l, size_t n, char separator) {
     size_t dates = 0, rising = 0;
     double before = 0, now;

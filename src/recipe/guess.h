@@ -3,9 +3,9 @@
 #ifndef MU_RECIPE_GUESS_H
 #define MU_RECIPE_GUESS_H
 
-// The recipe a file or folder is for: images (a folder), text (lines of a label, a tab and words), timeseries
-// (columns, one of them ascending dates), table (columns), char (other text). NULL where it is none of these or
-// cannot be read. Only the beginning of a file is looked at.
+// The recipe a file or folder is for: images (a folder), text (lines of a label, a tab and words),
+// timeseries (columns, the first of them ascending dates), table (columns), char (other text). NULL where it
+// is none of these or cannot be read. Only the beginning of a file is looked at.
 const char *mu_recipe_guess(const char *path);
 
 #endif

@@ -6,8 +6,8 @@
 //
 // Images are brought to one size: their own where that is small, else one that trains in minutes. Those of
 // colour are taken for photographs, of which a mirrored one is as good; grey ones may be letters, and are not
-// mirrored. Each stage halves the picture; the last one's mean goes to the classes, so large pictures cost no more
-// weights than small ones.
+// mirrored. Each stage halves the picture; the last one's mean goes to the classes, so large pictures cost no
+// more weights than small ones.
 #include "recipe/recipe.h"
 
 #include "base/alloc.h"
@@ -26,20 +26,23 @@
 enum { TRIED_PER_CLASS = 8, TRIED = 400, OWN_SIZE = 64, LARGE_SIZE = 64, MOST_BYTES = 64 << 20 };
 
 typedef struct look {
-    int64_t n_classes, n_images, least, most;   // least, most: images of a class
+    int64_t n_classes, n_images, least, most; // least, most: images of a class
     int64_t n_tried, n_bad;
-    bool    colour;
-    double  height[TRIED], width[TRIED];
+    bool colour;
+    double height[TRIED], width[TRIED];
     mu_image_decoder decoder;
 } look;
 
-typedef struct size { int64_t height, width; } size;
+typedef struct size {
+    int64_t height, width;
+} size;
 
 // ---- looking ----
 
 static bool is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
-    return name[0] != '.' && dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
+    return name[0] != '.' && dot &&
+           (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
 // Decodes one image; a bad one is counted, not an error.
@@ -48,7 +51,8 @@ static mu_status try_image(look *k, const char *path, mu_err *err) {
     mu_err own = {0};
     mu_status st = mu_infile_open(&f, path, &own);
     if (st == MU_OK && f.size <= MOST_BYTES) st = mu_infile_load(&f, &own);
-    if (st == MU_OK) st = f.mem ? mu_image_decode(&k->decoder, f.mem, (size_t)f.size, 3, path, &own) : MU_EDATA;
+    if (st == MU_OK)
+        st = f.mem ? mu_image_decode(&k->decoder, f.mem, (size_t)f.size, 3, path, &own) : MU_EDATA;
     mu_infile_close(&f);
     if (st == MU_EUNSUPPORTED || st == MU_ENOMEM) return mu_err_pass(st, &own, err);
     if (st != MU_OK) {
@@ -106,10 +110,13 @@ static mu_status look_at(look *k, const char *root, mu_err *err) {
 
 static mu_status check_found(const look *k, const char *root, mu_err *err) {
     if (k->n_classes >= 2 && k->n_tried) return MU_OK;
-    MU_FAIL(err, MU_EDATA, k->n_classes && !k->n_tried ? "no image in `%s` can be read"
-                           : k->n_classes              ? "`%s` has one folder of images: there is nothing to tell apart"
-                                          : "`%s` has no folders of PNG or JPEG images", root);
-    return mu_err_hinted(MU_EDATA, err, "One folder for each class: `%s/cat/1.jpg`, `%s/dog/1.jpg`.", "FOLDER", "FOLDER");
+    MU_FAIL(err, MU_EDATA,
+            k->n_classes && !k->n_tried ? "no image in `%s` can be read"
+            : k->n_classes              ? "`%s` has one folder of images: there is nothing to tell apart"
+                                        : "`%s` has no folders of PNG or JPEG images",
+            root);
+    return mu_err_hinted(MU_EDATA, err, "One folder for each class: `%s/cat/1.jpg`, `%s/dog/1.jpg`.",
+                         "FOLDER", "FOLDER");
 }
 
 // ---- deciding ----
@@ -142,11 +149,13 @@ static size choose_size(look *k) {
 static void put_source(const char *phase, const char *root, const look *k, size s, bool train, FILE *out) {
     fprintf(out, "  %s:\n    reader: image_folder\n    root: ", phase);
     mu_job_put_text(root, out);
-    fprintf(out, "\n    height: %" PRId64 "                          # every image is brought to this size\n"
-            "    width: %" PRId64 "\n    channels: %d\n    mean: auto\n    scale: 0.0157\n", s.height, s.width,
-            k->colour ? 3 : 1);
+    fprintf(out,
+            "\n    height: %" PRId64 "                          # every image is brought to this size\n"
+            "    width: %" PRId64 "\n    channels: %d\n    mean: auto\n    scale: 0.0157\n",
+            s.height, s.width, k->colour ? 3 : 1);
     const int64_t least = s.height < s.width ? s.height : s.width;
-    if (train) fprintf(out, "    shift: %" PRId64 "                            # in training only\n", least / 10);
+    if (train)
+        fprintf(out, "    shift: %" PRId64 "                            # in training only\n", least / 10);
     if (train && k->colour) fputs("    mirror: true\n", out);
 }
 
@@ -155,7 +164,9 @@ static void put_net(const look *k, size s, FILE *out) {
     int64_t filters = k->n_images < 1000 ? 16 : 32;
     fputs("\nnet:\n", out);
     for (int i = 1;; i++) {
-        fprintf(out, "  - {name: conv%d, type: convolution, %sfilters: %" PRId64 ", kernel: 3, pad: 1, bias_term: false, "
+        fprintf(out,
+                "  - {name: conv%d, type: convolution, %sfilters: %" PRId64
+                ", kernel: 3, pad: 1, bias_term: false, "
                 "init: msra}\n  - {name: norm%d, type: batch_norm}\n  - {name: relu%d, type: relu}\n",
                 i, i == 1 ? "src: data.image, " : "", filters, i, i);
         const int64_t least = s.height < s.width ? s.height : s.width;
@@ -164,7 +175,8 @@ static void put_net(const look *k, size s, FILE *out) {
         s = (size){(s.height + 1) / 2, (s.width + 1) / 2};
         if (filters < 128) filters *= 2;
     }
-    fprintf(out, "  - {name: mean, type: pooling, method: average, kernel: [%" PRId64 ", %" PRId64 "]}\n"
+    fprintf(out,
+            "  - {name: mean, type: pooling, method: average, kernel: [%" PRId64 ", %" PRId64 "]}\n"
             "  - {name: drop, type: dropout, ratio: %s}\n"
             "  - {name: scores, type: inner_product, outputs: auto}\n"
             "  - {name: loss, type: softmax_loss, src: [scores, data.label]}\n",
@@ -175,20 +187,25 @@ static void write_job(const mu_recipe_ask *a, look *k, const char *root, const c
     const size s = choose_size(k);
     const int64_t n = k->n_images, batch = n < 500 ? 16 : n < 2000 ? 32 : 64;
     const int64_t passes = 300000 / n, epochs = passes < 10 ? 10 : passes > 60 ? 60 : passes;
-    fprintf(out, "# A convolutional net for %" PRId64 " images in %" PRId64 " classes, one folder each.\n#\n"
-            "# command   muster train JOB\n#           muster predict RUN photo.jpg\nname: ", n, k->n_classes);
+    fprintf(out,
+            "# A convolutional net for %" PRId64 " images in %" PRId64 " classes, one folder each.\n#\n"
+            "# command   muster train JOB\n#           muster predict RUN photo.jpg\nname: ",
+            n, k->n_classes);
     mu_job_put_text(a->name, out);
     fputs("\nseed: 1\n\ndata:\n", out);
     put_source("train", root, k, s, true, out);
     fputs("  validation: {fraction: 0.1, seed: 1}  # split off the training data, of every class\n", out);
     if (test) put_source("test", test, k, s, false, out);
     put_net(k, s, out);
-    fprintf(out, "\ntrain: {batch: %" PRId64 ", epochs: %" PRId64 "}\n"
-            "updater: {type: adam, decay: 0.0001, rate: {type: cosine, base: 0.003}}\ntest: {every: 1 epoch}\n",
-            batch, epochs);
+    fprintf(
+        out,
+        "\ntrain: {batch: %" PRId64 ", epochs: %" PRId64 "}\n"
+        "updater: {type: adam, decay: 0.0001, rate: {type: cosine, base: 0.003}}\ntest: {every: 1 epoch}\n",
+        batch, epochs);
 }
 
-// FOLDER/train and FOLDER/test, where there are both; else FOLDER itself. path: of what; file: as the job calls it.
+// FOLDER/train and FOLDER/test, where there are both; else FOLDER itself. path: of what; file: as the job
+// calls it.
 static mu_status find_parts(const mu_recipe_ask *a, char path[MU_FS_PATH], char root[MU_FS_PATH],
                             char test[MU_FS_PATH], mu_err *err) {
     char other[MU_FS_PATH];
@@ -220,9 +237,12 @@ static mu_status make_images(const mu_recipe_ask *a, FILE *out, char *found, siz
     if (st == MU_OK) st = check_found(k, path, err);
     if (st == MU_OK) {
         write_job(a, k, root, test[0] ? test : NULL, out);
-        snprintf(found, found_size, "%" PRId64 " images in %" PRId64 " classes (%" PRId64 " to %" PRId64 " each), "
-                 "%s, %.0fx%.0f%s", k->n_images, k->n_classes, k->least, k->most, k->colour ? "colour" : "grey",
-                 median(k->height, k->n_tried), median(k->width, k->n_tried), k->n_bad ? "; some cannot be read" : "");
+        snprintf(found, found_size,
+                 "%" PRId64 " images in %" PRId64 " classes (%" PRId64 " to %" PRId64 " each), "
+                 "%s, %.0fx%.0f%s",
+                 k->n_images, k->n_classes, k->least, k->most, k->colour ? "colour" : "grey",
+                 median(k->height, k->n_tried), median(k->width, k->n_tried),
+                 k->n_bad ? "; some cannot be read" : "");
     }
     mu_image_decoder_fini(&k->decoder);
     mu_free(k);

@@ -40,8 +40,9 @@ static mu_status find_way(const char *from, const char *to, char out[MU_FS_PATH]
 
 mu_status mu_recipe_place(const char *file, const char *job, char out[MU_FS_PATH], mu_err *err) {
     if (!mu_utf8_valid(file, strlen(file)))
-        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the name `%s` is not UTF-8, as a job file must be", file),
-                             err, "Rename it, or make a link with another name.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUSAGE, "the name `%s` is not UTF-8, as a job file must be", file), err,
+            "Rename it, or make a link with another name.");
     size_t n = strlen(file);
     while (n > 1 && file[n - 1] == '/') n--;
     if (n >= MU_FS_PATH) return MU_FAIL(err, MU_EUSAGE, "the path of `%s` is too long", file);

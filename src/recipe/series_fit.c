@@ -14,11 +14,11 @@ static const double decays[] = {0.0001, 0.001, 0.01, 0.1, 1};
 typedef struct fit {
     const mu_series *s;
     const size_t *column;
-    size_t  n, target;          // columns used
+    size_t n, target; // columns used
     int64_t n_train;
-    double *z, *step;           // [n_train x n] standardised; [n] deviation of a step of z
-    double *x;                  // [2 * window * n] of one record
-    double  deviation;          // of the target
+    double *z, *step; // [n_train x n] standardised; [n] deviation of a step of z
+    double *x;        // [2 * window * n] of one record
+    double deviation; // of the target
     mu_series_fit best;
 } fit;
 
@@ -53,7 +53,9 @@ static void put_record(fit *f, int64_t window, int64_t end) {
         for (size_t k = 0; k < f->n; k++) f->x[used++] = (at(f, row, k) - at(f, row - 1, k)) / f->step[k];
 }
 
-static double naive(const fit *f, int64_t t, int64_t season) { return at(f, t - (season ? season : 1), f->target); }
+static double naive(const fit *f, int64_t t, int64_t season) {
+    return at(f, t - (season ? season : 1), f->target);
+}
 
 static int64_t first_held_back(const fit *f) { return f->n_train - f->n_train / 4; }
 
@@ -71,14 +73,18 @@ static int64_t natural_season(const mu_series *s, int64_t n_rows) {
     size_t c = 0;
     while (c < s->n_columns && s->column[c].kind != MU_SERIES_TIME) c++;
     if (c == s->n_columns || n_rows < 3) return 0;
-    const double step = (mu_series_at(s, (size_t)n_rows - 1, c) - mu_series_at(s, 0, c)) / (double)(n_rows - 1);
+    const double step =
+        (mu_series_at(s, (size_t)n_rows - 1, c) - mu_series_at(s, 0, c)) / (double)(n_rows - 1);
     if (!s->column[c].n_dates) { // years as numbers: a step is a part of one
         const double parts = 1 / step;
         return parts > 1.5 && parts < MOST_SEASON && fabs(parts - nearbyint(parts)) < 0.05 * parts
-                   ? (int64_t)nearbyint(parts) : 0;
+                   ? (int64_t)nearbyint(parts)
+                   : 0;
     }
-    static const struct { double days; int64_t season; } usual[] = {
-        {93, 4}, {31, 12}, {372.0 / 365, 7}, {1.0 / 24, 24}, {1.0 / 48, 48}, {1.0 / 96, 96}};
+    static const struct {
+        double days;
+        int64_t season;
+    } usual[] = {{93, 4}, {31, 12}, {372.0 / 365, 7}, {1.0 / 24, 24}, {1.0 / 48, 48}, {1.0 / 96, 96}};
     for (size_t i = 0; i < MU_COUNT(usual); i++)
         if (fabs(step / usual[i].days - 1) < 0.05) return usual[i].season;
     return 0;
@@ -95,8 +101,8 @@ static double correlation(const fit *f, int64_t lag) {
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
 }
 
-// A peak that is clearly higher than those before it; or the season of the dates, where values one season before
-// are nearer than those before and than those of the peak.
+// A peak that is clearly higher than those before it; or the season of the dates, where values one season
+// before are nearer than those before and than those of the peak.
 static void find_season(fit *f) {
     mu_series_fit *b = &f->best;
     b->natural = natural_season(f->s, f->n_train);
@@ -168,11 +174,11 @@ static mu_status choose(fit *f, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_series_fit_choose(const mu_series *s, const size_t *column, size_t n, size_t target, int64_t n_train,
-                               mu_series_fit *out, mu_err *err) {
+mu_status mu_series_fit_choose(const mu_series *s, const size_t *column, size_t n, size_t target,
+                               int64_t n_train, mu_series_fit *out, mu_err *err) {
     if (n_train < LEAST_ROWS)
-        return MU_FAIL(err, MU_EDATA, "`%s` has %zu rows; a series to learn from has at least %d", s->file, s->n_rows,
-                       LEAST_ROWS * 5 / 4);
+        return MU_FAIL(err, MU_EDATA, "`%s` has %zu rows; a series to learn from has at least %d", s->file,
+                       s->n_rows, LEAST_ROWS * 5 / 4);
     fit f = {.s = s, .column = column, .n = n, .target = target, .n_train = n_train};
     f.z = mu_alloc_array((size_t)n_train * n, sizeof *f.z, "recipe/series");
     f.step = mu_alloc_array(n, sizeof *f.step, "recipe/series");

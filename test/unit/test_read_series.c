@@ -33,17 +33,20 @@ static void assert_field(mu_reader *r, int64_t i, int field, const double *want,
     assert_int_equal(mu_shape_count(&r->field[field].shape), n);
     for (int64_t k = 0; k < n; k++)
         if (fabs((double)f[k] - want[k]) > 1e-5)
-            fail_msg("record %d field %d value %d: %g, want %g", (int)i, field, (int)k, (double)f[k], want[k]);
+            fail_msg("record %d field %d value %d: %g, want %g", (int)i, field, (int)k, (double)f[k],
+                     want[k]);
 }
 
 static void test_dates(void **ctx) {
     (void)ctx;
     // in the order of time
-    static const char *const dates[] = {"Jan 1949",    "1949-02",   "1949-03-01",       "1949/4/1",
-                                        "2.4.1949",    "4/25/1949", "1949-05-01 13:45", "1949-05-01T13:45:30.5+01:00",
-                                        "2-May-1949",  "1949 Q2",   "1949-Q3",          "October 1, 1949"};
-    static const char *const others[] = {"",         "1949",     "3.14",     "1949-13",     "12:30",  "Janet 1949",
-                                         "1-2",      "-5",       "32.1.1949", "1949-05-01 25:00", "a",  "1949-05-01x"};
+    static const char *const dates[] = {
+        "Jan 1949",   "1949-02",   "1949-03-01",       "1949/4/1",
+        "2.4.1949",   "4/25/1949", "1949-05-01 13:45", "1949-05-01T13:45:30.5+01:00",
+        "2-May-1949", "1949 Q2",   "1949-Q3",          "October 1, 1949"};
+    static const char *const others[] = {"",           "1949",       "3.14", "1949-13",   "12:30",
+                                         "Janet 1949", "1-2",        "-5",   "32.1.1949", "1949-05-01 25:00",
+                                         "a",          "1949-05-01x"};
     double before = -1, now;
     for (size_t i = 0; i < MU_COUNT(dates); i++) {
         if (!mu_date_parse(dates[i], &now)) fail_msg("`%s` is no date", dates[i]);
@@ -55,8 +58,9 @@ static void test_dates(void **ctx) {
 }
 
 // value: mean 3, deviation 2 (1 1 5 5 of the training rows); its steps 0 4 0: deviation sqrt(16 / 4) = 2.
-static const char small[] = "day,other,value\n2020-01-01,0,1\n2020-01-02,1,1\n2020-01-03,0,5\n2020-01-04,1,5\n"
-                            "2020-01-05,0,7\n2020-01-06,1,9\n2020-01-07,2,3\n2020-01-08,4,1\n";
+static const char small[] =
+    "day,other,value\n2020-01-01,0,1\n2020-01-02,1,1\n2020-01-03,0,5\n2020-01-04,1,5\n"
+    "2020-01-05,0,7\n2020-01-06,1,9\n2020-01-07,2,3\n2020-01-08,4,1\n";
 
 static void test_windows(void **ctx) {
     (void)ctx;
@@ -83,20 +87,20 @@ static void test_parts_and_seasons(void **ctx) {
     (void)ctx;
     opened o = open_ok(series_of(small, ", window: 3, from: 0.5, target: value, ignore: [other]"));
     assert_int_equal(o.r->n_records, 4);
-    const double m = 5, d = sqrt(10);   // of 7 9 3 1
+    const double m = 5, d = sqrt(10); // of 7 9 3 1
     assert_field(o.r, 0, 0, (double[]){(1 - m) / d, (5 - m) / d, (5 - m) / d}, 3);
     assert_field(o.r, 0, 3, (double[]){(7 - m) / d}, 1);
     assert_field(o.r, 3, 3, (double[]){(1 - m) / d}, 1);
     shut(&o);
     o = open_ok(series_of(small, ", window: 4, target: other, ahead: 3, season: 2"));
-    assert_int_equal(o.r->n_records, 2);        // answers in rows 6 and 7
+    assert_int_equal(o.r->n_records, 2); // answers in rows 6 and 7
     const double mean = 9 / 8.0, dev = sqrt((0 + 1 + 0 + 1 + 0 + 1 + 4 + 16) / 8.0 - mean * mean);
     assert_field(o.r, 0, 3, (double[]){(2 - mean) / dev}, 1);
-    assert_field(o.r, 0, 2, (double[]){(0 - mean) / dev}, 1);   // row 2: two seasons before row 6
+    assert_field(o.r, 0, 2, (double[]){(0 - mean) / dev}, 1); // row 2: two seasons before row 6
     assert_field(o.r, 1, 2, (double[]){(1 - mean) / dev}, 1);
     shut(&o);
     o = open_ok(series_of(small, ", window: 4, target: none"));
-    assert_int_equal(o.r->n_records, 5);        // the last window has its answer behind the end
+    assert_int_equal(o.r->n_records, 5); // the last window has its answer behind the end
     assert_int_equal(o.r->n_fields, 3);
     char name[200];
     mu_reader_describe(o.r, 4, name, sizeof name);
@@ -140,7 +144,7 @@ static void test_columns(void **ctx) {
     assert_int_equal(s.n_rows, 5);
     assert_float_equal(mu_series_at(&s, 0, 1), 3, 0);
     unload(&s, &a);
-    load(&s, &a, "t,x\n1,5\n2,6\n4,7\n5,8\n");         // not evenly: a column like others
+    load(&s, &a, "t,x\n1,5\n2,6\n4,7\n5,8\n"); // not evenly: a column like others
     assert_int_equal(s.column[0].kind, MU_SERIES_NUMBER);
     unload(&s, &a);
     load(&s, &a, "d,x\n2020-01-02,5\n2020-01-03,6\n2020-01-03,7\n");
@@ -179,17 +183,22 @@ static void test_known(void **ctx) {
     assert_ok(o.r->class->tell(o.r, learnt, &err), &err);
     shut(&o);
     // another order of columns and one more; statistics stay those of training
-    assert_ok(open_known(&o, learnt, series_of("value,more,other\n13,1,2\n3,1,0\n5,2,3\n", ", window: 2"), &err), &err);
+    assert_ok(
+        open_known(&o, learnt, series_of("value,more,other\n13,1,2\n3,1,0\n5,2,3\n", ", window: 2"), &err),
+        &err);
     assert_int_equal(o.r->n_records, 1);
     assert_field(o.r, 0, 0, (double[]){3, 5, -1, 0}, 4);
     assert_field(o.r, 0, 3, (double[]){1}, 1);
     assert_float_equal(o.r->target_unit.deviation, 2, 1e-6);
     shut(&o);
-    assert_ok(open_known(&o, learnt, series_of("value,other\n13,2\n3,0\n", ", window: 2, target: none"), &err), &err);
+    assert_ok(
+        open_known(&o, learnt, series_of("value,other\n13,2\n3,0\n", ", window: 2, target: none"), &err),
+        &err);
     assert_int_equal(o.r->n_records, 1);
     assert_float_equal(o.r->target_unit.mean, 3, 1e-6);
     shut(&o);
-    assert_status(open_known(&o, learnt, series_of("value\n13\n3\n5\n", ", window: 2"), &err), MU_EDATA, &err);
+    assert_status(open_known(&o, learnt, series_of("value\n13\n3\n5\n", ", window: 2"), &err), MU_EDATA,
+                  &err);
     assert_says(&err, "has no column `other`, which the model reads");
     block_fini(&o.b);
     json_decref(learnt);
@@ -197,17 +206,22 @@ static void test_known(void **ctx) {
 
 static void test_damaged_models(void **ctx) {
     (void)ctx;
-    static const char *const damaged[] = {
-        "{}", "{\"columns\": [], \"target\": 0}", "{\"columns\": [{\"name\": \"value\"}], \"target\": 0}",
-        "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, \"deviation\": 0, \"step\": 1}], \"target\": 0}",
-        "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, \"deviation\": 1, \"step\": -1}], \"target\": 0}",
-        "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, \"deviation\": 1, \"step\": 1}], \"target\": 1}"};
+    static const char *const damaged[] = {"{}",
+                                          "{\"columns\": [], \"target\": 0}",
+                                          "{\"columns\": [{\"name\": \"value\"}], \"target\": 0}",
+                                          "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, "
+                                          "\"deviation\": 0, \"step\": 1}], \"target\": 0}",
+                                          "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, "
+                                          "\"deviation\": 1, \"step\": -1}], \"target\": 0}",
+                                          "{\"columns\": [{\"name\": \"value\", \"place\": 0, \"mean\": 1, "
+                                          "\"deviation\": 1, \"step\": 1}], \"target\": 1}"};
     for (size_t i = 0; i < MU_COUNT(damaged); i++) {
         json_t *learnt = json_loads(damaged[i], 0, NULL);
         assert_non_null(learnt);
         opened o;
         mu_err err = {0};
-        assert_status(open_known(&o, learnt, series_of("value\n1\n2\n3\n", ", window: 2"), &err), MU_EMODEL, &err);
+        assert_status(open_known(&o, learnt, series_of("value\n1\n2\n3\n", ", window: 2"), &err), MU_EMODEL,
+                      &err);
         block_fini(&o.b);
         json_decref(learnt);
     }
@@ -216,8 +230,12 @@ static void test_damaged_models(void **ctx) {
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dates),      cmocka_unit_test(test_windows),  cmocka_unit_test(test_parts_and_seasons),
-        cmocka_unit_test(test_columns),    cmocka_unit_test(test_refuses),  cmocka_unit_test(test_known),
+        cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_parts_and_seasons),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_known),
         cmocka_unit_test(test_damaged_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
