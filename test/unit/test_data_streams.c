@@ -358,8 +358,8 @@ static void test_part_of_each_stream(void **ctx) {
         block b;
         mu_reader *r;
         mu_err err = {0};
-        assert_ok(reader_open(&b, text_yaml(half ? ", of: stream, from: 0.5" : ", of: stream, to: 0.5"), &r, &err),
-                  &err);
+        const char *keys = half ? ", of: stream, from: 0.5" : ", of: stream, to: 0.5";
+        assert_ok(reader_open(&b, text_yaml(keys), &r, &err), &err);
         const size_t n = load_bytes(test_path("t"), (uint8_t *)text, sizeof text);
         assert_int_equal(n, 209);
         assert_int_equal(r->n_records, 6 * 5);
@@ -373,7 +373,8 @@ static void test_part_of_each_stream(void **ctx) {
         mu_reader_close(r);
         block_fini(&b);
     }
-    reader_fails(text_yaml(", of: stream, from: 0.95"), MU_EDATA, "is too short: 12 characters from 0.95 to 1 of all streams");
+    reader_fails(text_yaml(", of: stream, from: 0.95"), MU_EDATA,
+                 "is too short: 12 characters from 0.95 to 1 of all streams");
 }
 
 int main(void) {
