@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_init.c - `muster init`: writes one of the repository's own example jobs, carried in the program.
+// c_init.c - `muster init`: a job for a person's own data (recipe/recipe.h), or one of the repository's own
+// example jobs, carried in the program.
+//
+//     muster init KIND FILE [OUT.yaml]     KIND is a recipe: it looks at FILE and writes the job for it
+//     muster init KIND [OUT.yaml]          KIND is an example
+//
+// A word may be both (`images`): with data behind it, it is the recipe. The job is made in memory first, so a
+// file appears only when there is a job to put in it.
 #include "cli/cli.h"
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/term.h"
 #include "file/fs.h"
+#include "recipe/guess.h"
+#include "recipe/place.h"
+#include "recipe/recipe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,20 +23,40 @@
 #include <string.h>
 
 // What a person types, which file of examples/ it is, and what it is for.
-static const struct kind { const char *word, *example, *help; } kinds[] = {
+static const struct kind {
+    const char *word, *example, *help;
+} kinds[] = {
     {"lenet", "lenet-fashion", "convolutional net on Fashion-MNIST"},
     {"mlp", "mlp-fashion", "fully connected net on Fashion-MNIST"},
     {"cifar10", "cifar10_quick", "convolutional net on CIFAR-10"},
-    {"csv", "csv", "fully connected net on your own CSV table"},
-    {"images", "images", "convolutional net on your own folders of images"},
+    {"csv", "csv", "fully connected net on a CSV table of numbers"},
+    {"images", "images", "convolutional net on folders of images"},
 };
 
-typedef struct example { const char *name; const unsigned char *bytes; size_t n; } example;
-#define EMBED(name, ...)                                                                           \
+struct init {
+    const char *test, *label, *name;
+};
+
+static const mu_opt options[] = {
+    MU_OPT(struct init, test, "test", MU_OPT_FILE, "FILE", "test data, of the same form as FILE"),
+    MU_OPT(struct init, label, "label", MU_OPT_TEXT, "COLUMN",
+           "column to be predicted; left out: found by the recipe"),
+    MU_OPT(struct init, name, "name", MU_OPT_TEXT, "NAME", "name of the job; left out: that of its file"),
+    {0},
+};
+
+typedef struct example {
+    const char *name;
+    const unsigned char *bytes;
+    size_t n;
+} example;
+#define EMBED(name, ...)                                                                                     \
     {name, (const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})},
 static const example texts[] = {
 #include "example_list.inc"
 };
+
+// ---- words ----
 
 static const struct kind *find_kind(const char *word) {
     for (size_t i = 0; i < MU_COUNT(kinds); i++)
@@ -39,12 +70,31 @@ static const example *find_text(const char *name) {
     return NULL;
 }
 
-static mu_status unknown_kind(const char *word, mu_err *err) {
-    const char *words[MU_COUNT(kinds)];
-    for (size_t i = 0; i < MU_COUNT(kinds); i++) words[i] = kinds[i].word;
-    MU_FAIL(err, MU_EUSAGE, "no example `%s`; there are lenet, mlp, cifar10, csv and images", word);
-    return mu_err_suggest(MU_EUSAGE, err, "muster init ", mu_nearest(word, words, MU_COUNT(kinds)));
+static void list_kinds(void) {
+    printf("for your own data, `muster init KIND FILE [OUT.yaml]`:\n");
+    for (size_t i = 0; i < mu_recipes.n; i++)
+        printf("  %-11s %s\n", mu_recipes.list[i]->name, mu_recipes.list[i]->help);
+    printf("examples, `muster init KIND [OUT.yaml]`:\n");
+    for (size_t i = 0; i < MU_COUNT(kinds); i++) printf("  %-11s %s\n", kinds[i].word, kinds[i].help);
 }
+
+static mu_status unknown_kind(const char *word, mu_err *err) {
+    const char *words[MU_COUNT(kinds) + 64];
+    size_t n = 0;
+    for (; n < mu_recipes.n && n < 64; n++) words[n] = mu_recipes.list[n]->name;
+    for (size_t i = 0; i < MU_COUNT(kinds); i++) words[n++] = kinds[i].word;
+    const char *near = mu_nearest(word, words, n);
+    MU_FAIL(err, MU_EUSAGE, "`init` knows no `%s`", word);
+    if (near) return mu_err_suggest(MU_EUSAGE, err, "muster init ", near);
+    return mu_err_hinted(MU_EUSAGE, err, "`muster init` lists what there is.");
+}
+
+static bool is_job_name(const char *word) {
+    const char *dot = strrchr(word, '.');
+    return !strcmp(word, "-") || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+}
+
+// ---- writing ----
 
 // The files of examples/ speak of themselves and of the data folder beside them; the copy speaks of its
 // own name and of a data folder in its own.
@@ -59,52 +109,146 @@ static void write_text(FILE *f, const example *t, const char *path) {
     }
 }
 
-// O_EXCL: an existing file is never touched, not even in a race.
-static mu_status write_new(const struct kind *k, const example *t, const char *path, mu_err *err) {
+// O_EXCL: an existing file is never touched, not even in a race. words: of the command, before the name.
+static mu_status write_new(const char *path, const char *content, size_t size, const char *words,
+                           mu_err *err) {
     int fd = mu_fs()->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` exists and is not overwritten", path), err,
                              "Give another name: `muster init %s other.yaml`, or `-` for standard output.",
-                             k->word);
+                             words);
     if (fd < 0) return mu_fs_fail(err, "create", path);
-    char *content = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&content, &size);
-    if (f) write_text(f, t, path);
-    mu_status st = !f || fclose(f) ? MU_FAIL_NOMEM(err, path) : mu_fs_write_all(fd, content, size, path, err);
-    free(content);
+    mu_status st = mu_fs_write_all(fd, content, size, path, err);
     if (mu_fs()->close(fd) && st == MU_OK) st = mu_fs_fail(err, "close", path);
     if (st != MU_OK) mu_fs_remove_file(path);
     return st;
 }
 
-static mu_status run(mu_args *a, MU_UNUSED void *values, mu_err *err) {
-    if (a->n_words == 0) {
-        for (size_t i = 0; i < MU_COUNT(kinds); i++) printf("%-10s %s\n", kinds[i].word, kinds[i].help);
-        return MU_OK;
+// A word as a shell takes it.
+static void shell_word(const char *word, char out[MU_FS_PATH]) {
+    size_t n = 0;
+    const bool plain = word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                     "0123456789_./+-=:,@%")];
+    if (!plain) out[n++] = '\'';
+    for (; *word && n < MU_FS_PATH - 6; word++) {
+        if (*word == '\'') n += (size_t)sprintf(out + n, "'\\''");
+        else out[n++] = *word;
     }
-    const struct kind *k = find_kind(a->word[0]);
-    if (!k) return unknown_kind(a->word[0], err);
-    const example *t = find_text(k->example);
-    if (!t) return MU_FAIL(err, MU_ENOTFOUND, "this build carries no example `%s`", k->example);
-    char name[64];
-    snprintf(name, sizeof name, "%s.yaml", k->word);
-    const char *path = a->n_words > 1 ? a->word[1] : name;
+    if (!plain) out[n++] = '\'';
+    out[n] = '\0';
+}
+
+static mu_status put_out(const char *path, const char *content, size_t size, const char *words,
+                         const char *what, mu_err *err) {
     if (!strcmp(path, "-")) {
-        write_text(stdout, t, name);
+        fwrite(content, 1, size, stdout);
         return MU_OK;
     }
-    MU_TRY(write_new(k, t, path, err));
-    mu_info("wrote %s: %s\nnext: muster train %s", path, k->help, path);
+    MU_TRY(write_new(path, content, size, words, err));
+    char shown[MU_FS_PATH];
+    shell_word(path, shown);
+    mu_info("wrote %s: %s\nnext: muster train %s", path, what, shown);
     return MU_OK;
 }
 
+// ---- an example ----
+
+static mu_status init_example(mu_args *a, const struct kind *k, mu_err *err) {
+    const example *t = find_text(k->example);
+    if (!t) return MU_FAIL(err, MU_ENOTFOUND, "this build carries no example `%s`", k->example);
+    if (a->n_words > 2 || mu_args_given(a, "test") || mu_args_given(a, "label") || mu_args_given(a, "name"))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE,
+                                     "`%s` is an example: it takes the name of a job and no "
+                                     "options",
+                                     k->word),
+                             err, "Jobs for your own data: `muster init` lists them.");
+    char name[64];
+    snprintf(name, sizeof name, "%s.yaml", k->word);
+    const char *path = a->n_words > 1 ? a->word[1] : name;
+    char *content = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&content, &size);
+    if (f) write_text(f, t, strcmp(path, "-") ? path : name);
+    mu_status st =
+        !f || fclose(f) ? MU_FAIL_NOMEM(err, path) : put_out(path, content, size, k->word, k->help, err);
+    free(content);
+    return st;
+}
+
+// ---- a recipe ----
+
+// What a file looks like, where that is not what was asked for.
+static void hint_kind(const mu_recipe_class *c, const char *path, char *out, size_t size) {
+    const char *guess = mu_recipe_guess(path);
+    out[0] = '\0';
+    if (guess && strcmp(guess, c->name) && mu_registry_find(&mu_recipes, guess))
+        snprintf(out, size, "It looks like data for `muster init %s`.", guess);
+}
+
+static mu_status write_recipe(const mu_recipe_class *c, const mu_recipe_ask *ask, char **content,
+                              size_t *size, char found[256], mu_err *err) {
+    FILE *f = open_memstream(content, size);
+    if (!f) return MU_FAIL_NOMEM(err, ask->path);
+    mu_status st = c->write(ask, f, found, 256, err);
+    if (fclose(f) && st == MU_OK) st = MU_FAIL_NOMEM(err, ask->path);
+    return st;
+}
+
+static mu_status init_recipe(mu_args *a, const mu_recipe_class *c, const struct init *o, mu_err *err) {
+    if (a->n_words < 2)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`init %s` needs your data: a file or folder", c->name),
+                             err, "Such as `muster init %s FILE`.", c->name);
+    const char *data = a->word[1];
+    char usual[64], file[MU_FS_PATH], test[MU_FS_PATH], name[MU_RECIPE_NAME], found[256] = "", hint[128],
+                                                                              words[300];
+    snprintf(usual, sizeof usual, "%s.yaml", c->name);
+    const char *path = a->n_words > 2 ? a->word[2] : usual;
+    MU_TRY(mu_recipe_place(data, path, file, err));
+    if (o->test) MU_TRY(mu_recipe_place(o->test, path, test, err));
+    mu_recipe_name(strcmp(path, "-") ? path : usual, name);
+    const mu_recipe_ask ask = {data, file, o->test ? test : NULL, o->label, o->name ? o->name : name};
+    if (!mu_recipe_name_fits(ask.name))
+        return MU_FAIL(err, MU_EUSAGE, "a job cannot be called `%s`: use letters, digits, `-`, `_` and `.`",
+                       ask.name);
+    if (ask.label && !mu_utf8_valid(ask.label, strlen(ask.label)))
+        return MU_FAIL(err, MU_EUSAGE, "the name of column `%s` is not UTF-8", ask.label);
+    char *content = NULL;
+    size_t size = 0;
+    mu_status st = write_recipe(c, &ask, &content, &size, found, err);
+    hint_kind(c, data, hint, sizeof hint);
+    if (st == MU_EDATA && hint[0])
+        snprintf(err->hint, sizeof err->hint, "%s", hint); // says more than another
+    snprintf(words, sizeof words, "%s %.250s", c->name, data);
+    if (st == MU_OK) mu_info("%s: %s%s%s", data, found, hint[0] ? ". " : "", hint);
+    if (st == MU_OK) st = put_out(path, content, size, words, c->help, err);
+    free(content);
+    return st;
+}
+
+static mu_status run(mu_args *a, void *values, mu_err *err) {
+    if (a->n_words == 0) {
+        list_kinds();
+        return MU_OK;
+    }
+    const struct kind *k = find_kind(a->word[0]);
+    const mu_recipe_class *c = (const mu_recipe_class *)mu_registry_find(&mu_recipes, a->word[0]);
+    if (!k && !c) return unknown_kind(a->word[0], err);
+    const bool no_data =
+        a->n_words < 2 || (a->n_words == 2 && is_job_name(a->word[1]) && !mu_fs_is_folder(a->word[1]));
+    return !c || (k && no_data) ? init_example(a, k, err) : init_recipe(a, c, values, err);
+}
+
 const mu_verb_class mu_verb_init = {
-    .name = "init", .help = "write a commented example job",
-    .usage = "[lenet|mlp|cifar10|csv|images] [FILE]",
-    .example = "muster init lenet\nmuster init csv my.yaml",
-    .about = "Writes a commented job file to start from (KIND.yaml when no FILE is given, standard output "
-             "for `-`). Without words it lists the kinds. An existing file is never overwritten.",
-    .args = {.min_words = 0, .max_words = 2},
+    .name = "init",
+    .help = "write a job for your own data, or an example",
+    .state_size = sizeof(struct init),
+    .usage = "[KIND] [FILE] [OUT.yaml] [options]",
+    .example = "muster init table sales.csv\nmuster init char book.txt book.yaml\nmuster init lenet",
+    .about =
+        "Looks at your data (a file, or a folder of images) and writes a commented job that trains on it: "
+        "a validation part split off, a net, how long to train. Other kinds are examples that need no "
+        "FILE. The job goes to KIND.yaml when no OUT.yaml is given, to standard output for `-`. An existing "
+        "file is never overwritten. Without words it lists the kinds.",
+    .args = {.options = options, .min_words = 0, .max_words = 3},
     .run = run,
 };

@@ -37,6 +37,8 @@ static void put_quoted(const char *s, FILE *out) {
     fputc('"', out);
 }
 
+void mu_job_put_text(const char *text, FILE *out) { put_quoted(text, out); }
+
 static void put_scalar(const char *text, bool quoted, FILE *out) {
     if (!quoted && is_plain(text)) fputs(text, out);
     else put_quoted(text, out);

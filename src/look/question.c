@@ -183,7 +183,7 @@ static void find_labels(const asker *a, labelling *l) {
 // All records have labels or none: what a line means must not depend on a guess.
 static mu_status decide_labels(asker *a, mu_err *err) {
     labelling l = {0};
-    find_labels(a, &l);
+    if (!a->ask->answers_beyond) find_labels(a, &l);
     a->q->labelled = l.n && (a->ask->folder ? 2 * l.good > l.n : l.good == l.n);
     if (a->q->labelled) return MU_OK;
     if (!l.good || a->ask->folder) return set_unlabelled(a, err);

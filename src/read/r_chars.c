@@ -8,6 +8,9 @@
 //     stream 1  |record 1      |record S + 1  | ...
 //       ...
 //
+// With `of: stream` the whole file is cut so, and the part from..to is that of every piece: what is held back
+// for validation then comes from all over the text, whose end may be of another kind than the rest.
+//
 // A record is `length` characters, and the same moved on by one: what comes next. So a batch of S records in
 // order holds one piece of every stream, and record i continues record i - S.
 // Characters are bytes: in UTF-8 a model learns the few bytes of a letter as it learns spelling. Their
@@ -26,6 +29,7 @@ struct chars {
     const char *file, *vocab_of;
     int64_t     length, streams;
     double      from, to;
+    int         of;                     // 0 file, 1 stream
     // private
     mu_infile   in;
     int32_t     number[256];            // of each byte; -1 = does not occur
@@ -48,6 +52,8 @@ static const mu_field fields[] = {
              "parts of the text read side by side; as many as the batch has rows"),
     MU_FIELD(struct chars, from, MU_DOUBLE, "0", "[0,1]", "where the part begins, as a share of the file"),
     MU_FIELD(struct chars, to, MU_DOUBLE, "1", "[0,1]", "where it ends"),
+    MU_FIELD_ENUM(struct chars, of, "file", "file|stream",
+                  "what they are shares of: the file, or each of its streams (as many in all phases, then)"),
     {0},
 };
 
@@ -77,8 +83,8 @@ static mu_status find_bytes(const mu_infile *in, const char *path, uint64_t from
 // Said when the data is opened, not when a long training comes to its first test.
 static mu_status check_bytes(const struct chars *s, const bytes *known, const char *where, mu_err *err) {
     bytes own;
-    const uint64_t first = (uint64_t)s->first, n = (uint64_t)(s->streams * s->stride + 1);
-    MU_TRY(find_bytes(&s->in, s->file, first, first + n, &own, err));
+    const uint64_t first = (uint64_t)s->first, end = first + (uint64_t)(s->streams * s->stride + 1);
+    MU_TRY(find_bytes(&s->in, s->file, first, end < s->in.size ? end : s->in.size, &own, err));
     for (int c = 0; c < 256; c++) {
         if (own.first_at[c] < 0 || known->first_at[c] >= 0) continue;
         return mu_err_hinted(MU_FAIL(err, MU_EDATA, "`%s`: byte %" PRId64 ", 0x%02x, does not occur in %s",
@@ -126,21 +132,27 @@ static mu_status number_bytes(mu_reader *r, struct chars *s, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status too_short(const struct chars *s, int64_t have, mu_err *err) {
+    MU_FAIL(err, MU_EDATA, "`%s` is too short: %" PRId64 " characters from %g to %g%s, and %" PRId64
+            " streams of %" PRId64 " need %" PRId64, s->file, have, s->from, s->to,
+            s->of ? " of all streams" : "", s->streams, s->length, s->streams * s->length + 1);
+    mu_err_hint(err, "Use fewer `streams` (and a smaller batch) or a smaller `length`.");
+    return MU_EDATA;
+}
+
 // The streams of the part from..to; the last character only follows, nothing follows it.
 static mu_status lay_out(mu_reader *r, struct chars *s, mu_err *err) {
     if (s->to <= s->from)
         return MU_FAIL_AT(err, MU_EJOB, r->pos, "`from` %g is not before `to` %g", s->from, s->to);
-    int64_t last = (int64_t)(s->to * (double)s->in.size);
-    s->first = (int64_t)(s->from * (double)s->in.size);
-    const int64_t per_stream = last > s->first ? (last - s->first - 1) / s->streams / s->length : 0;
-    s->stride = per_stream * s->length; // whole records: a stream begins where the one before it ends
+    const int64_t whole = (int64_t)s->in.size, piece = whole > 0 ? (whole - 1) / s->streams : 0;
+    const int64_t all = s->of ? piece : whole;
+    const int64_t first = (int64_t)(s->from * (double)all), last = (int64_t)(s->to * (double)all);
+    const int64_t of_one = s->of ? last - first : last > first ? (last - first - 1) / s->streams : 0;
+    const int64_t per_stream = of_one / s->length;
+    s->first = first;
+    s->stride = s->of ? piece : per_stream * s->length; // a stream begins where the one before it ends
     r->n_records = per_stream * s->streams;
-    if (r->n_records) return MU_OK;
-    MU_FAIL(err, MU_EDATA, "`%s` is too short: %" PRId64 " characters from %g to %g, and %" PRId64
-            " streams of %" PRId64 " need %" PRId64, s->file, last - s->first, s->from, s->to, s->streams,
-            s->length, s->streams * s->length + 1);
-    mu_err_hint(err, "Use fewer `streams` (and a smaller batch) or a smaller `length`.");
-    return MU_EDATA;
+    return r->n_records ? MU_OK : too_short(s, (last - first) * (s->of ? s->streams : 1), err);
 }
 
 static mu_status open_chars(mu_reader *r, mu_err *err) {

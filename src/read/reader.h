@@ -83,6 +83,7 @@ typedef struct mu_reader_ask {
     const char *files;                  // takes a list of image files
     bool        typed;                  // a line that is typed makes a file
     const char *unlabelled, *unlabelled_value;  // key and value for data without labels; NULL = there is none
+    bool        answers_beyond;         // it is asked without labels: the last answers lie beyond the file
     const char *const *names_training;  // further keys that belong to the training data only; NULL-terminated
 } mu_reader_ask;
 

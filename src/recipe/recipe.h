@@ -4,6 +4,8 @@
 // A recipe is one file, k_<kind>.c. It looks at the data (how many records, classes, columns, how long) and
 // writes a whole, commented job that trains well at once: data with a part for validation, net, updater,
 // length of the training. It decides by what it finds, never by asking.
+// Texts of a person (paths, names of columns) go into the job by mu_job_put_text (job/job.h) only: a file may
+// be called anything.
 #ifndef MU_RECIPE_RECIPE_H
 #define MU_RECIPE_RECIPE_H
 
@@ -24,6 +26,7 @@ typedef struct mu_recipe_class {
     MU_PLUGIN_HEAD;             // name: the word after `init`; no fields
     // Writes the job to `out`, and to `found` one line about the data ("9960 sentences, 64 labels").
     // MU_EDATA with the file named where it is no data of this kind, with a hint what it may be.
+    // MU_EUSAGE where it is asked for what this kind has not (a label of a text).
     mu_status (*write)(const mu_recipe_ask *ask, FILE *out, char *found, size_t found_size, mu_err *err);
 } mu_recipe_class;
 

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     void *s = fuzz_options(&a, "chars", "file", &p);
     *(int64_t *)fuzz_option(s, "chars", "length") = 1 + data[0] % 16;
     *(int64_t *)fuzz_option(s, "chars", "streams") = 1 + data[0] / 16;
+    *(int *)fuzz_option(s, "chars", "of") = data[1] & 1;
     *(double *)fuzz_option(s, "chars", "from") = data[1] / 255.0;
     *(double *)fuzz_option(s, "chars", "to") = data[2] / 255.0;
     fuzz_reader("chars", s);

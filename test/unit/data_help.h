@@ -210,6 +210,14 @@ static inline const char *sample_sentences(void) {
     return yaml_of("{reader: sentences, file: %s, pad: 2}", write_file("s.tsv", text, strlen(text)));
 }
 
+// SAMPLES windows of 3 rows, and what follows them.
+static inline const char *sample_series(void) {
+    char text[2048] = "day,x,y\n";
+    for (int i = 0; i < SAMPLES + 3; i++)
+        snprintf(text + strlen(text), 64, "2020-01-%02d,%d,%s%d\n", i + 1, i * i, i == 5 ? "" : "1.", i);
+    return yaml_of("{reader: series, file: %s, window: 3}", write_file("series.csv", text, strlen(text)));
+}
+
 // SAMPLES records: 3 streams of 4 records of 5 characters.
 static inline const char *sample_chars(void) {
     const char *text = "the quick brown fox jumps over the lazy dog, and then it sleeps";
@@ -253,6 +261,7 @@ static inline const char *sample_of(const char *reader) {
     if (!strcmp(reader, "cifar")) return sample_cifar();
     if (!strcmp(reader, "csv")) return sample_csv();
     if (!strcmp(reader, "table")) return sample_table();
+    if (!strcmp(reader, "series")) return sample_series();
     if (!strcmp(reader, "sentences")) return sample_sentences();
     if (!strcmp(reader, "chars")) return sample_chars();
     if (!strcmp(reader, "raw")) return sample_raw();

@@ -350,6 +350,33 @@ static void test_wrong_keys(void **ctx) {
     }
 }
 
+// 209 characters in 6 streams of 34, of each the first or the second half: 5 records of 3.
+static void test_part_of_each_stream(void **ctx) {
+    (void)ctx;
+    char text[300];
+    for (int half = 0; half < 2; half++) {
+        block b;
+        mu_reader *r;
+        mu_err err = {0};
+        const char *keys = half ? ", of: stream, from: 0.5" : ", of: stream, to: 0.5";
+        assert_ok(reader_open(&b, text_yaml(keys), &r, &err), &err);
+        const size_t n = load_bytes(test_path("t"), (uint8_t *)text, sizeof text);
+        assert_int_equal(n, 209);
+        assert_int_equal(r->n_records, 6 * 5);
+        for (int64_t i = 0; i < r->n_records; i++) {
+            const mu_record rec = read_ok(r, i);
+            for (int64_t k = 0; k < LENGTH; k++) {
+                const char want = text[17 * half + i % S * 34 + i / S * LENGTH + k + 1];
+                assert_int_equal(r->field[1].names[((const int32_t *)rec.field[1])[k]][0], want);
+            }
+        }
+        mu_reader_close(r);
+        block_fini(&b);
+    }
+    reader_fails(text_yaml(", of: stream, from: 0.95"), MU_EDATA,
+                 "is too short: 12 characters from 0.95 to 1 of all streams");
+}
+
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
@@ -361,6 +388,7 @@ int main(void) {
         cmocka_unit_test(test_other_texts_have_no_warmup),
         cmocka_unit_test(test_packed),       cmocka_unit_test(test_max_bad),
         cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_part_of_each_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
