@@ -1,28 +1,44 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# text-accuracy.sh [SET...] [-- ARGUMENTS] - test accuracy of examples/kim-trec6.yaml on several sets, mean of
-# seeds, as a markdown table on stdout; progress goes to stderr. All sets that are there when none is named.
+# text-accuracy.sh [SET...] [-- ARGUMENTS] - test accuracy of nets for sentences on several sets, by seeds, as
+# a markdown table on stdout; progress goes to stderr. All sets that are there when none is named.
 #
-#   examples/text-accuracy.sh trec6 mr -- --learners 2 --protocol async
+#   JOBS=8 examples/text-accuracy.sh trec6 mr
+#   RECIPES=kim examples/text-accuracy.sh trec6 -- --learners 2 --protocol async
 #
 # ARGUMENTS go to `muster train`. A set is data/NAME.train.tsv and data/NAME.test.tsv, lines `label<tab>text`.
-# The recipe is the same for all; the mini-batch follows GaDei's Table 3: 2 below 10,000 sentences, 4 below
-# 100,000, else 32. The accuracy is that after the last epoch, not the best one on the way.
+# The accuracy is that after the last epoch, not the best one on the way.
+#
+#   text   the job that `muster init text` writes for the set
+#   kim    examples/kim-trec6.yaml on all training data, with the mini-batch of GaDei's Table 3: 2 below 10,000
+#          sentences, 4 below 100,000, else 32
+#   bayes  examples/naive-bayes.py, the same for all seeds
+#
+# Behind an accuracy stands the standard error of its mean over the seeds, behind a difference that of the
+# differences of equal seeds. The last row is the mean over the sets.
 #
 # MUSTER   program, build/muster unless said otherwise
 # DATA     folder of the sets, data unless said otherwise
-# SEEDS    "1 2 3" unless said otherwise
+# SEEDS    "1 2 3 4 5" unless said otherwise
+# RECIPES  "text kim bayes" unless said otherwise
 # JOBS     runs at a time, 1 unless said otherwise
 # LIMIT    seconds after which a run is given up, 3600
+# KEEP     folder that keeps the result of each run; runs that are there are not repeated
 set -euo pipefail
 cd "$(dirname "$0")/.."
-muster=${MUSTER:-build/muster}
+muster=$(realpath "${MUSTER:-build/muster}")
 data=$(realpath -m "${DATA:-data}")
-seeds=${SEEDS:-1 2 3}
+seeds=${SEEDS:-1 2 3 4 5}
+recipes=${RECIPES:-text kim bayes}
 limit=${LIMIT:-3600}
 jobs=${JOBS:-1}
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+if [ -n "${KEEP:-}" ]; then
+    mkdir -p "$KEEP"
+    out=$(realpath "$KEEP")
+else
+    out=$(mktemp -d)
+    trap 'rm -rf "$out"' EXIT
+fi
 
 sets=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do sets+=("$1"); shift; done
@@ -34,49 +50,106 @@ if [ ${#sets[@]} -eq 0 ]; then
 fi
 [ ${#sets[@]} -gt 0 ] || { echo "text-accuracy.sh: no sets in $data" >&2; exit 6; }
 
-# size SET - sentences, labels and mini-batch of a set
-size() {
-    local n labels
-    n=$(wc -l <"$data/$1.train.tsv")
-    labels=$(cut -f1 "$data/$1.train.tsv" | sort -u | wc -l)
-    echo "$n $labels $((n < 10000 ? 2 : n < 100000 ? 4 : 32))"
+# run RECIPE SET SEED ARGUMENTS... - one training; its result on stdout as JSON
+run() {
+    local recipe=$1 set=$2 seed=$3 here="$out/$1-$2-$3" job n
+    shift 3
+    local common=(--json --quiet --out "$here.run" --seed "$seed")
+    if [ "$recipe" = text ]; then
+        job="$here.yaml"
+        rm -f "$job"
+        "$muster" init text "$data/$set.train.tsv" "$job" --test "$data/$set.test.tsv" --name "text-$set" >&2
+        timeout "$limit" "$muster" train "$job" "${common[@]}" "$@"
+    else
+        n=$(wc -l <"$data/$set.train.tsv")
+        timeout "$limit" "$muster" train examples/kim-trec6.yaml "${common[@]}" \
+            --set name="kim-$set" --set data.train.file="$data/$set.train.tsv" \
+            --set data.test.file="$data/$set.test.tsv" --set data.test.vocab_of="$data/$set.train.tsv" \
+            --set train.batch=$((n < 10000 ? 2 : n < 100000 ? 4 : 32)) "$@"
+    fi
 }
 
-# train SET SEED ARGUMENTS... - leaves one line in $out/SET-SEED: test accuracy and sentences/s, or `failed`
+# train RECIPE SET SEED ARGUMENTS... - leaves $out/RECIPE-SET-SEED.json; an empty one when the run failed
 train() {
-    local set=$1 seed=$2 run="$out/$1-$2" labels mu
-    shift 2
-    read -r _ labels mu < <(size "$set")
-    echo "train $set, seed $seed $*" >&2
-    if timeout "$limit" "$muster" train examples/kim-trec6.yaml --json --quiet --out "$run.run" --seed "$seed" \
-        --set name="kim-$set" --set data.train.file="$data/$set.train.tsv" \
-        --set data.test.file="$data/$set.test.tsv" --set data.test.vocab_of="$data/$set.train.tsv" \
-        --set net.last.outputs="$labels" --set train.batch="$mu" "$@" >"$run.json" 2>"$run.errors"; then
-        python3 -c 'import json, sys
-d = json.load(sys.stdin)
-print(d["test_accuracy"], d["samples_per_s"])' <"$run.json" >"$run"
-    else
-        tail -n 5 "$run.errors" >&2
-        echo failed >"$run"
+    local here="$out/$1-$2-$3"
+    [ -s "$here.json" ] && return
+    echo "train $*" >&2
+    if ! run "$@" >"$here.tmp" 2>"$here.errors"; then
+        tail -n 5 "$here.errors" >&2
+        : >"$here.tmp"
     fi
-    rm -rf "$run.run"
+    mv "$here.tmp" "$here.json"
+    rm -rf "$here.run"
 }
 
 for set in "${sets[@]}"; do
     for seed in $seeds; do
-        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-        train "$set" "$seed" "$@" &
+        for recipe in $recipes; do
+            [ "$recipe" = bayes ] && continue
+            while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+            train "$recipe" "$set" "$seed" "$@" &
+        done
     done
 done
 wait
+case " $recipes " in
+*" bayes "*) DATA=$data python3 examples/naive-bayes.py "${sets[@]}" >"$out/bayes.md" ;;
+*) : >"$out/bayes.md" ;;
+esac
 
-echo "| set | sentences | labels | mini-batch | test accuracy % | each seed | sentences/s |"
-echo "|---|---|---|---|---|---|---|"
-for set in "${sets[@]}"; do
-    read -r n labels mu < <(size "$set")
-    for seed in $seeds; do cat "$out/$set-$seed"; done | awk -v row="| $set | $n | $labels | $mu |" '
-        $1 == "failed" { bad++; next }
-        { a = 100 * $1; each = each sprintf("%s%.1f", k ? ", " : "", a); sum += a; speed += $2; k++ }
-        END { if (bad || !k) print row " failed | | |"
-              else printf "%s %.1f | %s | %.0f |\n", row, sum / k, each, speed / k }'
-done
+OUT=$out DATA=$data SETS="${sets[*]}" SEEDS=$seeds RECIPES=$recipes python3 - <<'PYTHON'
+import json, math, os
+
+out, data = os.environ["OUT"], os.environ["DATA"]
+sets, seeds, recipes = (os.environ[k].split() for k in ("SETS", "SEEDS", "RECIPES"))
+bayes = {}
+for line in open(f"{out}/bayes.md"):
+    cells = [c.strip() for c in line.strip("|\n").split("|")]
+    if cells[0] in sets:
+        bayes[cells[0]] = float(cells[-1])
+
+
+def accuracies(recipe, name):
+    if recipe == "bayes":
+        return [bayes[name]] * len(seeds)
+    try:
+        return [100 * json.load(open(f"{out}/{recipe}-{name}-{seed}.json"))["test_accuracy"] for seed in seeds]
+    except ValueError:
+        return None                     # a run failed
+
+
+def shown(values, sign=""):
+    if values is None:
+        return "failed"
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return f"{mean:{sign}.1f}"
+    error = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+    return f"{mean:{sign}.1f} ± {error:.1f}"
+
+
+def minus(a, b):
+    return None if a is None or b is None else [x - y for x, y in zip(a, b)]
+
+
+def row(name, n, labels, by):
+    cells = [name, str(n), str(labels)] + [shown(by[r]) for r in recipes]
+    cells += [shown(minus(by["text"], by[r]), "+") for r in recipes if "text" in recipes and r != "text"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+heads = ["set", "sentences", "labels"] + [f"{r} %" for r in recipes]
+heads += [f"text - {r}" for r in recipes if "text" in recipes and r != "text"]
+print("| " + " | ".join(heads) + " |")
+print("|" + "---|" * len(heads))
+total = {r: [0.0] * len(seeds) for r in recipes}
+for name in sets:
+    lines = [line.split("\t", 1)[0] for line in open(f"{data}/{name}.train.tsv", encoding="utf-8")]
+    by = {r: accuracies(r, name) for r in recipes}
+    row(name, len(lines), len(set(lines)), by)
+    for r in recipes:
+        whole = total[r] is not None and by[r] is not None
+        total[r] = [t + v / len(sets) for t, v in zip(total[r], by[r])] if whole else None
+if len(sets) > 1:
+    row("mean", "", "", total)
+PYTHON

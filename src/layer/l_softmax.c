@@ -33,7 +33,7 @@ static mu_status forward(mu_layer *l, const mu_step *step, mu_err *err) {
 const mu_layer_class mu_layer_softmax = {
     .name = "softmax",
     .help = "probabilities from scores",
-    .flags = MU_BACK_NEEDS_DST | MU_LAYER_SAME_SHAPE,
+    .flags = MU_BACK_NEEDS_DST | MU_LAYER_SAME_SHAPE | MU_LAYER_PROBABILITIES,
     .infer = infer,
     .setup = setup,
     .forward = forward,

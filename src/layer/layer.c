@@ -44,6 +44,17 @@ mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape, mu_e
     return l->add_param(l, &proto, what, "constant", err);
 }
 
+mu_status mu_layer_add_choice(mu_layer *l, const char *what, int options, mu_err *err) {
+    mu_param proto = {.shape = MU_SHAPE(1), .fan_in = 1, .fan_out = 1, .is_stat = true, .options = options};
+    return l->add_param(l, &proto, what, "constant", err);
+}
+
+// Any number can stand in a file.
+int mu_layer_choice(const mu_param *p) {
+    const float v = p->value[0];
+    return v > 0 && v < (float)p->options - 0.5f ? (int)(v + 0.5f) : 0;
+}
+
 mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...) {
     char text[300];
     va_list ap;

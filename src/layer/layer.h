@@ -98,6 +98,7 @@ enum {                                  // mu_layer_class.flags
                                         // that leads to a loss takes its output (out[]->grad is NULL then)
     MU_LAYER_GAPS     = 256,            // copies may lack a source that stands before others (left_out)
     MU_LAYER_SAME_SHAPE = 512,          // out[0] is shaped as src[0]; so it is with MU_LAYER_IN_PLACE, too
+    MU_LAYER_PROBABILITIES = 1024,      // out[0] is a probability of each class, made from its sources
 };
 
 typedef struct mu_layer {
@@ -173,6 +174,10 @@ mu_status mu_layer_add_stat(mu_layer *l, const char *what, mu_shape shape, const
                             mu_err *err); // running statistics
 mu_status mu_layer_add_state(mu_layer *l, const char *what, mu_shape shape,
                              mu_err *err); // what is remembered between batches, see rowstate.h
+// A choice among `options`, 0 at first: trainings try them all on validation data (train/choice.h). The layer
+// reads it by mu_layer_choice.
+mu_status mu_layer_add_choice(mu_layer *l, const char *what, int options, mu_err *err);
+int mu_layer_choice(const mu_param *p);
 mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...)
     MU_PRINTF(3, 4); // MU_EJOB at the layer's place
 mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);

@@ -46,9 +46,12 @@ typedef struct mu_param {
     mu_class_ref init;          // initialiser
     int64_t      fan_in, fan_out;
     float        lr_mult, decay_mult;
+    bool         descends;      // by plain gradient descent, whatever rule the job has for the others
     bool         is_stat;       // running statistics: saved and loaded, never updated by gradients
     bool         is_state;      // a statistic that is a layer's memory (rowstate.h): not part of a model
     bool         may_restart;   // a state that a resumed run with other streams may begin anew (Gibbs chains)
+    int          options;       // a statistic that is one of 0..options-1, found by trying them on validation
+                                // data (train/choice.h); 0 = none
     int          n_users;       // layers that share it
     float       *value;         // into the parameter block
     mu_grad      grad;          // what the current step produced

@@ -87,7 +87,7 @@ mu_status mu_answer_find_form(const mu_session *s, const mu_layer *layer, bool i
                               mu_err *err) {
     const mu_source *source = mu_session_array_source(s);
     mu_net *net;
-    *out = is_type(layer, "softmax") ? MU_ANSWER_PROBABILITIES : MU_ANSWER_SCORES;
+    *out = layer->class->flags & MU_LAYER_PROBABILITIES ? MU_ANSWER_PROBABILITIES : MU_ANSWER_SCORES;
     if (*out == MU_ANSWER_PROBABILITIES || !source || !s->predict.net) return MU_OK;
     MU_TRY(shape(s, source, &net, err));
     if (!net) return MU_OK;

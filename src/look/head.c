@@ -45,7 +45,7 @@ static int class_rank(const mu_net *net, const mu_layer *l) {
 static mu_confidence confidence_of(const mu_net *net, const mu_layer *l) {
     if (!is_type(l, "accuracy")) return MU_SCORES_LOGITS;
     const mu_blob *score = base_of(l->src[0]);
-    if (is_type(score->producer, "softmax")) return MU_SCORES_PROBABILITIES;
+    if (score->producer->class->flags & MU_LAYER_PROBABILITIES) return MU_SCORES_PROBABILITIES;
     for (int i = 1; i < net->n_layers; i++)
         if (is_type(net->layer[i], "softmax_loss") && base_of(net->layer[i]->src[0]) == score)
             return MU_SCORES_LOGITS;
@@ -150,14 +150,27 @@ static int rank_of(const search *s, const mu_layer *l, int *answer) {
     return *answer >= 0;
 }
 
-// Scores, or those whose softmax this is.
+// Are these scores, or probabilities made from them?
+static bool comes_from(const mu_blob *b, const mu_blob *scores) {
+    const mu_blob *base = base_of(b);
+    if (base == scores) return true;
+    const mu_layer *p = base->producer;
+    for (int k = 0; (p->class->flags & MU_LAYER_PROBABILITIES) && k < p->n_src; k++)
+        if (base_of(p->src[k]) == scores) return true;
+    return false;
+}
+
+// The scores themselves; of probabilities the first that they are made from.
 static const mu_blob *asked_of(const mu_blob *b) {
     const mu_blob *base = base_of(b);
-    return is_type(base->producer, "softmax") ? base_of(base->producer->src[0]) : base;
+    const bool made = base->producer->class->flags & MU_LAYER_PROBABILITIES;
+    return made ? base_of(base->producer->src[0]) : base;
 }
 
 static bool same_question(const mu_layer *a, const mu_layer *b) {
-    return asked_of(a->src[0]) == asked_of(b->src[0]) && base_of(a->src[1]) == base_of(b->src[1]);
+    const mu_blob *x = a->src[0], *y = b->src[0];
+    return (comes_from(x, asked_of(y)) || comes_from(y, asked_of(x))) &&
+           base_of(a->src[1]) == base_of(b->src[1]);
 }
 
 static int choose(const search *s, mu_head *h) {

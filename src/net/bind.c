@@ -38,6 +38,7 @@ typedef struct param_opts {
     const char *name;
     mu_class_ref init;
     float lr, decay, max_norm;
+    int rule;                   // 1 = descent
 } param_opts;
 
 const mu_field mu_param_fields[] = {
@@ -45,6 +46,8 @@ const mu_field mu_param_fields[] = {
     MU_FIELD_CLASS(param_opts, init, "", "init", "initial values"),
     MU_FIELD(param_opts, lr, MU_FLOAT, "1", "[0,)", "multiplier of the learning rate"),
     MU_FIELD(param_opts, decay, MU_FLOAT, "1", "[0,)", "multiplier of the weight decay"),
+    MU_FIELD_ENUM(param_opts, rule, "updater", "updater|descent",
+                  "descent: plain gradient descent, without momentum and history, whatever the updater is"),
     MU_FIELD(
         param_opts, max_norm, MU_FLOAT, "0", "[0,)",
         "longest row (of an inner product the weights of one output, with `transpose` those of one input); "
@@ -571,6 +574,7 @@ mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, con
                                        : default_init(nb, init_text, l->pos);
     proto->lr_mult = opts.lr;
     proto->decay_mult = opts.decay;
+    proto->descends = opts.rule == 1;
     proto->max_norm = opts.max_norm;
     proto->pos = block ? block->pos : l->pos;
     proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", job_name(l), what);

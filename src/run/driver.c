@@ -54,6 +54,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->ps.evaluated_step = -1;
     if (!r->o->no_files) MU_TRY(mu_folder_open(r, err));
     MU_TRY(set_position(r, err));
+    r->ps.choices = mu_choices_read(r->s->params);
     r->end_sample = mu_end_sample(r->s, &r->at);
     r->begin_share = r->at.time_share;
     r->rate = mu_effective_rate_at(r->s, &r->at, &r->end);

@@ -91,6 +91,7 @@ static mu_status take_scores(loop *l, mu_err *err) {
     l->want_test = false;
     if (a->status == MU_EINTERRUPTED) return MU_OK; // ended; a resumed run begins with this evaluation
     if (a->status != MU_OK) return mu_err_pass(a->status, &a->error, err);
+    t->ps.choices = a->choices;
     const bool best = mu_training_evaluated(t, a->phase, &a->scores, &a->at);
     const bool keep = best && a->at.step > 0 && t->s->job->checkpoint.every.unit != MU_EVERY_NEVER;
     if (t->o->no_files || !(keep || l->want_save)) return MU_OK;
@@ -272,6 +273,7 @@ mu_status mu_loop_run(mu_training *t, const mu_gradient_source *source, mu_err *
         do_due_work(l);
         st = serve_snapshots(l, true, err);
     }
+    mu_choices_write(t->s->params, &t->ps.choices); // from here on nobody but the result reads the weights
     mu_free(state);
     mu_free(l);
     return st;

@@ -6,7 +6,7 @@
 #ifndef MU_TRAIN_SNAPSHOT_H
 #define MU_TRAIN_SNAPSHOT_H
 
-#include "train/evaluate.h"
+#include "train/choice.h"
 #include "train/state.h"
 
 typedef struct mu_snapshot_task {
@@ -24,13 +24,15 @@ typedef struct mu_snapshot_answer {
     mu_status status;                   // what follows is set when it is MU_OK, `error` when it is not
     mu_err    error;
     mu_phase  phase;                    // evaluation
+    mu_choices choices;                 // made by an evaluation on validation data, else as asked
     mu_scores scores;                   // names point into the program, the same in parent and child
     char      saved[MU_CKPT_NAME];      // name of the checkpoint
     double    paused_s;                 // how long training stood still for it
     double    took_s;                   // how long it was worked on
 } mu_snapshot_answer;
 
-// The session's parameters hold the weights of out->at. `visit` is called after each evaluated batch.
+// The session's parameters hold the weights of out->at. `visit` is called after each evaluated batch. Choices
+// are those of task->progress; afterwards they are in the answer, and the parameters as before.
 void mu_snapshot_do(mu_session *s, const char *ckpt_dir, const mu_snapshot_task *task, mu_batch_visitor visit,
                     void *ctx, mu_snapshot_answer *out);
 

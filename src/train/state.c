@@ -199,6 +199,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu
         .skipped = (int64_t)mu_ckpt_meta_number(m, "skipped", 0),
         .rollbacks = (int64_t)mu_ckpt_meta_number(m, "rollbacks", 0),
         .trained_s = m->wall_s,
+        .choices = mu_choices_read(s->params),
     };
     return mu_state_seek(s, at, finished, err);
 }

@@ -4,6 +4,7 @@
 #define MU_TRAIN_STATE_H
 
 #include "train/model.h"
+#include "train/choice.h"
 #include "train/position.h"
 
 typedef struct mu_progress_state {      // what a training remembers besides arrays
@@ -14,6 +15,7 @@ typedef struct mu_progress_state {      // what a training remembers besides arr
     int64_t evaluated_step;               // of the last evaluation; -1 = none yet
     int64_t skipped, rollbacks;         // steps not applied, returns to a checkpoint
     double  trained_s;                  // seconds of training, over all resumes
+    mu_choices choices;                 // made last; they lie in checkpoints as parameters
 } mu_progress_state;
 
 // Saves position, finished samples (as many as at->samples), parameters and updater history. `saved` gets the

@@ -41,15 +41,23 @@ static work work_make(const mu_target *t, const mu_update *a, float scale) {
         .step = a->step,
     };
     const bool plain = u->clip_value <= 0 && k.finish.l1 == 0.0f;
-    k.fused = plain && u->class->fused;
+    k.fused = plain && u->class->fused && !p->descends;
     k.direct = k.fused || (plain && scale == 1.0f && k.finish.l2 == 0.0f);
     return k;
+}
+
+static void descend(const mu_slice *s, float lr) {
+    for (size_t i = 0; i < s->n; i++) s->value[i] -= lr * (s->scale * s->grad[i]);
 }
 
 // s has all but the places of weights and history.
 static void run_rule(const work *k, size_t offset, mu_slice *s) {
     const mu_updater *u = k->t->updater;
     s->value = k->t->value + offset;
+    if (k->t->param->descends) {
+        descend(s, k->lr);
+        return;
+    }
     for (int i = 0; i < u->class->n_slots; i++) s->slot[i] = k->t->slot[i] + offset;
     u->class->apply(u->state, s, k->lr, k->step);
 }
@@ -228,7 +236,8 @@ void mu_updater_apply_series(const mu_target *t, int n, const mu_update *update,
     assert(n <= MU_SERIES);
     for (int i = 0; i < n; i++) m += prepare(t, &update[i], begin, end, &k[m], &s[m]);
     for (int i = 0; i < m; i++) {
-        const bool two = i + 1 < m && t->updater->class->pairs && t->param->max_norm <= 0;
+        const bool two = i + 1 < m && t->updater->class->pairs && t->param->max_norm <= 0 &&
+                         !t->param->descends;
         if (two && mu_grad_sum_pairs(t->param, &s[i], apply_pair, &k[i])) i++;
         else apply_prepared(&k[i], &s[i]);
     }

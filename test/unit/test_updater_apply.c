@@ -75,6 +75,40 @@ static void test_parts_are_the_whole(void **unused) {
         }
 }
 
+// A parameter that descends: w -= rate * gradient, whatever the rule, in every form; no history is touched.
+static void test_descent(void **unused) {
+    (void)unused;
+    enum { ROWS = 9, COLS = 140, GIVEN = 4 };
+    static const int32_t row[GIVEN] = {3, 0, 3, 8};
+    for (size_t r = 0; r < mu_updaters.n; r++) {
+        char text[256];
+        block_text(text, mu_updaters.list[r], ", decay: 0.1");
+        bound b;
+        mu_updater *u = bound_get(&b, text);
+        mu_param p = matrix(ROWS, COLS);
+        p.descends = true;
+        p.lr_mult = 3;
+        set got = set_make(p.count, 1), want = set_make(p.count, 1);
+        float *g = floats(p.count), *some = floats(GIVEN * COLS);
+        fill(g, p.count, 5, 1), fill(some, GIVEN * COLS, 6, 1);
+        mu_grad dense = {.form = MU_GRAD_DENSE, .dense = g};
+        mu_grad rows = {.form = MU_GRAD_ROWS, .n_rows = GIVEN, .row = row, .row_value = some};
+        apply_one(u, &p, got.w, got.h, &dense, 0.5f, 0.01, 0);
+        for (size_t i = 0; i < p.count; i++) want.w[i] -= 0.03f * (0.5f * g[i] + 0.1f * want.w[i]);
+        assert_close(&got, &want, 1e-6, text);
+        p.decay_mult = 0;
+        apply_one(u, &p, got.w, got.h, &rows, 1, 0.01, 1);
+        for (int k = 0; k < GIVEN; k++)
+            for (int i = 0; i < COLS; i++) want.w[row[k] * COLS + i] -= 0.03f * some[k * COLS + i];
+        assert_close(&got, &want, 1e-6, text);
+        assert_false(mu_updater_takes_outer(u, &p));
+        for (int k = 0; k < MU_MAX_SLOTS; k++)
+            assert_memory_equal(got.h[k], want.h[k], p.count * sizeof(float));
+        set_free(&got), set_free(&want), free(g), free(some);
+        bound_fini(&b);
+    }
+}
+
 // One sample as it is, against its rows, and who does not take it so.
 static void test_outer(void **unused) {
     (void)unused;
@@ -464,6 +498,7 @@ static void test_no_allocation(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_descent),
         cmocka_unit_test(test_outer),
         cmocka_unit_test(test_factors),
         cmocka_unit_test(test_rows),
