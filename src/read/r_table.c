@@ -240,6 +240,7 @@ static void say_columns(const struct table *s) {
             mu_warn("column `%s` is left out: most of it is numbers, but not `%s` in line %" PRId64
                     "; `missing` names words for missing values",
                     c->name, c->odd, c->odd_line);
+        else if (!t->header) mu_info("column `%s` is left out: it is text; `text: [%zu]` reads it", c->name, i);
         else mu_info("column `%s` is left out: it is text; `text: [%s]` reads it", c->name, c->name);
     }
     if (s->n_unlabelled) mu_warn("%zu rows of `%s` have no label and are left out", s->n_unlabelled, s->file);
@@ -454,3 +455,7 @@ const mu_reader_class mu_reader_table = {
     .tell = tell,
     .ask = &ask,
 };
+
+const mu_table *mu_table_of(const mu_reader *r) {
+    return r->class == &mu_reader_table ? &((const struct table *)r->state)->t : NULL;
+}

@@ -123,6 +123,14 @@ int32_t mu_table_find(const mu_table_column *c, const char *word);      // place
 // The text as UTF-8, at most n bytes of it, with its '\0': 2 n + 1 bytes of room. Returns its bytes.
 size_t mu_table_utf8(const char *text, size_t n, char *out);
 
+// The column of a learnt table that a person most likely wants predicted: the last one with a usual name
+// (label, class, target, species, ...), else the last that is a number or a category; -1 = there is none.
+int64_t mu_table_guess_label(const mu_table *t);
+// The same of a file, as the key `label` has it: a name, or a number from 0; in the arena.
+MU_MUST_CHECK mu_status mu_table_guess_file(const char *path, mu_arena *arena, const char **label, mu_err *err);
+// What an open reader of class `table` knows; NULL of any other.
+const mu_table *mu_table_of(const mu_reader *r);
+
 // ---- embedded columns and sentences (table_words.c) ----
 
 // The second pass of learning, where such columns are asked for: their words.
