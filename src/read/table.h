@@ -97,6 +97,7 @@ typedef struct mu_table_options {
     mu_table_target target;
     mu_strings      ignore, categorical, embed, text;
     int64_t         text_length, text_words;    // 0 = the longest text, all words
+    bool            only_look;  // a table without a column to train on is none the worse for it
 } mu_table_options;
 
 void mu_table_init(mu_table *t, mu_arena *arena, const char *file);

@@ -34,7 +34,7 @@ mu_status mu_table_guess_file(const char *path, mu_arena *arena, const char **la
     mu_table_init(&t, arena, path);
     MU_TRY(mu_infile_open(&in, path, err));
     mu_status st = mu_infile_load(&in, err);
-    const mu_table_options o = {.label = "none"};
+    const mu_table_options o = {.label = "none", .only_look = true};
     if (st == MU_OK) st = mu_table_learn(&t, &in, mu_table_separator(&in), &o, err);
     mu_infile_close(&in);
     const int64_t at = st == MU_OK ? mu_table_guess_label(&t) : -1;

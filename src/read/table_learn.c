@@ -292,7 +292,7 @@ static mu_status decide_target(mu_table *t, const mu_table_options *o, mu_err *e
     return order_words(t, c, err);
 }
 
-static mu_status check_columns(const mu_table *t, mu_err *err) {
+static mu_status check_columns(const mu_table *t, bool only_look, mu_err *err) {
     int64_t width = 0;
     for (size_t i = 0; i < t->n_known; i++) {
         const mu_table_column *c = &t->column[i];
@@ -306,7 +306,7 @@ static mu_status check_columns(const mu_table *t, mu_err *err) {
                     MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", t->file, c->name), err,
                     "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", k);
     }
-    if (!width && !t->n_embedded && !t->n_sentences)
+    if (!width && !t->n_embedded && !t->n_sentences && !only_look)
         return mu_err_hinted(
             MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label", t->file),
             err, "Columns of text are read where they are asked for: `text: [NAME]`.");
@@ -352,7 +352,7 @@ static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
         MU_TRY(decide_kind(t, &t->column[i], forced[i], err));
     }
     MU_TRY(decide_target(t, o, err));
-    return check_columns(t, err);
+    return check_columns(t, o->only_look, err);
 }
 
 mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const mu_table_options *o,
