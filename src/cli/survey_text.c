@@ -110,7 +110,8 @@ static void put_column(mu_text *t, const mu_table *table, const mu_table_column 
         mu_text_printf(t, "%zu %s: ", c->words.n, label ? "classes" : "words");
         put_counts(t, c->words.text, c->count, c->words.n, label ? SHOWN_CLASSES : SHOWN);
     } else if (c->n_values) {
-        mu_text_printf(t, "more than %d words%s", MU_TABLE_WORDS, c->kind == MU_TABLE_TEXT ? ", left out" : "");
+        mu_text_printf(t, "more than %d words%s", MU_TABLE_WORDS,
+                       c->kind == MU_TABLE_TEXT ? ", left out" : "");
     }
     if (c->n_gaps) mu_text_printf(t, "%s%lld gaps", c->n_values ? ", " : "", (long long)c->n_gaps);
     mu_text_printf(t, "\n");
@@ -121,7 +122,8 @@ static void put_field(mu_text *t, const mu_data_field *f, const mu_survey_field 
     mu_text_printf(t, "field    data.");
     put_name(t, f->name);
     mu_text_printf(t, "  %s %s", store_names[f->store], mu_shape_text(&f->shape, shape));
-    if (f->n_classes) mu_text_printf(t, ", %lld %s", (long long)f->n_classes, f->shape.n ? "words" : "classes");
+    if (f->n_classes)
+        mu_text_printf(t, ", %lld %s", (long long)f->n_classes, f->shape.n ? "words" : "classes");
     mu_text_printf(t, "%s", f->is_image ? ", image" : "");
     if (v->n && !v->count) mu_text_printf(t, ", %g to %g, mean %.4g", v->least, v->most, v->mean);
     mu_text_printf(t, "\n");
@@ -134,7 +136,8 @@ static void put_field(mu_text *t, const mu_data_field *f, const mu_survey_field 
 void mu_survey_text(mu_text *t, const mu_reader *r, const mu_survey *s, const mu_source_spec *spec) {
     size_t bytes = 0;
     for (int i = 0; i < r->n_fields; i++) bytes += mu_data_field_bytes(&r->field[i]);
-    mu_text_printf(t, "reader   %s\nrecords  %lld of %zu bytes", r->class->name, (long long)r->n_records, bytes);
+    mu_text_printf(t, "reader   %s\nrecords  %lld of %zu bytes", r->class->name, (long long)r->n_records,
+                   bytes);
     if (s->n_read + s->n_bad < r->n_records)
         mu_text_printf(t, "; %lld of them were looked at", (long long)(s->n_read + s->n_bad));
     if (s->n_bad) mu_text_printf(t, "; %lld are bad, `muster data verify` names them", (long long)s->n_bad);
@@ -143,7 +146,7 @@ void mu_survey_text(mu_text *t, const mu_reader *r, const mu_survey *s, const mu
     for (size_t i = 0; table && i < table->n_known; i++) put_column(t, table, &table->column[i]);
     for (int i = 0; i < r->n_fields; i++) put_field(t, &r->field[i], &s->field[i]);
     if (scale_wanted(r, s, spec) > 0)
-        mu_text_printf(t, "advice   the values are large for a net: `scale: 0.00390625` makes bytes 0 to 1\n");
+        mu_text_printf(t, "advice   values are large for a net: `scale: 0.00390625` makes bytes 0 to 1\n");
     mu_text_printf(t, "\ndata:\n  train: ");
     put_block(t, r, s, spec);
     mu_text_printf(t, "\n");
@@ -156,7 +159,8 @@ static void json_number(mu_text *t, const char *key, double v) {
     else mu_text_printf(t, ",\"%s\":null", key);
 }
 
-static void json_counts(mu_text *t, const char *key, const char *const *word, const int64_t *count, size_t n) {
+static void json_counts(mu_text *t, const char *key, const char *const *word, const int64_t *count,
+                        size_t n) {
     mu_text_printf(t, ",\"%s\":[", key);
     for (size_t i = 0; i < n; i++) {
         mu_text_printf(t, "%s{\"name\":", i ? "," : "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// survey.h - what is in a data set, before anything is trained: values, classes, and which reader takes a file.
+// survey.h - what is in a data set, before anything is trained: values, classes, and the kind of a file.
 //
 // Reads records one after the other; of a large set evenly spaced ones, as many as MU_SURVEY_BYTES hold and
 // at least MU_SURVEY_LEAST. Bad records are counted and left out. Thread: the reader's owner.

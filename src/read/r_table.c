@@ -240,7 +240,8 @@ static void say_columns(const struct table *s) {
             mu_warn("column `%s` is left out: most of it is numbers, but not `%s` in line %" PRId64
                     "; `missing` names words for missing values",
                     c->name, c->odd, c->odd_line);
-        else if (!t->header) mu_info("column `%s` is left out: it is text; `text: [%zu]` reads it", c->name, i);
+        else if (!t->header)
+            mu_info("column `%s` is left out: it is text; `text: [%zu]` reads it", c->name, i);
         else mu_info("column `%s` is left out: it is text; `text: [%s]` reads it", c->name, c->name);
     }
     if (s->n_unlabelled) mu_warn("%zu rows of `%s` have no label and are left out", s->n_unlabelled, s->file);
@@ -248,10 +249,10 @@ static void say_columns(const struct table *s) {
 
 static void say_unknown(const struct table *s) {
     if (!s->n_unknown) return;
+    const char *first = s->unknown ? s->unknown : "";
     mu_info("`%s`: %zu %s a word that the training data does not have, first `%s` in column `%s`; it counts "
             "as a gap",
-            s->file, s->n_unknown, s->n_unknown == 1 ? "cell has" : "cells have", s->unknown ? s->unknown : "",
-            s->unknown_in);
+            s->file, s->n_unknown, s->n_unknown == 1 ? "cell has" : "cells have", first, s->unknown_in);
 }
 
 static mu_status check_separator(const mu_reader *r, const char *sep, mu_err *err) {

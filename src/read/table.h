@@ -7,16 +7,16 @@
 //              data has gaps, one more for gaps and unknown words
 //   text       anything else, also names and numbers of rows: left out
 //   empty      no value at all: left out
-//   embedded   asked for: the number of its word. Each column has a vocabulary (read/vocab.h), and its numbers
-//              stand behind those of the column before, so one layer `embedding` serves them all
+//   embedded   asked for: the number of its word. Each column has a vocabulary (read/vocab.h), and its
+//              numbers stand behind those of the column before, so one layer `embedding` serves them all
 //   sentences  asked for: all such columns of a row as one text, in word numbers
 //
 // Few: at most MU_TABLE_CATEGORIES and at most half of the rows. A deviation is that of all values (over n,
 // not n - 1). Words that are no UTF-8 count as Latin-1, and `3.0` is the word `3`.
 //
 // A word that the training data does not have: in a category with gaps it counts as a gap, otherwise as the
-// mean of the training rows, which is each word's share of them (all zeros would be no row's place). Embedded,
-// it is what the words seen once were, as these all train the number of unknown words.
+// mean of the training rows, which is each word's share of them (all zeros would be no row's place).
+// Embedded, it is what the words seen once were, as these all train the number of unknown words.
 #ifndef MU_DATA_TABLE_H
 #define MU_DATA_TABLE_H
 
@@ -115,7 +115,7 @@ MU_MUST_CHECK mu_status mu_table_tell(const mu_table *t, json_t *out, mu_err *er
 MU_MUST_CHECK mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err);
 
 bool mu_table_used(const mu_table_column *c);           // is it part of the features?
-bool mu_table_kept(const mu_table_column *c);           // does a model need it: used, embedded, sentences, label
+bool mu_table_kept(const mu_table_column *c);           // does a model need it, as input or label?
 int64_t mu_table_width(const mu_table_column *c);       // places in the features
 bool mu_table_missing(const mu_table *t, const char *text);
 bool mu_table_number(const char *text, double *out);    // a finite number
@@ -128,7 +128,8 @@ size_t mu_table_utf8(const char *text, size_t n, char *out);
 // (label, class, target, species, ...), else the last that is a number or a category; -1 = there is none.
 int64_t mu_table_guess_label(const mu_table *t);
 // The same of a file, as the key `label` has it: a name, or a number from 0; in the arena.
-MU_MUST_CHECK mu_status mu_table_guess_file(const char *path, mu_arena *arena, const char **label, mu_err *err);
+MU_MUST_CHECK mu_status mu_table_guess_file(const char *path, mu_arena *arena, const char **label,
+                                            mu_err *err);
 // What an open reader of class `table` knows; NULL of any other.
 const mu_table *mu_table_of(const mu_reader *r);
 
@@ -140,7 +141,8 @@ MU_MUST_CHECK mu_status mu_table_learn_words(mu_table *t, const mu_infile *in, c
 // Members of a column's and of the table's description, and back.
 MU_MUST_CHECK mu_status mu_table_tell_words(const mu_table *t, json_t *out, mu_err *err);
 MU_MUST_CHECK mu_status mu_table_take_words(mu_table *t, const json_t *learnt, mu_err *err);
-MU_MUST_CHECK mu_status mu_table_take_vocab(mu_table *t, mu_table_column *c, const json_t *column, mu_err *err);
+MU_MUST_CHECK mu_status mu_table_take_vocab(mu_table *t, mu_table_column *c, const json_t *column,
+                                            mu_err *err);
 // Number of a cell of an embedded column, below n_codes.
 int64_t mu_table_code(const mu_table *t, const mu_table_column *c, const char *cell);
 // Appends the word numbers of a cell to out[*n], at most up to text_length.

@@ -151,7 +151,8 @@ mu_status mu_table_take_vocab(mu_table *t, mu_table_column *c, const json_t *col
     const char *const *word;
     size_t n;
     MU_TRY(mu_learnt_get_texts(json_object_get(column, "words"), t->arena, &word, &n, err));
-    if (!n || n > MU_TABLE_EMBEDDED_WORDS) return mu_learnt_damaged("a column has no words, or too many", err);
+    if (!n || n > MU_TABLE_EMBEDDED_WORDS)
+        return mu_learnt_damaged("a column has no words, or too many", err);
     c->rare = json_is_true(json_object_get(column, "rare"));
     t->n_embedded++;
     return mu_vocab_take(&c->vocab, word, n, err);

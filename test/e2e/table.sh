@@ -78,7 +78,7 @@ grep -o '"mae": *[0-9.]*' scores | head -n 1 | awk -F: '{ exit !($2 > 900 && $2 
 
 # Columns of many words and of text: the kind is the shop's, unless the note says that it is closed.
 awk 'BEGIN { print "shop,note,kind"
-    for (i = 0; i < 600; i++) { c = i * 7 % 5 == 0; s = i % 120
+    for (i = 0; i < 600; i++) { c = i * 13 % 31 < 8; s = i % 120
         printf "shop %d,%s,%s\n", s, c ? "we are closed today" : "open until " i % 3 + 5, c ? "none" : s % 2 ? "book" : "tea" } }' > train.csv
 cat > words.yaml <<'JOB'
 data:

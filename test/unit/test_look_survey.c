@@ -39,7 +39,8 @@ static void test_values(void **ctx) {
     mu_reader *r;
     mu_survey s;
     mu_err err = {0};
-    const char *yaml = yaml_of("{reader: csv, file: %s, label: 2%s}", write_file("v.csv", text, strlen(text)), "");
+    const char *path = write_file("v.csv", text, strlen(text));
+    const char *yaml = yaml_of("{reader: csv, file: %s, label: 2%s}", path, "");
     assert_ok(reader_open(&b, yaml, &r, &err), &err);
     assert_ok(mu_survey_take(&s, r, NULL, NULL, &err), &err);
     assert_int_equal(s.n_read, 4);

@@ -31,8 +31,8 @@ static void assert_checks(void) {
     mu_session *s = NULL;
     mu_err err = {0};
     assert_ok(mu_job_parse(test_path("job.yaml"), job_text, strlen(job_text), NULL, 0, &job, &err), &err);
-    mu_status st = mu_session_open(job, &(mu_session_opts){.phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .check_only = true},
-                                   &s, &err);
+    const mu_session_opts o = {.phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .check_only = true};
+    mu_status st = mu_session_open(job, &o, &s, &err);
     if (st != MU_OK) fail_msg("%s\n%s", err.msg, job_text);
     mu_session_close(s);
     mu_job_destroy(job);
@@ -50,7 +50,9 @@ static const char *table_of_rows(const char *name, const char *header, int n, ro
     return path;
 }
 
-static void plain_row(FILE *f, int i) { fprintf(f, "%d,%s,%s,%d.5\n", i, i % 2 ? "a" : "", i % 3 ? "x" : "y", i); }
+static void plain_row(FILE *f, int i) {
+    fprintf(f, "%d,%s,%s,%d.5\n", i, i % 2 ? "a" : "", i % 3 ? "x" : "y", i);
+}
 
 static void test_class_and_number(void **ctx) {
     (void)ctx;
