@@ -2,12 +2,16 @@
 // c_data.c - `muster data`: pack any data into one record file, look into data, read it through.
 //
 // Data is named in one of three ways: a job file (its block --split), the words of a data block
-// (`reader=idx images=a.gz`), or a record file alone. All three become one bound block and one reader.
+// (`reader=idx images=a.gz`), or a file or folder alone, which tells its reader (look/survey.h). All three
+// become one bound block and one reader.
 #include "cli/cli.h"
 
 #include "base/log.h"
+#include "cli/survey_text.h"
 #include "cli/term.h"
+#include "look/survey.h"
 #include "read/record.h"
+#include "read/table.h"
 #include "data/source.h"
 #include "job/set.h"
 #include "file/json.h"
@@ -82,12 +86,18 @@ static mu_status add_text(mu_arena *arena, mu_node *block, const char *key, cons
     return mu_node_append(arena, block, n, err);
 }
 
-static mu_status bind_record_file(data_block *o, const char *path, mu_err *err) {
+static mu_status bind_file(data_block *o, const char *path, mu_err *err) {
+    static const char *const reader[] = {"record", "table", "sentences", "image_folder"};
+    mu_file_kind kind;
+    const char *label = NULL;
+    MU_TRY(mu_survey_file(path, &kind, err));
+    if (kind == MU_FILE_TABLE) MU_TRY(mu_table_guess_file(path, &o->arena, &label, err));
     mu_node *block = mu_node_create(&o->arena, MU_MAP, (mu_srcpos){.path = "data"});
     if (!block) return MU_FAIL_NOMEM(err, "the data block");
     mu_binder b = word_binder(o);
-    MU_TRY(add_text(&o->arena, block, "reader", "record", err));
-    MU_TRY(add_text(&o->arena, block, "file", path, err));
+    MU_TRY(add_text(&o->arena, block, "reader", reader[kind], err));
+    MU_TRY(add_text(&o->arena, block, kind == MU_FILE_IMAGES ? "root" : "file", path, err));
+    if (label) MU_TRY(add_text(&o->arena, block, "label", label, err));
     return bind(&b, block, o, err);
 }
 
@@ -97,7 +107,7 @@ static bool is_file(const char *word) { return !strchr(word, '=') || !access(wor
 static mu_status open_data(data_block *o, const mu_args *a, const char *const *words, int n,
                            const char *split, mu_err *err) {
     if (n == 1 && is_job(words[0])) MU_TRY(bind_job(o, words[0], a, split, err));
-    else if (n == 1 && is_file(words[0])) MU_TRY(bind_record_file(o, words[0], err));
+    else if (n == 1 && is_file(words[0])) MU_TRY(bind_file(o, words[0], err));
     else MU_TRY(bind_words(o, words, (size_t)n, err));
     MU_TRY(mu_reader_open(o->spec.reader, o->spec.reader_state, o->spec.pos, NULL, &o->reader, err));
     if (o->spec.limit && o->spec.limit < o->reader->n_records) o->reader->n_records = o->spec.limit;
@@ -112,44 +122,20 @@ static void close_data(data_block *o) {
 
 // ---- info ---------------------------------------------------------------------------------------
 
-static const char *const store_names[] = {
-    [MU_STORE_U8] = "uint8", [MU_STORE_F32] = "float32", [MU_STORE_I32] = "int32"};
-
-static mu_status info_json(const mu_reader *r, mu_err *err) {
-    mu_text t = {0};
-    mu_text_printf(&t, "{\"reader\":\"%s\",\"records\":%lld,\"fields\":[", r->class->name,
-                   (long long)r->n_records);
-    for (int i = 0; i < r->n_fields; i++) {
-        const mu_data_field *f = &r->field[i];
-        mu_text_printf(&t, "%s{\"name\":", i ? "," : "");
-        mu_text_json_string(&t, f->name);
-        mu_text_printf(&t, ",\"store\":\"%s\",\"image\":%s,\"classes\":%lld,\"shape\":[",
-                       store_names[f->store], f->is_image ? "true" : "false", (long long)f->n_classes);
-        for (int k = 0; k < f->shape.n; k++)
-            mu_text_printf(&t, "%s%lld", k ? "," : "", (long long)f->shape.d[k]);
-        mu_text_printf(&t, "]}");
-    }
-    mu_text_printf(&t, "]}\n");
-    mu_status s = t.failed ? MU_FAIL_NOMEM(err, "the report") : MU_OK;
-    if (!s) fputs(t.s, stdout);
-    mu_text_fini(&t);
-    return s;
-}
+static mu_status stop_asked(MU_UNUSED void *ctx) { return mu_stop_status(); }
 
 static mu_status info(const mu_args *a, data_block *o, mu_err *err) {
-    const mu_reader *r = o->reader;
-    if (a->json) return info_json(r, err);
-    char shape[96];
-    size_t bytes = 0;
-    for (int i = 0; i < r->n_fields; i++) bytes += mu_data_field_bytes(&r->field[i]);
-    printf("reader   %s\nrecords  %lld of %zu bytes\n", r->class->name, (long long)r->n_records, bytes);
-    for (int i = 0; i < r->n_fields; i++) {
-        const mu_data_field *f = &r->field[i];
-        printf("field    data.%s  %s %s", f->name, store_names[f->store], mu_shape_text(&f->shape, shape));
-        if (f->n_classes) printf(", %lld classes", (long long)f->n_classes);
-        printf("%s\n", f->is_image ? ", image" : "");
-    }
-    return MU_OK;
+    mu_survey survey;
+    mu_text t = {0};
+    MU_TRY(mu_stop_install(err));
+    mu_status s = mu_survey_take(&survey, o->reader, stop_asked, NULL, err);
+    mu_stop_uninstall();
+    if (s == MU_OK) (a->json ? mu_survey_json : mu_survey_text)(&t, o->reader, &survey, &o->spec);
+    if (s == MU_OK && t.failed) s = MU_FAIL_NOMEM(err, "the report");
+    if (s == MU_OK) fputs(t.s, stdout);
+    mu_text_fini(&t);
+    mu_survey_fini(&survey);
+    return s;
 }
 
 // ---- verify and pack ----------------------------------------------------------------------------
@@ -194,8 +180,6 @@ static int64_t allowed_bad(const data_block *o) {
     if (o->spec.max_bad >= 0) return o->spec.max_bad;
     return thousandth > 10 ? thousandth : 10;
 }
-
-static mu_status stop_asked(MU_UNUSED void *ctx) { return mu_stop_status(); }
 
 static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);
@@ -268,11 +252,13 @@ const mu_verb_class mu_verb_data = {
     .usage = "pack DATA OUT.rec | info DATA | verify DATA",
     .example = "muster data pack job.yaml train.rec --split train\n"
                "muster data pack reader=image_folder root=photos out.rec\n"
-               "muster data info train.rec",
+               "muster data info table.csv",
     .about =
-        "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a record file. "
+        "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a file alone: a "
+        "record file, a table (.csv, .tsv), lines `label TAB text`, or a folder of images in folders. "
         "`pack` writes the records as they are read, before scale, mean, crop and mirror. `info` shows "
-        "number and fields of the records; `verify` reads every record and names the bad ones.",
+        "columns, fields, values and classes, and the block of a job that reads them; `verify` reads every "
+        "record and names the bad ones.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,
              .min_words = 1,

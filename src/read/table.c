@@ -12,24 +12,33 @@
 
 const char *const mu_table_kind_names[] = {
     [MU_TABLE_NUMBER] = "number", [MU_TABLE_CATEGORY] = "category", [MU_TABLE_TEXT] = "text",
-    [MU_TABLE_EMPTY] = "empty",   [MU_TABLE_IGNORED] = "ignored",   [MU_TABLE_LABEL] = "label"};
+    [MU_TABLE_EMPTY] = "empty",   [MU_TABLE_IGNORED] = "ignored",   [MU_TABLE_LABEL] = "label",
+    [MU_TABLE_EMBEDDED] = "embedded", [MU_TABLE_SENTENCES] = "sentences"};
 
 void mu_table_init(mu_table *t, mu_arena *arena, const char *file) {
     *t = (mu_table){.arena = arena, .file = file, .label = -1};
+    mu_vocab_init(&t->text, arena);
 }
 
 void mu_table_fini(mu_table *t) {
     for (size_t i = 0; i < t->n_known; i++) {
         mu_labels_fini(&t->column[i].words);
+        mu_vocab_fini(&t->column[i].vocab);
         mu_free(t->column[i].count);
         t->column[i].count = NULL;
     }
+    mu_vocab_fini(&t->text);
 }
 
 // ---- values ----
 
 bool mu_table_used(const mu_table_column *c) {
     return c->kind == MU_TABLE_NUMBER || c->kind == MU_TABLE_CATEGORY;
+}
+
+bool mu_table_kept(const mu_table_column *c) {
+    return mu_table_used(c) || c->kind == MU_TABLE_LABEL || c->kind == MU_TABLE_EMBEDDED ||
+           c->kind == MU_TABLE_SENTENCES;
 }
 
 int64_t mu_table_width(const mu_table_column *c) {
@@ -65,16 +74,21 @@ static size_t whole_number(const char *text, size_t n) {
     return digits;
 }
 
-void mu_table_word(const char *text, char out[MU_TABLE_WORD_SIZE]) {
-    size_t n = strnlen(text, MU_TABLE_WORD_BYTES), used = 0;
+size_t mu_table_utf8(const char *text, size_t n, char *out) {
     const bool utf8 = mu_utf8_valid(text, n);
-    n = whole_number(text, n);
+    size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i];
         if (utf8 || c < 0x80) out[used++] = (char)c;
         else out[used++] = (char)(0xC0 | c >> 6), out[used++] = (char)(0x80 | (c & 0x3F));
     }
     out[used] = '\0';
+    return used;
+}
+
+void mu_table_word(const char *text, char out[MU_TABLE_WORD_SIZE]) {
+    const size_t n = strnlen(text, MU_TABLE_WORD_BYTES);
+    mu_table_utf8(text, mu_utf8_valid(text, n) ? whole_number(text, n) : n, out);
 }
 
 int32_t mu_table_find(const mu_table_column *c, const char *word) {
@@ -84,6 +98,16 @@ int32_t mu_table_find(const mu_table_column *c, const char *word) {
 
 // ---- to a model ----
 
+static json_t *put_shares(const mu_table_column *c) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < c->n_words; i++)
+        if (json_array_append_new(list, json_real((double)c->share[i]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 static json_t *put_column(const mu_table_column *c) {
     json_t *o = json_pack("{s:s, s:I, s:s, s:b}", "name", c->name, "place", (json_int_t)c->place, "kind",
                           mu_table_kind_names[c->kind], "gaps", c->n_gaps > 0);
@@ -91,6 +115,13 @@ static json_t *put_column(const mu_table_column *c) {
     int wrong = !o || (c->n_words && !words);
     if (!wrong && words) wrong |= json_object_set(o, "words", words);
     json_decref(words);
+    if (!wrong && c->kind == MU_TABLE_CATEGORY && c->share)
+        wrong |= json_object_set_new(o, "shares", put_shares(c));
+    if (!wrong && c->kind == MU_TABLE_EMBEDDED) {
+        wrong |= json_object_set_new(o, "rare", json_boolean(c->rare));
+        wrong |= json_object_set_new(o, "words", mu_learnt_put_texts(c->vocab.text + MU_WORD_FIRST,
+                                                                     (size_t)c->vocab.n - MU_WORD_FIRST));
+    }
     if (!wrong && c->n_numbers)
         wrong |= json_object_set_new(o, "mean", json_real((double)c->mean)) |
                  json_object_set_new(o, "deviation", json_real((double)c->deviation));
@@ -104,13 +135,13 @@ mu_status mu_table_tell(const mu_table *t, json_t *out, mu_err *err) {
     int wrong = !columns || !missing;
     wrong |= json_object_set_new(out, "columns", columns) | json_object_set_new(out, "missing", missing);
     for (size_t i = 0; !wrong && i < t->n_known; i++)
-        if (mu_table_used(&t->column[i]) || t->column[i].kind == MU_TABLE_LABEL)
+        if (mu_table_kept(&t->column[i]))
             wrong |= json_array_append_new(columns, put_column(&t->column[i]));
     wrong = wrong || json_object_set_new(out, "n_columns", json_integer((json_int_t)t->n_columns)) ||
             json_object_set_new(out, "header", json_boolean(t->header)) ||
             json_object_set_new(out, "target",
                                 json_string(t->target == MU_TABLE_TARGET_NUMBER ? "number" : "class"));
-    return wrong ? MU_FAIL_NOMEM(err, "the columns of the table") : MU_OK;
+    return wrong ? MU_FAIL_NOMEM(err, "the columns of the table") : mu_table_tell_words(t, out, err);
 }
 
 // ---- from a model ----
@@ -133,6 +164,21 @@ static mu_status take_words(mu_table *t, mu_table_column *c, const json_t *list,
     return MU_OK;
 }
 
+// Models written before there were shares have none.
+static mu_status take_shares(mu_table *t, mu_table_column *c, const json_t *list, mu_err *err) {
+    if (!list || c->kind != MU_TABLE_CATEGORY) return MU_OK;
+    if (json_array_size(list) != c->n_words) return damaged("a column has no share for each word", err);
+    c->share = mu_arena_array(t->arena, c->n_words, sizeof *c->share);
+    if (!c->share) return MU_FAIL_NOMEM(err, "the columns of the table");
+    for (size_t i = 0; i < c->n_words; i++) {
+        const json_t *v = json_array_get(list, i);
+        c->share[i] = (float)json_number_value(v);
+        if (!json_is_number(v) || !(c->share[i] >= 0 && c->share[i] <= 1))
+            return damaged("the share of a word is no such number", err);
+    }
+    return MU_OK;
+}
+
 static mu_status take_numbers(mu_table_column *c, const json_t *o, mu_err *err) {
     const json_t *mean = json_object_get(o, "mean"), *deviation = json_object_get(o, "deviation");
     if (!json_is_number(mean) || !json_is_number(deviation))
@@ -150,12 +196,14 @@ static mu_status take_column(mu_table *t, mu_table_column *c, const json_t *o, m
     const char *kind = json_string_value(json_object_get(o, "kind"));
     const json_t *place = json_object_get(o, "place");
     mu_labels_init(&c->words, t->arena);
+    mu_vocab_init(&c->vocab, t->arena);
     if (!name || !kind || !json_is_integer(place)) return damaged("a column lacks name, kind or place", err);
     c->place = json_integer_value(place);
     if (c->place < 0 || c->place >= (int64_t)t->n_columns) return damaged("a column has no place", err);
     if (!(c->name = mu_arena_strdup(t->arena, name))) return MU_FAIL_NOMEM(err, "the columns of the table");
     c->n_gaps = json_is_true(json_object_get(o, "gaps"));
-    static const mu_table_kind kept[] = {MU_TABLE_NUMBER, MU_TABLE_CATEGORY, MU_TABLE_LABEL};
+    static const mu_table_kind kept[] = {MU_TABLE_NUMBER, MU_TABLE_CATEGORY, MU_TABLE_LABEL,
+                                         MU_TABLE_EMBEDDED, MU_TABLE_SENTENCES};
     size_t k = 0;
     while (k < MU_COUNT(kept) && strcmp(mu_table_kind_names[kept[k]], kind)) k++;
     if (k == MU_COUNT(kept)) return damaged("a column is of an unknown kind", err);
@@ -166,7 +214,12 @@ static mu_status take_column(mu_table *t, mu_table_column *c, const json_t *o, m
     }
     const bool number =
         c->kind == MU_TABLE_NUMBER || (c->kind == MU_TABLE_LABEL && t->target == MU_TABLE_TARGET_NUMBER);
-    return number ? take_numbers(c, o, err) : take_words(t, c, json_object_get(o, "words"), err);
+    if (c->kind == MU_TABLE_SENTENCES) t->n_sentences++;
+    if (c->kind == MU_TABLE_SENTENCES) return MU_OK;
+    if (c->kind == MU_TABLE_EMBEDDED) return mu_table_take_vocab(t, c, o, err);
+    if (number) return take_numbers(c, o, err);
+    MU_TRY(take_words(t, c, json_object_get(o, "words"), err));
+    return take_shares(t, c, json_object_get(o, "shares"), err);
 }
 
 mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err) {
@@ -189,7 +242,8 @@ mu_status mu_table_take(mu_table *t, const json_t *learnt, mu_err *err) {
         mu_status st = take_column(t, c, json_array_get(columns, t->n_known), err);
         if (st == MU_OK) continue;
         mu_labels_fini(&c->words);
+        mu_vocab_fini(&c->vocab);
         return st;
     }
-    return MU_OK;
+    return mu_table_take_words(t, learnt, err);
 }

@@ -107,6 +107,7 @@ static mu_status start_columns(mu_table *t, const mu_csv_row *row, mu_err *err) 
     for (size_t i = 0; i < row->n; i++) {
         t->column[i].place = (int64_t)i;
         mu_labels_init(&t->column[i].words, t->arena);
+        mu_vocab_init(&t->column[i].vocab, t->arena);
         if (!(t->first[i] = mu_arena_strdup(t->arena, mu_csv_column(row, i))))
             return MU_FAIL_NOMEM(err, t->file);
     }
@@ -231,13 +232,22 @@ static mu_status order_words(mu_table *t, mu_table_column *c, mu_err *err) {
     return room ? MU_OK : MU_FAIL_NOMEM(err, "the words of a column");
 }
 
+static mu_status learn_shares(mu_table *t, mu_table_column *c, mu_err *err) {
+    c->share = mu_arena_array(t->arena, c->n_words, sizeof *c->share);
+    if (!c->share) return MU_FAIL_NOMEM(err, "the words of a column");
+    for (size_t i = 0; i < c->words.n; i++)
+        c->share[c->rank[i]] = (float)((double)c->count[i] / (double)c->n_values);
+    return MU_OK;
+}
+
 static mu_status too_many(const mu_table *t, const mu_table_column *c, mu_err *err) {
     return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` has more than %d different words", c->name, t->file,
                    MU_TABLE_WORDS);
 }
 
 static mu_status decide_kind(mu_table *t, mu_table_column *c, bool forced, mu_err *err) {
-    if (c->kind == MU_TABLE_LABEL || c->kind == MU_TABLE_IGNORED) return MU_OK;
+    if (mu_table_kept(c) && c->kind != MU_TABLE_NUMBER) return MU_OK; // the label, and columns asked for
+    if (c->kind == MU_TABLE_IGNORED) return MU_OK;
     if (forced && c->words.n > MU_TABLE_WORDS) return too_many(t, c, err);
     const int64_t words = (int64_t)c->words.n;
     if (!c->n_values) c->kind = MU_TABLE_EMPTY;
@@ -246,7 +256,9 @@ static mu_status decide_kind(mu_table *t, mu_table_column *c, bool forced, mu_er
     else if (words <= MU_TABLE_CATEGORIES && 2 * words <= t->n_rows && !c->long_words)
         c->kind = MU_TABLE_CATEGORY;
     else c->kind = MU_TABLE_TEXT;
-    return c->kind == MU_TABLE_CATEGORY ? order_words(t, c, err) : MU_OK;
+    if (c->kind != MU_TABLE_CATEGORY) return MU_OK;
+    MU_TRY(order_words(t, c, err));
+    return learn_shares(t, c, err);
 }
 
 // Floats, because a model keeps floats: training and prediction then compute the same.
@@ -280,23 +292,24 @@ static mu_status decide_target(mu_table *t, const mu_table_options *o, mu_err *e
     return order_words(t, c, err);
 }
 
-static mu_status check_columns(const mu_table *t, mu_err *err) {
+static mu_status check_columns(const mu_table *t, bool only_look, mu_err *err) {
     int64_t width = 0;
     for (size_t i = 0; i < t->n_known; i++) {
         const mu_table_column *c = &t->column[i];
         width += mu_table_width(c);
         if (!isfinite(c->mean) || !isfinite(c->deviation))
             return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` has too large numbers", c->name, t->file);
-        if (!t->header || (!mu_table_used(c) && c->kind != MU_TABLE_LABEL)) continue;
+        if (!t->header || !mu_table_kept(c)) continue;
         for (size_t k = 0; k < t->n_known; k++)
             if (k != i && !strcmp(t->column[k].name, c->name))
                 return mu_err_hinted(
                     MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", t->file, c->name), err,
                     "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", k);
     }
-    if (!width)
-        return MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label",
-                       t->file);
+    if (!width && !t->n_embedded && !t->n_sentences && !only_look)
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label", t->file),
+            err, "Columns of text are read where they are asked for: `text: [NAME]`.");
     if (width > MU_TABLE_PLACES)
         return MU_FAIL(err, MU_EDATA,
                        "the columns of `%s` make %" PRId64 " features, at most %d are possible", t->file,
@@ -304,17 +317,29 @@ static mu_status check_columns(const mu_table *t, mu_err *err) {
     return MU_OK;
 }
 
+// Columns that are asked for by `key` become `kind`. `n` counts them; NULL = nobody asks.
+static mu_status ask_for(mu_table *t, const char *key, mu_strings names, mu_table_kind kind, size_t *n,
+                         mu_err *err) {
+    for (size_t i = 0; i < names.n; i++) {
+        mu_table_column *c = find_column(t, names.v[i]);
+        if (!c) return no_column(t, key, names.v[i], err);
+        if (c->kind == kind) continue; // named twice
+        if (c->kind != MU_TABLE_NUMBER) // which is where every column begins
+            return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` is both %s and %s", c->name, t->file,
+                           c->kind == MU_TABLE_LABEL ? "the label" : mu_table_kind_names[c->kind],
+                           mu_table_kind_names[kind]);
+        c->kind = kind;
+        if (n) ++*n;
+    }
+    return MU_OK;
+}
+
 static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
     MU_TRY(name_columns(t, err));
     MU_TRY(find_label(t, o, err));
-    for (size_t i = 0; i < o->ignore.n; i++) {
-        mu_table_column *c = find_column(t, o->ignore.v[i]);
-        if (!c) return no_column(t, "ignore", o->ignore.v[i], err);
-        if (c->kind == MU_TABLE_LABEL)
-            return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` is both the label and ignored", c->name,
-                           t->file);
-        c->kind = MU_TABLE_IGNORED;
-    }
+    MU_TRY(ask_for(t, "ignore", o->ignore, MU_TABLE_IGNORED, NULL, err));
+    MU_TRY(ask_for(t, "embed", o->embed, MU_TABLE_EMBEDDED, &t->n_embedded, err));
+    MU_TRY(ask_for(t, "text", o->text, MU_TABLE_SENTENCES, &t->n_sentences, err));
     bool *forced = mu_arena_array(t->arena, t->n_columns, sizeof *forced);
     if (!forced) return MU_FAIL_NOMEM(err, t->file);
     for (size_t i = 0; i < o->categorical.n; i++) {
@@ -327,7 +352,7 @@ static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
         MU_TRY(decide_kind(t, &t->column[i], forced[i], err));
     }
     MU_TRY(decide_target(t, o, err));
-    return check_columns(t, err);
+    return check_columns(t, o->only_look, err);
 }
 
 mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const mu_table_options *o,
@@ -336,5 +361,6 @@ mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const
     if (t->n_columns) t->header = is_header(t, o);
     if (t->n_columns && !t->header) MU_TRY(learn_first_row(t, err));
     if (!t->n_rows) return MU_FAIL(err, MU_EDATA, "`%s` holds no rows", t->file);
-    return decide(t, o, err);
+    MU_TRY(decide(t, o, err));
+    return mu_table_learn_words(t, in, separator, o, err);
 }

@@ -48,6 +48,36 @@ has out '"records":50'
 expect 0 "$MUSTER" data pack $words limit=7 l.rec
 has err '7 records'
 
+# Files named alone: tables, sentences, folders of images. The block that is printed reads them.
+printf 'size,colour,note,kind\n1,red,some text,yes\n2,blue,other words,no\nNA,red,a third,no\n6,,a fourth,yes\n' >t.csv
+expect 0 "$MUSTER" data info t.csv
+has out 'reader   table'
+grep -qE '^column   size +number +1 to 6, mean 3, 1 gaps$' out || bad "column of numbers: $(cat out)"
+grep -qE '^column   colour +category +2 words: red 2, blue 1, 1 gaps$' out || bad "column of categories: $(cat out)"
+grep -qE '^column   note +text +4 different, left out$' out || bad "column of text: $(cat out)"
+grep -qE '^column   kind +label +2 classes: yes 2, no 2$' out || bad "label: $(cat out)"
+has out 'classes  no 2, yes 2'
+has out '  train: {reader: table, file: t.csv, label: kind}'
+gzip -k t.csv
+expect 0 "$MUSTER" data info t.csv.gz --json
+has out '"block":"{reader: table, file: t.csv.gz, label: kind}"'
+has out '{"name":"size","kind":"number","values":3,"gaps":1,"min":1,"max":6,"mean":3}'
+has out '"words":[{"name":"red","count":2},{"name":"blue","count":1}]'
+expect 0 "$MUSTER" data info reader=table file=t.csv label=size target=number embed=[colour]
+has out 'data.categories  int32 (1), 3 words'
+has out '{reader: table, file: t.csv, label: size, target: number, embed: [colour]}'
+printf 'yes\tthe sea\nno\tthe hills\nyes\tsea too\n' >s.txt
+expect 0 "$MUSTER" data info s.txt
+has out 'classes  yes 2, no 1'
+has out '  train: {reader: sentences, file: s.txt}'
+expect 0 "$MUSTER" data info $words
+has out 'image, 1 to 254, mean 127.5'
+has out 'records: 500, scale: 0.00390625}'
+expect 0 "$MUSTER" data info $words scale=0.004
+grep -q advice out && bad "advice to scale what is scaled"
+expect 1 "$MUSTER" data info none.csv
+has err 'none.csv'
+
 # Damage is found and named; a cut file is refused.
 printf '\377\376\375' | dd of=a.rec bs=1 seek=3000 conv=notrunc 2>/dev/null
 expect 3 "$MUSTER" data verify a.rec

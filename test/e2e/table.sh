@@ -76,5 +76,36 @@ printf 'colour,shop,size,price\nred,north,40,4000\nred,south,20,1000\n' >judged.
     --json >scores 2>err || bad "test of a number ended with $?: $(cat err)"
 grep -o '"mae": *[0-9.]*' scores | head -n 1 | awk -F: '{ exit !($2 > 900 && $2 < 1100) }' || bad "scores: $(cat scores)"
 
+# Columns of many words and of text: the kind is the shop's, unless the note says that it is closed.
+awk 'BEGIN { print "shop,note,kind"
+    for (i = 0; i < 600; i++) { c = i * 13 % 31 < 8; s = i % 120
+        printf "shop %d,%s,%s\n", s, c ? "we are closed today" : "open until " i % 3 + 5, c ? "none" : s % 2 ? "book" : "tea" } }' > train.csv
+cat > words.yaml <<'JOB'
+data:
+  train: {reader: table, file: train.csv, embed: [shop], text: [note]}
+net:
+  - {name: vectors, type: embedding, src: data.categories, dim: 4}
+  - {name: places, type: flatten}
+  - {name: bag, type: bag_of_words, src: data.words}
+  - {name: inputs, type: concat, src: [places, bag]}
+  - {name: scores, type: inner_product, outputs: auto}
+  - {name: loss, type: softmax_loss, src: [scores, data.label]}
+train: {batch: 16, steps: 1500}
+seed: 3
+updater: {type: adam, rate: 0.02}
+JOB
+"$MUSTER" train words.yaml --out words -q || bad "training on words ended with $?"
+rm train.csv
+printf 'note,shop\nopen until 6,shop 7\nopen until 6,shop 8\nwe are closed today,shop 8\nit is closed today,shop 500\n' >ask.csv
+"$MUSTER" predict words ask.csv >answers.csv || bad "predict from words ended with $?"
+[ "$(cut -d, -f4 answers.csv | tr '\n' ' ')" = 'predicted book tea none none ' ] || bad "answers from words: $(cat answers.csv)"
+
+# A category that the training data does not have is answered, and said.
+printf 'size;shop;colour\n10;west;red\n' >new.csv
+"$MUSTER" predict kinds new.csv >answers.csv 2>err || bad "predict of a new category ended with $?"
+[ "$(cut -d, -f4 answers.csv | tail -n 1)" = rose ] || bad "answer to a new category: $(cat answers.csv)"
+grep -q 'new.csv`: 1 cell has a word that the training data does not have, first `west` in column `shop`' err ||
+    bad "no word of the new category: $(cat err)"
+
 [ $wrong = 0 ] && echo "table: ok"
 exit $((wrong > 0))

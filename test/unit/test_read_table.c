@@ -243,12 +243,91 @@ static void test_model_by_place(void **ctx) {
     opened o;
     model m = keep(table_of("p.csv", "1.5,10,0\n2.5,20,2\n2.5,20,2\n", ", label: '0', categorical: ['2']"));
     assert_ok(open_known(&o, &m, table_of("t.csv", "10,2\n30,5\n", ", label: none"), &err), &err);
-    // 10, 20, 20: mean 50/3, deviation sqrt(200/9); an unknown word where training had no gaps is all zeros
+    // 10, 20, 20: mean 50/3, deviation sqrt(200/9); an unknown word where training had no gaps is the mean
+    // of the training rows
     const float d = sqrtf(200.0f / 9), mean = 50.0f / 3;
     assert_features(o.r, 0, (float[]){(10 - mean) / d, 0, 1}, 3);
-    assert_features(o.r, 1, (float[]){(30 - mean) / d, 0, 0}, 3);
+    assert_features(o.r, 1, (float[]){(30 - mean) / d, 1.0f / 3, 2.0f / 3}, 3);
     assert_true(fabsf(o.r->target_unit.mean - 6.5f / 3) < 1e-6f);
     shut(&o);
+    mu_inputs_destroy(m.in);
+}
+
+// ---- embedded columns and texts ----
+
+// Two embedded columns, with gaps and rare words, with neither; a text, which is two columns.
+static const char wordy[] = "city,code,title,size,note,kind\n"
+                            "Rome,a,Old stones,1,\"the sea, too\",yes\n"
+                            "Oslo,b,Old ships,2,,no\n"
+                            "Rome,a,,3,the hills,no\n"
+                            ",b,Ships,4,NA,yes\n"
+                            "Oslo,a,stones,5,x,yes\n"
+                            "Nice,a,stones,6,x,yes\n"
+                            "Rome,a,stones,7,x,yes\n";
+static const char asked_words[] = ", embed: [city, code], text: [title, note]";
+
+static void assert_codes(mu_reader *r, int64_t i, int field, const int32_t *want, int64_t n) {
+    const int32_t *v = read_ok(r, i).field[field];
+    assert_int_equal(r->field[field].shape.d[0], n);
+    for (int64_t k = 0; k < n; k++)
+        if (v[k] != want[k]) fail_msg("record %d number %d: %d, want %d", (int)i, (int)k, v[k], want[k]);
+}
+
+// city: gap 0, seen once 1, Rome 2, Oslo 3; code, behind it: 4, 5, a 6, b 7.
+// Words of the texts: stones 4x, x 3x, old, ships and the twice, then by appearance sea , too hills.
+static void test_words(void **ctx) {
+    (void)ctx;
+    opened o = open_ok(table_of("words.csv", wordy, asked_words));
+    assert_int_equal(o.r->n_fields, 4);
+    assert_string_equal(o.r->field[1].name, "categories");
+    assert_string_equal(o.r->field[2].name, "words");
+    assert_string_equal(o.r->field[3].name, "label");
+    assert_int_equal(o.r->field[0].shape.d[0], 1);
+    assert_int_equal(o.r->field[1].n_classes, 8);
+    assert_codes(o.r, 0, 1, (int32_t[]){2, 6}, 2);
+    assert_codes(o.r, 1, 1, (int32_t[]){3, 7}, 2);
+    assert_codes(o.r, 3, 1, (int32_t[]){0, 7}, 2);
+    assert_codes(o.r, 5, 1, (int32_t[]){1, 6}, 2); // Nice stands once
+    const char *const *word = o.r->field[2].names;
+    assert_string_equal(word[2], "stones");
+    assert_string_equal(word[3], "x");
+    assert_string_equal(word[4], "old");
+    assert_codes(o.r, 0, 2, (int32_t[]){4, 2, 5, 7, 8, 9}, 6); // old stones the sea , too
+    assert_codes(o.r, 2, 2, (int32_t[]){5, 10, 0, 0, 0, 0}, 6);
+    assert_codes(o.r, 3, 2, (int32_t[]){6, 0, 0, 0, 0, 0}, 6);
+    assert_int_equal(*(const int32_t *)read_ok(o.r, 0).field[3], 1);
+    shut(&o);
+    o = open_ok(table_of("words.csv", wordy,
+                         ", ignore: [city, code, size], text: [note], text_length: 2, text_words: 2"));
+    assert_string_equal(o.r->field[0].name, "words"); // and there are no features
+    assert_int_equal(o.r->field[0].n_classes, 4);
+    assert_codes(o.r, 0, 0, (int32_t[]){3, 1}, 2); // the, and an unknown one
+    shut(&o);
+    reader_fails(table_of("words.csv", wordy, ", embed: [town]"), MU_EDATA, "no column `town` for `embed`");
+    reader_fails(table_of("words.csv", wordy, ", text: [kind]"), MU_EDATA, "both the label and sentences");
+    reader_fails(table_of("words.csv", wordy, ", text: [city], embed: [city]"), MU_EDATA,
+                 "both embedded and sentences");
+    reader_fails(table_of("words.csv", wordy, ", embed: [size]"), MU_EDATA, "no word of column `size`");
+}
+
+static void test_model_words(void **ctx) {
+    (void)ctx;
+    mu_err err = {0};
+    opened o;
+    model m = keep(table_of("words.csv", wordy, asked_words));
+    assert_ok(open_known(&o, &m,
+                         table_of("t.csv", "note,size,code,city,title\nthe old,4,z,Paris,New Ships\n"
+                                           "x,4,,Oslo,\n",
+                                  ", label: none"),
+                         &err),
+              &err);
+    // an unknown city is a rare one; code had neither gaps nor rare words: its most frequent word
+    assert_codes(o.r, 0, 1, (int32_t[]){1, 6}, 2);
+    assert_codes(o.r, 1, 1, (int32_t[]){3, 6}, 2);
+    assert_codes(o.r, 0, 2, (int32_t[]){1, 6, 5, 4, 0, 0}, 6); // in the training file's order of columns
+    shut(&o);
+    known_fails(&m, table_of("t.csv", "size,code,city,title\n4,z,Paris,x\n", ", label: none"),
+                "no column `note`");
     mu_inputs_destroy(m.in);
 }
 
@@ -271,6 +350,18 @@ static void test_damaged_model(void **ctx) {
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"category\", \"words\": [\"x\", \"x\"]}],"
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"category\", \"words\": [\"x\", \"y\"], "
+        "\"shares\": [1]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"category\", \"words\": [\"x\", \"y\"], "
+        "\"shares\": [2, 0]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"embedded\", \"words\": []}],"
+        " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"embedded\", \"words\": [\"x\", \"x\"]}],"
+        " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"sentences\"}],"
+        " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"sentences\"}], \"text\": [\"x\"],"
+        " \"text_length\": 0, \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"label\", \"words\": [\"x\"]}],"
         " \"n_columns\": 2, \"target\": \"class\", \"missing\": []}"};
     mu_json_init();
@@ -295,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_labels),         cmocka_unit_test(test_options),
         cmocka_unit_test(test_damage),         cmocka_unit_test(test_model_by_name),
         cmocka_unit_test(test_model_by_place), cmocka_unit_test(test_damaged_model),
+        cmocka_unit_test(test_words),          cmocka_unit_test(test_model_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
