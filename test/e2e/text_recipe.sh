@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sentences by two paths and the better answer: trained, tested and asked, with one learner, with two, and
-# repeated from the log of updates; the model needs nothing but itself.
+# Sentences by the job of `init text`, two paths and the better answer: trained, tested and asked, with one
+# learner, with two, and repeated from the log of updates; the model needs nothing but itself.
 set -uo pipefail
 : "${MUSTER:?path of the program}"
-here=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -21,10 +20,12 @@ lines() {
 }
 lines 600 1 >train.tsv
 lines 90 2 >test.tsv
-sed -e 's#\.\./data/trec6\.#./#' -e 's/dim: 300/dim: 20/' -e 's/filters: 100/filters: 8/' \
-    -e 's/epochs: 20/epochs: 2/' -e 's/buckets: 65536/buckets: 1024/' "$here/examples/text.yaml" >job.yaml
+"$MUSTER" init text train.tsv job.yaml --test test.tsv >out 2>err || { bad "init ended with $?"; cat out err; }
+grep -q '600 sentences, 3 labels' out err || bad "init says: $(cat out err)"
+small=(--set net.words.dim=20 --set net.windows.filters=8 --set train.epochs=2)
 
-"$MUSTER" train job.yaml --out one -q --json >one.json 2>err || { bad "training ended with $?"; cat err; }
+"$MUSTER" train job.yaml "${small[@]}" --out one -q --json >one.json 2>err ||
+    { bad "training ended with $?"; cat err; }
 grep -q '"test_accuracy":1.0' one.json || bad "test accuracy: $(cat one.json)"
 rm train.tsv
 "$MUSTER" test one --json >test.json 2>err || { bad "test ended with $?"; cat err; }
@@ -35,8 +36,9 @@ awk -F, 'NR > 1 { sum += $4 } END { exit !(sum > 0.999 && sum < 1.001) }' answer
     bad "probabilities do not sum to 1: $(cat answers.csv)"
 
 lines 600 1 >train.tsv
-"$MUSTER" train job.yaml --out two -q --learners 2 --protocol async --record log 2>err || { bad "two"; cat err; }
-"$MUSTER" train job.yaml --out again -q --replay log 2>err || { bad "replay"; cat err; }
+"$MUSTER" train job.yaml "${small[@]}" --out two -q --learners 2 --protocol async --record log >out 2>err ||
+    { bad "two learners"; cat err; }
+"$MUSTER" train job.yaml "${small[@]}" --out again -q --replay log >out 2>err || { bad "replay"; cat err; }
 cmp two/model.safetensors again/model.safetensors || bad "the repeated run ends with another model"
 
 exit $((wrong > 0))
