@@ -2,6 +2,7 @@
 // test_ops_gemm.c - mu_gemm against mu_gemm_ref over all forms, sizes around every switch between the
 // libraries, padded leading dimensions and both values of beta; the reference against a hand count; and first
 // products in limited memory.
+#include "base/startup.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/gemm.h"
@@ -143,7 +144,8 @@ static void first_product_in_little_memory(void **state) {
     }
 }
 
-int main(void) {
+int main(MU_UNUSED int argc, char **argv) {
+    mu_startup_begin_anew(argv);        // as the program: OpenBLAS without a thread for every core
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_product_in_little_memory),
         cmocka_unit_test(reference_is_right),
