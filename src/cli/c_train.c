@@ -163,10 +163,16 @@ static void print_learners(const mu_args *a, const mu_learners_result *g) {
 }
 
 // What the run is good for now.
-static const char *next_verb(const mu_session *s) {
-    if (s->test.net) return "test";
-    if (mu_sampler_fits(s)) return "sample";
-    return mu_node_find(s->job->data, "predict") ? "predict" : "plot";
+// What a person may do with the model, before and behind the name of its folder.
+typedef struct next_words { const char *verb, *input; } next_words;
+
+static next_words next_of(const mu_session *s) {
+    const mu_reader_ask *ask = mu_source_reader(s->train.source)->class->ask;
+    if (s->test.net) return (next_words){"test", ""};
+    if (mu_sampler_fits(s)) return (next_words){"sample", ""};
+    if (mu_node_find(s->job->data, "predict")) return (next_words){"predict", ""};
+    if (!ask) return (next_words){"plot", ""};
+    return (next_words){"predict", ask->typed ? " \"TEXT\"" : ask->files ? " IMAGE" : " FILE"};
 }
 
 static void print_summary(const mu_args *a, const mu_session *s, const mu_run_result *r) {
@@ -186,7 +192,8 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
         tell(a, "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->learners.bad_records);
     if (r->learners.count > 1 || s->setup.server == MU_SERVER_PROCESS) print_learners(a, &r->learners);
-    tell(a, "saved  %s   next: muster %s %s", r->model, next_verb(s), r->run_dir);
+    const next_words next = next_of(s);
+    tell(a, "saved  %s   next: muster %s %s%s", r->model, next.verb, r->run_dir, next.input);
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {

@@ -19,7 +19,7 @@ static bool say(mu_advice_text *out, const char *fmt, ...) {
 
 enum { EVALUATIONS_ABOVE = 3 };
 #define CLEARLY 1.03            // above the lowest: evaluations differ by a percent or two for no reason
-#define BY_A_TENTH 1.10
+#define BY_A_QUARTER 1.25
 #define FELL 0.98               // of the training loss
 
 bool mu_advise_overfitting(mu_overfit *o, const mu_eval_point *p, mu_advice_text *out) {
@@ -29,7 +29,7 @@ bool mu_advise_overfitting(mu_overfit *o, const mu_eval_point *p, mu_advice_text
         return false;
     }
     o->n_above = p->loss > CLEARLY * o->loss ? o->n_above + 1 : 0;
-    if (o->n_above < EVALUATIONS_ABOVE || p->loss < BY_A_TENTH * o->loss) return false;
+    if (o->n_above < EVALUATIONS_ABOVE || p->loss < BY_A_QUARTER * o->loss) return false;
     if (!(p->train_loss < FELL * o->train_loss)) return false; // NaN: nothing is known
     return say(out,
                "%s loss rose from %.4g to %.4g since epoch %.3g while training loss fell from %.4g to %.4g: "

@@ -1,21 +1,66 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From data to answers: models of sentences, tables, images and characters are trained, the training files are taken
-# away, and the models are asked by typed texts, files, folders and standard input.
+# From data to answers: models of sentences, tables, images and characters are trained, by jobs that `init` writes for
+# raw files and by jobs of their own; the training files are taken away, and the models are asked by typed texts, files,
+# folders and standard input. At least 40 actions of a user.
 set -uo pipefail
 : "${MUSTER:?path of the program}"
+root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-wrong=0
+wrong=0 actions=0
 bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
 # says COMMAND... WANT: the last line of the answer, in csv, ends with WANT.
 says() {
     local want=${*: -1} got
+    actions=$((actions + 1))
     got=$("$MUSTER" "${@:1:$#-1}" 2>err | tail -n 1)
     case $got in *"$want") ;; *) bad "$*: got \`$got\` $(cat err)" ;; esac
 }
-train() { "$MUSTER" train "$@" -q >/dev/null 2>err || bad "train $*: $(cat err)"; }
+train() { actions=$((actions + 1)); "$MUSTER" train "$@" -q >/dev/null 2>err || bad "train $*: $(cat err)"; }
+# prints COMMAND... WANT: some line of what it prints, on either stream, has WANT; and it succeeds.
+prints() {
+    local want=${*: -1} got
+    actions=$((actions + 1))
+    got=$("$MUSTER" "${@:1:$#-1}" 2>&1) || bad "$*: failed: $got"
+    case $got in *"$want"*) ;; *) bad "$*: got \`$got\`" ;; esac
+}
+# ---- raw files, by init ----
+(mkdir raw && cd raw && "$root/examples/first-hour-data.sh")
+prints data info raw/flowers.csv '9 gaps'
+prints init table raw/flowers.csv flowers.yaml '`species` is one of 3 classes'
+prints check flowers.yaml 'no problems'
+train flowers.yaml --out flowers --set 'data.validation={fraction: 0.2}'
+prints test flowers --on validation --json '"accuracy"'
+prints data info raw/requests.tsv 'weather 120'
+prints init text raw/requests.tsv intents.yaml '360 sentences, 3 labels'
+train intents.yaml --out intents --epochs 5
+prints init char raw/story.txt story.yaml '23 different ones'
+train story.yaml --out story --epochs 3
+prints init timeseries raw/sales.csv sales.yaml 'season of 12'
+train sales.yaml --out sales
+if command -v python3 >/dev/null; then
+    prints init images raw/shapes shapes.yaml '120 images in 2 classes'
+    train shapes.yaml --out shapes --epochs 8
+fi
+mkdir kept && mv raw/new-flowers.csv raw/photo.png kept/ 2>/dev/null
+tail -n 30 raw/sales.csv | sed '1i month,sales' >kept/later.csv
+rm -r raw
+says predict flowers kept/new-flowers.csv ,virginica
+says predict intents "could you turn on the light in the cellar" ,on
+says predict intents "quickly switch the lamp off in the hall" "will it rain today" ,weather
+says predict intents - <<<'hey switch the lamp off in the office' ,off
+prints predict intents "will it rain" --top 3 --format table weather
+prints predict sales kept/later.csv ,
+prints sample story --prime 'the ' --length 40 'the '
+if command -v python3 >/dev/null; then says predict shapes kept/photo.png ,cross; fi
+prints export intents one.safetensors 'wrote one.safetensors'
+rm -r intents
+says predict one.safetensors "please will it rain near the garden today" ,weather
+prints extract flowers --data predict --set 'data.predict={reader: table, file: kept/new-flowers.csv, label: none}' \
+    --layer hidden --out hidden.npy 'hidden.npy'
+prints plot flowers 'flowers'
 
 # ---- sentences ----
 for i in 1 2 3 4; do
@@ -133,5 +178,6 @@ rm text.txt
 "$MUSTER" sample chars --prime abcd --length 20 -q >drawn 2>err || bad "sample without its text: $(cat err)"
 grep -q 'abcd abcd' drawn || bad "drawn: $(cat drawn)"
 
-[ $wrong = 0 ] && echo "journey: ok"
+[ $actions -ge 40 ] || bad "$actions actions are fewer than 40"
+[ $wrong = 0 ] && echo "journey: $actions actions, ok"
 exit $((wrong > 0))
