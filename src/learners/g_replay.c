@@ -48,6 +48,7 @@ typedef struct replay {
     char *slots;
     char *now;      // slot of the gradient in hand
     mu_grad *grads; // (mu_core_most_parts) of the slice in hand
+    const mu_grad **grad_at; // (mu_core_most_parts) the same by address
     float *weights; // (mu_core_most_parts)
     piece *piece;
 } replay;
@@ -194,27 +195,17 @@ static mu_status compute(replay *r, size_t part, mu_err *err) {
 
 // ---- applying ----
 
-static const mu_grad *grad_at(void *ctx, int j, int param) {
-    (void)param; // prepared for the slice in hand
-    return (const mu_grad *)ctx + j;
-}
-
 static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
     const bool young = mu_step_rate_at(r->t->s, &r->t->at, &r->t->end).young; // before this update
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
+        r->grad_at[j] = &r->grads[j];
         r->weights[j] = r->log->parts[part].weight;
     }
-    mu_apply a = {.updater = r->w.updater,
-                  .params = ps,
-                  .n = u->u.n_parts,
-                  .grad = grad_at,
-                  .ctx = r->grads,
-                  .weight = r->weights,
-                  .rate = u->u.rate,
-                  .step = {u->u.version - 1, young}};
+    const mu_update one = {u->u.n_parts, r->grad_at, r->weights, u->u.rate, {u->u.version - 1, young}};
+    const mu_apply a = {r->w.updater, ps, 1, &one};
     atomic_store(&r->piece->done, 0);
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
 }
@@ -306,9 +297,10 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 static mu_status make_buffers(replay *r, mu_err *err) {
     size_t most = (size_t)mu_core_most_parts(r->log->head.learners);
     r->grads = mu_alloc_array(most, sizeof *r->grads, TAG);
+    r->grad_at = mu_alloc_array(most, sizeof *r->grad_at, TAG);
     r->weights = mu_alloc_array(most, sizeof *r->weights, TAG);
     r->piece = mu_alloc_block(sizeof *r->piece, TAG);
-    return r->grads && r->weights && r->piece ? MU_OK : MU_FAIL_NOMEM(err, "the replay");
+    return r->grads && r->grad_at && r->weights && r->piece ? MU_OK : MU_FAIL_NOMEM(err, "the replay");
 }
 
 static mu_status set_up(replay *r, mu_err *err) {
@@ -376,6 +368,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
     mu_free(r->free_slot);
     mu_free(r->slots);
     mu_free(r->grads);
+    mu_free(r->grad_at);
     mu_free(r->weights);
     mu_free(r->piece);
     return MU_OK;

@@ -68,6 +68,7 @@ static mu_core_config config_of(const shared_run *c) {
         .bound = p->bound,
         .own = p->own,
         .rate_rule = (int32_t)p->rate_rule,
+        .longest_run = MU_CORE_RUN,
         .global_batch = p->global_batch,
         .rows = p->rows,
         .first_version = at->step + at->extra_updates,

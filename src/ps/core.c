@@ -207,7 +207,7 @@ mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id) {
 // computed would break it.
 static int within_bound(const mu_core *c, int n) {
     const mu_core_learner *l = core_learners(c);
-    const int64_t oldest = c->version + 1 - c->config.bound; // allowed to stay behind
+    const int64_t oldest = c->version + c->applying + 1 - c->config.bound; // allowed to stay behind
     for (int i = 0; i < c->config.learners; i++)
         if (l[i].computing && l[i].version < oldest) return -1;
     for (int i = n; i < c->fifo_n; i++)
@@ -215,17 +215,42 @@ static int within_bound(const mu_core *c, int n) {
     return n;
 }
 
-bool mu_core_form(mu_core *c) {
-    const mu_protocol_class *p = core_class(c);
-    if (c->applying || !p->take) return false;
+// One more update of the oldest gradients that wait. False: not now.
+static bool form_one(mu_core *c, const mu_protocol_class *p) {
     int n = p->take(c, c->fifo_n);
     if (n > 0 && c->config.bound > 0) n = within_bound(c, n);
     if (n <= 0) return false;
     for (int i = 0; i < n; i++) core_change(c, core_waiting(c, i)->id.learner)->waiting--;
     c->fifo_n -= n;
-    c->n_parts = n;
-    c->applying = 1;
+    c->n_parts += n;
+    c->run_end[c->applying++] = (uint16_t)c->n_parts;
     return true;
+}
+
+// In step an update needs the weights of the one before, so there is never a second one to form. A learner may
+// begin during a run, on weights of before: the run must not be longer than the bound.
+static int longest_run(const mu_core *c) {
+    if (mu_core_is_in_step(c)) return 1;
+    const int64_t n = core_min(c->config.longest_run, c->config.bound > 0 ? c->config.bound : MU_CORE_RUN);
+    return (int)core_max(1, core_min(n, MU_CORE_RUN));
+}
+
+bool mu_core_form(mu_core *c) {
+    const mu_protocol_class *p = core_class(c);
+    if (c->applying || !p->take) return false;
+    const int most = longest_run(c);
+    while (c->applying < most && form_one(c, p)) {}
+    return c->applying > 0;
+}
+
+int mu_core_update_of(const mu_core *c, int part) {
+    int i = 0;
+    while (part >= c->run_end[i]) i++;
+    return i;
+}
+
+int64_t mu_core_staleness(const mu_core *c, int part) {
+    return c->version + mu_core_update_of(c, part) - core_ring_at(c, part)->id.version;
 }
 
 // What waits will not be applied any more: its samples are used, its slots free.
@@ -244,7 +269,7 @@ static void reject_waiting(mu_core *c) {
 void mu_core_applied(mu_core *c) {
     if (!c->applying) return;
     for (int i = 0; i < c->n_parts; i++) count_applied(c, &core_ring_at(c, i)->id);
-    c->version++;
+    c->version += c->applying;
     c->applying = 0;
     c->ring_head = (c->ring_head + c->n_parts) % mu_core_most_parts(c->config.learners);
     c->n_parts = 0;

@@ -9,8 +9,9 @@
 //   lease   samples are promised to a learner, a few batches ahead so that it can prefetch
 //   ask     may it begin its next gradient?   GO (with the clock of the weights), HOLD, END
 //   push    the gradient is complete in a queue slot: accepted, or refused by the fence
-//   form    enough gradients for an update? then the oldest are taken
-//   applied the update is in the weights: the clock ticks, slots are free again
+//   form    enough gradients for an update? then the oldest are taken. Updates that are possible at the same
+//           time are formed together: a run, which executors apply slice by slice in one go
+//   applied the run is in the weights: the clock ticks for each of its updates, slots are free again
 //   lost    a learner died: the gradient it was computing is lost, its samples stay promised to the
 //           next incarnation; what it had pushed completely stays valid
 //
@@ -34,6 +35,7 @@
 enum {
     MU_CORE_SLOTS = 2,          // gradients of one learner that wait or are being applied
     MU_CORE_LEASES = 8,         // leases a learner may hold
+    MU_CORE_RUN = 32,           // updates of a run
 };
 
 typedef struct mu_core_config {
@@ -45,6 +47,7 @@ typedef struct mu_core_config {
     int32_t rate_rule;          // mu_rate_rule
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
+    int32_t longest_run;        // updates formed together, at most MU_CORE_RUN; 0 = 1, one by one
     int64_t global_batch;       // mu * lambda
     int64_t rows;               // mu; hardsync spreads an uneven global batch itself
     int64_t first_version;      // of a resumed run
@@ -96,7 +99,7 @@ typedef struct mu_core_learner {
     mu_lease lease[MU_CORE_LEASES];     // oldest first
 } mu_core_learner;
 
-typedef struct mu_core_part {   // one gradient that waits or is part of the update in progress
+typedef struct mu_core_part {   // one gradient that waits or is part of the run in progress
     mu_gradient_id id;
     int32_t        slot;        // of its learner's queue: accepted number modulo MU_CORE_SLOTS
 } mu_core_part;
@@ -113,8 +116,9 @@ typedef struct mu_core {
     int32_t         working;    // learners with work left, present or not
     int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
-    uint8_t         applying;   // the oldest n_parts gradients make version + 1
-    int32_t         n_parts;
+    int32_t         applying;   // updates of the run in progress, 0 = none: the oldest n_parts gradients make
+    int32_t         n_parts;    // version + 1 to version + applying, in order
+    uint16_t        run_end[MU_CORE_RUN];       // parts of the first i + 1 of them
     int32_t         ring_head;  // the oldest gradient; parts come first, then those that wait
     int32_t         fifo_n;     // waiting gradients, in order of arrival
     int32_t         n_touched;  // rows noted since mu_core_catch_up; more than learners: all
@@ -153,7 +157,7 @@ mu_answer  mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *
 // TOO_STALE: counted as rejected, its samples as used; never the fate of a gradient granted under the same
 // bound. FENCED and UNEXPECTED change nothing: a fenced gradient was counted as lost when its process was.
 mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id);
-bool       mu_core_form(mu_core *c);            // true: an update was formed now and is in progress
+bool       mu_core_form(mu_core *c);            // true: a run was formed now and is in progress
 void       mu_core_applied(mu_core *c);         // it is in the weights
 // Asks are answered END from now on; in step, after the step that some learner has already begun.
 void       mu_core_stop(mu_core *c);
@@ -175,10 +179,12 @@ float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
 static inline int64_t mu_core_samples(const mu_core *c) {
     return c->config.first_sample + c->samples_applied + c->samples_rejected;
 }
-// Staleness of a part of the update in progress: (version it makes - 1) - version of its weights.
-static inline int64_t mu_core_staleness(const mu_core *c, const mu_core_part *p) {
-    return c->version - p->id.version;
-}
+// Parts of update i of the run in progress: [begin, end).
+static inline int mu_core_update_begin(const mu_core *c, int i) { return i ? c->run_end[i - 1] : 0; }
+static inline int mu_core_update_end(const mu_core *c, int i) { return c->run_end[i]; }
+int mu_core_update_of(const mu_core *c, int part);      // which update of the run it belongs to
+// Staleness of a part of the run in progress: (version its update makes - 1) - version of its weights.
+int64_t mu_core_staleness(const mu_core *c, int part);
 
 // Where a run resumed from the present weights would go on reading: below it every sample was applied.
 int64_t mu_core_cursor(const mu_core *c);

@@ -75,15 +75,17 @@ static bool learner(const mu_core *c, int i, const report *r) {
     return true;
 }
 
-// One queued gradient: part of the update in progress (taken) or waiting.
-static bool gradient(const mu_core *c, const mu_core_part *p, bool taken, const report *r) {
+// The k-th queued gradient: part of the run in progress (taken) or waiting.
+static bool gradient(const mu_core *c, int k, const report *r) {
+    const mu_core_part *p = core_ring_at(c, k);
+    const bool taken = k < c->n_parts;
     const int i = p->id.learner;
     if (i < 0 || i >= c->config.learners) return wrong(r, "a gradient of learner %d", i);
     const mu_core_learner *l = mu_core_learner_at(c, i);
     if (p->id.incarnation < 1 || p->id.incarnation > l->incarnation || p->id.step >= mu_core_step(l))
         return wrong(r, "learner %d: a queued gradient of incarnation %u, step %" PRId64, i,
                      p->id.incarnation, p->id.step);
-    const int64_t stale = c->version + (taken ? 0 : c->applying) - p->id.version;
+    const int64_t stale = taken ? mu_core_staleness(c, k) : c->version + c->applying - p->id.version;
     const bool in_step = p->id.step < c->sync_end;
     if (stale < 0 || (!in_step && p->id.version > c->version))
         return wrong(r, "learner %d: a gradient of version %" PRId64 " at %" PRId64, i, p->id.version,
@@ -112,15 +114,26 @@ static bool slots(const mu_core *c, int begin, int end, const report *r) {
     return true;
 }
 
+// Every update of the run has gradients, and together they have all that were taken.
+static bool run(const mu_core *c, const report *r) {
+    int end = 0;
+    if (c->applying < 0 || c->applying > MU_CORE_RUN) return wrong(r, "a run of %d updates", c->applying);
+    if (c->applying > 1 && mu_core_is_in_step(c)) return wrong(r, "a run of %d updates in step", c->applying);
+    for (int i = 0; i < c->applying; i++) {
+        if (c->run_end[i] <= end) return wrong(r, "update %d of a run has no gradient", i);
+        end = c->run_end[i];
+    }
+    return same(r, end, c->n_parts, "gradients of a run", -1);
+}
+
 static bool queue(const mu_core *c, const report *r, int64_t *rows) {
     if (c->fifo_n < 0 || c->n_parts < 0 || c->fifo_n + c->n_parts > mu_core_most_parts(c->config.learners) ||
-        c->applying != (c->n_parts > 0))
+        (c->applying > 0) != (c->n_parts > 0))
         return wrong(r, "%d gradients wait, %d are being applied", c->fifo_n, c->n_parts);
+    if (!run(c, r)) return false;
     for (int k = 0; k < c->n_parts + c->fifo_n; k++) {
-        const bool taken = k < c->n_parts;
-        const mu_core_part *p = core_ring_at(c, k);
-        if (!gradient(c, p, taken, r)) return false;
-        *rows += p->id.rows;
+        if (!gradient(c, k, r)) return false;
+        *rows += core_ring_at(c, k)->id.rows;
     }
     for (int i = 0; i < c->config.learners; i += BLOCK)
         if (!slots(c, i, (int)core_min(i + BLOCK, c->config.learners), r)) return false;

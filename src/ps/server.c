@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.c - see server.h.
 //
-// Life of an update, and what is true if all processes die at that point:
+// Life of a run of updates, and what is true if all processes die at that point:
 //   formed     the core takes gradients out of the queues, under the lock; the record is filled before the
 //              commit, so a record that is not yet committed is simply filled again
 //   opened     slices may be claimed. Opening and closing happen under the lock, too, so no executor opens
@@ -32,49 +32,66 @@ mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
     for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
     const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
     s->grads = mu_alloc_array(most, sizeof *s->grads, "server");
+    s->grad_at = mu_alloc_array(most, sizeof *s->grad_at, "server");
     s->weights = mu_alloc_array(most, sizeof *s->weights, "server");
-    if (s->grads && s->weights) return MU_OK;
+    if (s->grads && s->grad_at && s->weights) return MU_OK;
     mu_server_fini(s);
     return MU_FAIL_NOMEM(err, "the server");
 }
 
 void mu_server_fini(mu_server *s) {
     mu_free(s->grads);
+    mu_free(s->grad_at);
     mu_free(s->weights);
     s->grads = NULL;
+    s->grad_at = NULL;
     s->weights = NULL;
 }
 
 // ---- forming ----
 
+// The parts of update i in the order of learners, so that sums do not depend on arrival. Returns the effective
+// rate: of these gradients, were each an update of its own.
+static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples) {
+    mu_shared *g = s->shared;
+    mu_shared_update *u = g->update;
+    const int begin = mu_core_update_begin(c, i), end = mu_core_update_end(c, i);
+    const mu_step_rate r = s->rate_at(s->ctx, c->version + i, samples);
+    mu_run_update *one = &u->update[i];
+    double alone = 0;
+    *one = (mu_run_update){begin, end, 0, r.rate, {c->version + i, r.young}};
+    for (int j = begin; j < end; j++) {
+        const mu_core_part *p = mu_core_part_at(c, j);
+        int at = j;
+        for (; at > begin && u->part[at - 1].id.learner > p->id.learner; at--) u->part[at] = u->part[at - 1];
+        const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
+        const int64_t sigma = mu_core_staleness(c, j);
+        const float weight = mu_core_weight(c, sigma, end - begin);
+        alone += (double)mu_core_weight(c, sigma, 1);
+        u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
+        one->skip |= h->bad;
+    }
+    return r.rate * alone / (end - begin);
+}
+
 static void fill_record(mu_server *s, const mu_core *c) {
     mu_shared *g = s->shared;
     mu_shared_update *u = g->update;
-    u->n_parts = c->n_parts;
-    u->skip = 0;
-    const mu_step_rate r = s->rate_at(s->ctx, c->version, mu_core_samples(c));
-    u->rule_step = (mu_rule_step){c->version, r.young};
-    u->rate = r.rate;
-    double alone = 0; // what these gradients would weigh, each an update of its own
-    for (int j = 0; j < c->n_parts; j++) { // in the order of learners, so that sums do not depend on arrival
-        const mu_core_part *p = mu_core_part_at(c, j);
-        int at = j;
-        for (; at > 0 && u->part[at - 1].id.learner > p->id.learner; at--) u->part[at] = u->part[at - 1];
-        const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
-        const int64_t sigma = mu_core_staleness(c, p);
-        const float weight = mu_core_weight(c, sigma, c->n_parts);
-        alone += (double)mu_core_weight(c, sigma, 1);
-        u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
-        u->skip |= h->bad;
+    int64_t samples = mu_core_samples(c);
+    double rate = 0;
+    u->n_updates = c->applying;
+    for (int i = 0; i < c->applying; i++) {
+        rate = fill_update(s, c, i, samples);
+        for (int j = u->update[i].begin; j < u->update[i].end; j++) samples += u->part[j].id.rows;
     }
-    int64_t number = c->version + 1;
+    const int64_t number = c->version + c->applying;
     for (int i = 0; i < g->head->n_slices; i++) {
         atomic_store_explicit(&g->slice[i].done, 0, memory_order_relaxed);
         atomic_store_explicit(&g->slice[i].claim, number * 4096, memory_order_relaxed);
     }
     atomic_store_explicit(&u->next, 0, memory_order_relaxed);
     atomic_store_explicit(&u->number, number, memory_order_release); // see mu_server_turn
-    if (c->n_parts > 0) atomic_store(&g->head->rate, u->rate * alone / c->n_parts);
+    atomic_store(&g->head->rate, rate); // of the last one
 }
 
 // only: -1 = all.
@@ -123,38 +140,43 @@ static bool form(mu_server *s) {
 
 // ---- slices ----
 
-static const mu_grad *grad_at(void *ctx, int j, int param) {
-    (void)param; // prepared for the slice in hand
-    return (const mu_grad *)ctx + j;
-}
-
 // Where results are a function of the job or of its record, also after deaths. Other updates spare the copy:
 // a slice that a dead executor left may be applied twice, and is counted.
 static bool keeps_undo(const mu_shared *g, int64_t number) {
     return mu_shared_is_in_step(g, number) || g->journal;
 }
 
-static void apply_one(mu_server *s, int i, int64_t number) {
+// The gradients and weights of the whole run for one parameter.
+static void prepare(mu_server *s, int param) {
+    mu_shared *g = s->shared;
+    const mu_shared_update *u = g->update;
+    const int n = u->update[u->n_updates - 1].end;
+    for (int j = 0; j < n; j++) {
+        const char *slot = mu_shared_slot(g, u->part[j].id.learner, u->part[j].slot);
+        s->grads[j] = mu_message_get(&g->message, slot, param, g->params->list[param]);
+        s->grad_at[j] = &s->grads[j];
+        s->weights[j] = u->part[j].weight;
+    }
+}
+
+static mu_update update_at(const mu_server *s, int i) {
+    const mu_run_update *one = &s->shared->update->update[i];
+    return (mu_update){one->end - one->begin, s->grad_at + one->begin, s->weights + one->begin, one->rate,
+                       one->rule_step};
+}
+
+// Every update of the run, in order, on one slice, which stays in the cache meanwhile.
+static void apply_run(mu_server *s, int i, int64_t number) {
     mu_shared *g = s->shared;
     const mu_shared_update *u = g->update;
     const mu_slice_range *r = &g->slices.range[i];
-    mu_param *p = g->params->list[r->param];
-    for (int j = 0; j < u->n_parts; j++) {
-        const char *slot = mu_shared_slot(g, u->part[j].id.learner, u->part[j].slot);
-        s->grads[j] = mu_message_get(&g->message, slot, r->param, p);
-        s->weights[j] = u->part[j].weight;
-    }
-    mu_apply a = {
-        .updater = g->updater,
-        .params = &s->params,
-        .n = u->n_parts,
-        .grad = grad_at,
-        .ctx = s->grads,
-        .weight = s->weights,
-        .rate = u->rate,
-        .step = u->rule_step,
-    };
-    mu_apply_slice(&a, r, &g->slice[i].done, keeps_undo(g, number) ? &g->executor[s->executor].undo : NULL);
+    mu_update updates[MU_CORE_RUN];
+    int n = 0;
+    prepare(s, r->param);
+    for (int k = 0; k < u->n_updates; k++)
+        if (!u->update[k].skip) updates[n++] = update_at(s, k);
+    mu_apply_slice(&(mu_apply){g->updater, &s->params, n, updates}, r, &g->slice[i].done,
+                   keeps_undo(g, number) ? &g->executor[s->executor].undo : NULL);
 }
 
 // Claims and applies slice i for update `number`. False: it is not free for it.
@@ -167,7 +189,7 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
         return false;
     if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     mu_failpoint("server/claimed");
-    if (!g->update->skip) apply_one(s, i, number);
+    apply_run(s, i, number);
     mu_failpoint("server/slice-done");
     atomic_store_explicit(&sl->version, number, memory_order_release);
     return true;
@@ -190,26 +212,40 @@ void mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma) {
     if (sigma > atomic_load(&l->stale_max)) atomic_store(&l->stale_max, sigma);
 }
 
-// The update in progress into the journal. False: no room now; the parent is told.
-static bool write_journal(mu_shared *g) {
+// One update of the run into the journal; there is room.
+static void write_update(mu_shared *g, const mu_run_update *one, int64_t version) {
     mu_journal *j = g->journal;
-    const mu_shared_update *u = g->update;
-    int64_t number = atomic_load(&u->number);
-    const int n = u->n_parts;
-    if (!j || mu_journal_has(j, number)) return true;
-    uint64_t room = mu_journal_free(j);
-    if (room < j->n / 2) mu_bell_ring(&g->head->parent);
-    if (room < (uint64_t)n) return false;
+    const int n = one->end - one->begin;
+    if (mu_journal_has(j, version)) return;
     for (int i = 0; i < n; i++) {
         mu_journal_entry *e = mu_journal_next(j, i);
-        *e = (mu_journal_entry){.update = {number, u->rate, u->n_parts, u->skip}};
-        const mu_update_part *p = &u->part[i];
+        *e = (mu_journal_entry){.update = {version, one->rate, n, one->skip}};
+        const mu_update_part *p = &g->update->part[one->begin + i];
         const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
         e->part = (mu_journal_part){p->id, h->global_rows, h->loss, p->weight, h->scale, h->bad};
     }
     mu_journal_publish(j, n);
     mu_failpoint("server/journaled");
+}
+
+// The run in progress into the journal. False: no room now; the parent is told.
+static bool write_journal(mu_shared *g) {
+    mu_journal *j = g->journal;
+    const mu_shared_update *u = g->update;
+    if (!j) return true;
+    const int64_t before = atomic_load(&u->number) - u->n_updates;
+    const uint64_t room = mu_journal_free(j);
+    if (room < j->n / 2) mu_bell_ring(&g->head->parent);
+    if (room < (uint64_t)u->update[u->n_updates - 1].end) return false;
+    for (int i = 0; i < u->n_updates; i++) write_update(g, &u->update[i], before + 1 + i);
     return true;
+}
+
+static void count_run(mu_shared *g, const mu_core *c, int64_t number) {
+    for (int j = 0; j < c->n_parts && !mu_shared_is_warming(g, number); j++)
+        mu_server_note_staleness(g, mu_core_part_at(c, j)->id.learner, mu_core_staleness(c, j));
+    for (int i = 0; i < g->update->n_updates; i++)
+        if (g->update->update[i].skip) atomic_fetch_add(&g->head->skipped_updates, 1);
 }
 
 // False: it cannot be finished now.
@@ -217,18 +253,14 @@ static bool finish(mu_server *s, int64_t number) {
     mu_shared *g = s->shared;
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
-    bool mine = c->applying && c->version + 1 == number;
+    bool mine = c->applying && c->version + c->applying == number;
     const bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
     if (mine && !write_journal(g)) {
         mu_shared_cancel(g);
         return false;
     }
     if (mine) {
-        for (int j = 0; j < c->n_parts && !mu_shared_is_warming(g, number); j++) {
-            const mu_core_part *p = mu_core_part_at(c, j);
-            mu_server_note_staleness(g, p->id.learner, mu_core_staleness(c, p));
-        }
-        if (g->update->skip) atomic_fetch_add(&g->head->skipped_updates, 1);
+        count_run(g, c, number);
         mu_core_applied(c);
         mu_shared_switch(g);
     }

@@ -2,7 +2,7 @@
 // server.h - applying: from accepted gradients to new weights.
 //
 // An executor calls mu_server_turn in a loop: a thread of the server process, or a learner that has nothing
-// else to do. A turn forms an update when the protocol allows it, helps with the slices of the one in
+// else to do. A turn forms a run of updates when the protocol allows it, helps with the slices of the one in
 // progress, and commits it when the last slice is done. Any number of executors may take turns at once; every
 // slice is applied once, whichever of them dies.
 #ifndef MU_PS_SERVER_H
@@ -20,8 +20,9 @@ typedef struct mu_server {
     void     *ctx;
     int64_t   spin_ns;                  // of its idle waits
     mu_params params;                   // a view: the group's blocks, also where the learner has a copy
-    mu_grad  *grads;                    // (learners) of the slice in hand; owned
-    float    *weights;                  // (learners)
+    mu_grad  *grads;                    // (most parts) of the run, for the slice in hand; owned
+    const mu_grad **grad_at;            // (most parts) the same by address
+    float    *weights;                  // (most parts)
 } mu_server;
 
 typedef struct mu_server_point {        // what has been done up to a snapshot

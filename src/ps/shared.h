@@ -11,7 +11,7 @@
 //   +------------------+
 //   | executor x E     |  server threads or learners: the slice in hand and its undo piece
 //   +------------------+
-//   | update           |  the update in progress: slices claimed and done, version of each slice
+//   | update           |  the run of updates in progress: slices claimed and done, version of each slice
 //   +------------------+
 //   | extra            |  what learners/ keeps here: request to and answer from the statistics process
 //   +------------------+
@@ -91,14 +91,19 @@ typedef struct mu_update_part {
     float          weight;              // by the protocol, times the gradient's own scale
 } mu_update_part;
 
-typedef struct mu_shared_update {        // the update in progress; filled under the lock before it opens
-    _Alignas(64) _Atomic int64_t number;        // version it makes; 0 = none yet
-    _Atomic int32_t  open;              // executors may claim
-    _Atomic int32_t  next;              // slice to look at next: a hint
-    int32_t          n_parts;
+typedef struct mu_run_update {           // one of a run
+    int32_t          begin, end;        // its parts
     int32_t          skip;              // a part is not finite: nothing is applied
     double           rate;
     mu_rule_step     rule_step;
+} mu_run_update;
+
+typedef struct mu_shared_update {        // the run in progress; filled under the lock before it opens
+    _Alignas(64) _Atomic int64_t number;        // last version it makes; 0 = none yet
+    _Atomic int32_t  open;              // executors may claim
+    _Atomic int32_t  next;              // slice to look at next: a hint
+    int32_t          n_updates;         // they make version number - n_updates + 1 to number
+    mu_run_update    update[MU_CORE_RUN];
     mu_update_part   part[];            // (mu_core_most_parts)
 } mu_shared_update;
 

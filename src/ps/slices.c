@@ -89,7 +89,8 @@ typedef struct progress { // of one executor in one slice
     const mu_params *params;
     const mu_param *p;
     int param, n_blocks;
-    size_t resume; // floats finished when the call began
+    size_t base;   // floats of the updates before this one
+    size_t resume; // floats of this one that were finished when the call began
     size_t at;     // floats of the pieces passed so far
     _Atomic size_t *done;
     mu_undo *undo; // may be NULL
@@ -134,7 +135,7 @@ static bool before_piece(void *ctx, size_t offset, size_t n, mu_undo_log *log) {
     u->n = n;
     u->kept = log ? 0 : n;
     u->n_blocks = g->n_blocks;
-    u->at = g->at;
+    u->at = g->base + g->at;
     u->done_from_here = (char *)g->done - (char *)u;
     for (int k = 0; k < g->n_blocks; k++) {
         const float *from = block_of(g->params, g->p, k) + offset;
@@ -152,7 +153,7 @@ static void after_piece(void *ctx, MU_UNUSED size_t offset, size_t n) {
     progress *g = ctx;
     g->at += n;
     mu_failpoint("server/piece-written");
-    atomic_store_explicit(g->done, g->at, memory_order_release);
+    atomic_store_explicit(g->done, g->base + g->at, memory_order_release);
     if (g->undo) set_valid(g->undo, 0);
 }
 
@@ -181,30 +182,42 @@ static void merge(const mu_param *p, float *value, const mu_slice_range *r, int 
     mu_rowstate_merge(p, value, (int64_t)(r->begin / cols), (int64_t)(r->end / cols), n_real, copy);
 }
 
-void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo) {
+// Update i of the run; *done has counted the others.
+static void apply_one(const mu_apply *a, int i, const mu_slice_range *range, size_t all, _Atomic size_t *done,
+                      mu_undo *undo) {
     const mu_param *p = a->params->list[range->param];
-    const mu_grad *grad[MU_APPLY_MAX];
-    assert(a->n <= MU_APPLY_MAX);
+    const mu_update *u = &a->update[i];
     progress g = {
         .params = a->params,
         .p = p,
         .param = range->param,
         .n_blocks = 1 + mu_updater_n_changed(a->updater),
-        .resume = atomic_load_explicit(done, memory_order_acquire),
+        .base = (size_t)i * all,
         .done = done,
         .undo = undo,
     };
-    const size_t all = (range->end - range->begin) * (p->max_norm > 0 ? 2 : 1);
-    if (g.resume >= all) return;
-    for (int j = 0; j < a->n; j++) grad[j] = a->grad(a->ctx, j, range->param);
+    g.resume = atomic_load_explicit(done, memory_order_acquire) - g.base;
     const mu_target t = mu_target_of(a->updater, a->params, p);
     const mu_update_guard guard = {UNDO_PIECE, before_piece, after_piece, &g};
-    if (p->is_state) merge(p, t.value, range, a->n, grad);
-    else if (p->is_stat) average(t.value, range, a->n, grad);
-    else
-        mu_updater_apply_range(&t, &(mu_update){a->n, grad, a->weight, a->rate, a->step}, range->begin,
-                               range->end, undo || g.resume ? &guard : NULL);
-    atomic_store_explicit(done, all, memory_order_release);
+    if (p->is_state) merge(p, t.value, range, u->n, u->grad);
+    else if (p->is_stat) average(t.value, range, u->n, u->grad);
+    else mu_updater_apply_range(&t, u, range->begin, range->end, undo || g.resume ? &guard : NULL);
+    atomic_store_explicit(done, g.base + all, memory_order_release);
+}
+
+void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo) {
+    const mu_param *p = a->params->list[range->param];
+    const size_t all = (range->end - range->begin) * (p->max_norm > 0 ? 2 : 1);
+    for (int i = 0; i < a->n; i++) assert(a->update[i].n <= MU_APPLY_MAX);
+    for (size_t at; (at = atomic_load_explicit(done, memory_order_acquire)) < (size_t)a->n * all;) {
+        const int i = (int)(at / all), left = a->n - i, n = left < MU_SERIES ? left : MU_SERIES;
+        if (undo || at % all || n == 1) {
+            apply_one(a, i, range, all, done, undo);
+            continue;
+        }
+        mu_apply_series(a->updater, a->params, range, n, a->update + i);
+        atomic_store_explicit(done, (size_t)(i + n) * all, memory_order_release);
+    }
 }
 
 void mu_apply_series(const mu_updater *u, const mu_params *ps, const mu_slice_range *range, int n,

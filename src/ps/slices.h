@@ -42,22 +42,19 @@ typedef struct mu_undo {                // one for each executor, in shared memo
 
 enum { MU_APPLY_MAX = 4096 };           // gradients of an update
 
-typedef struct mu_apply {               // one update, the same for all slices
+typedef struct mu_apply {               // a run of updates, for the slices of one parameter
     const mu_updater *updater;
     const mu_params  *params;           // value and slot[] are the blocks to change
-    int               n;                // gradients
-    const mu_grad  *(*grad)(void *ctx, int j, int param);       // gradient j of a parameter
-    void             *ctx;
-    const float      *weight;           // of each gradient
-    double            rate;
-    mu_rule_step      step;
+    int               n;                // updates, one after the other
+    const mu_update  *update;
 } mu_apply;
 
-// Applies the update to a slice. *done counts its floats that are finished, from 0 (untouched) to end - begin
-// (twice that with max_norm, whose rows are pieces of their own), and is advanced after each piece (release);
+// Applies the run to a slice, the same bits as one update after the other on all slices. *done counts the
+// floats that are finished, from 0 (untouched) to end - begin for each update (twice that with max_norm, whose
+// rows are pieces of their own), and is advanced after each piece (release);
 // a call with *done in between goes on from there, with the gradients of the first call. With undo, in the
 // same region as done, a kill at any instruction leaves what mu_undo_restore repairs. undo may be NULL:
-// faster, but a kill inside leaves a torn slice. Statistics become the mean of the gradients' values,
+// faster, but a kill inside leaves a torn slice, some updates of which are made again. Statistics become the mean of the gradients' values,
 // memories of layers the newest of them.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
 // Up to MU_SERIES updates one after the other, without undo: a kill inside leaves a torn slice.

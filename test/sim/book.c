@@ -29,7 +29,8 @@ void book_init(book *b, const mu_core_config *config) {
     b->target = mu_protocol_at(config->protocol);
     b->version = config->first_version;
     b->top = b->sum_applied = b->sum_rejected = 0;
-    b->applying = b->stopping = false;
+    b->applying = 0;
+    b->stopping = false;
     b->n_parts = b->n_computing = b->fifo_head = b->fifo_n = 0;
     b->fifo_size = mu_core_most_parts(config->learners);
     b->sync_end = config->warm_versions;
@@ -211,13 +212,16 @@ static float weight(const book *b, int64_t sigma, int parts) {
     return (float)w;
 }
 
-static void check_part(book *b, const mu_core *c, const mu_core_part *p, const mu_gradient_id *id, int n) {
-    const int64_t sigma = b->version - id->version;
+// Part i of the run, in an update of n that makes version `made`.
+static void check_part(book *b, const mu_core *c, int i, int64_t made, int n) {
+    const mu_core_part *p = mu_core_part_at(c, i);
+    const mu_gradient_id *id = &b->part[i];
+    const int64_t sigma = made - 1 - id->version;
     if (memcmp(&p->id, id, sizeof *id) != 0)
         book_wrong(b, "took learner %d step %" PRId64 ", the oldest is of %d step %" PRId64, p->id.learner,
                    p->id.step, id->learner, id->step);
-    if (mu_core_staleness(c, p) != sigma || sigma < 0)
-        book_wrong(b, "learner %d: staleness %" PRId64 ", not %" PRId64, id->learner, mu_core_staleness(c, p),
+    if (mu_core_staleness(c, i) != sigma || sigma < 0)
+        book_wrong(b, "learner %d: staleness %" PRId64 ", not %" PRId64, id->learner, mu_core_staleness(c, i),
                    sigma);
     if (is_sync(b) && (sigma != 0 || id->step != b->version - b->config.first_version))
         book_wrong(b, "learner %d: step %" PRId64 " in hardsync", id->learner, id->step);
@@ -240,20 +244,41 @@ static int parts_wanted(const book *b) {
     return samples_left(b) && !b->stopping ? b->config.learners / b->config.splits : 0;
 }
 
-void book_form(book *b, const mu_core *c) {
-    const int n = c->n_parts, wanted = parts_wanted(b);
-    if (b->applying || n > b->fifo_n || n == 0) {
-        book_wrong(b, "an update of %d of %d waiting gradients", n, b->fifo_n);
-        return;
-    }
+// Update k of the run, of the gradients [begin, end) of it.
+static void check_update(book *b, const mu_core *c, int k, int begin, int end) {
+    const int n = end - begin, wanted = parts_wanted(b);
+    if (n <= 0) book_wrong(b, "update %d of a run has no gradient", k);
     if ((wanted > 0 || is_sync(b)) && n != wanted)
         book_wrong(b, "an update of %d gradients, not %d", n, wanted);
+    for (int i = begin; i < end; i++) check_part(b, c, i, b->version + 1 + k, n);
+}
+
+// What could still make an update must be part of the run, unless that is as long as it may be.
+static void check_length(book *b, const mu_core *c) {
+    int most = is_sync(b) || b->config.longest_run < 1 ? 1 : b->config.longest_run;
+    if (b->config.bound > 0 && most > b->config.bound) most = b->config.bound;
+    if (c->applying < 1 || c->applying > most) book_wrong(b, "a run of %d updates, not %d", c->applying, most);
+    const bool each = !is_sync(b) && b->config.bound == 0 && strcmp(b->target->name, "softsync") != 0;
+    if (each && c->applying < most && b->fifo_n > 0)
+        book_wrong(b, "a run of %d updates leaves %d gradients", c->applying, b->fifo_n);
+}
+
+void book_form(book *b, const mu_core *c) {
+    const int n = c->n_parts;
+    if (b->applying || n > b->fifo_n || n == 0) {
+        book_wrong(b, "a run of %d of %d waiting gradients", n, b->fifo_n);
+        return;
+    }
     for (int i = 0; i < n; i++) b->part[i] = b->fifo[(b->fifo_head + i) % b->fifo_size];
     b->fifo_head = (b->fifo_head + n) % b->fifo_size;
     b->fifo_n -= n;
-    for (int i = 0; i < n; i++) check_part(b, c, mu_core_part_at(c, i), &b->part[i], n);
+    for (int k = 0; k < c->applying; k++)
+        check_update(b, c, k, mu_core_update_begin(c, k), mu_core_update_end(c, k));
+    if (c->applying > 0 && mu_core_update_end(c, c->applying - 1) != n)
+        book_wrong(b, "a run of %d gradients ends with %d", n, mu_core_update_end(c, c->applying - 1));
+    check_length(b, c);
     b->n_parts = n;
-    b->applying = true;
+    b->applying = c->applying;
 }
 
 void book_applied(book *b) {
@@ -263,9 +288,9 @@ void book_applied(book *b) {
         b->learner[id->learner].applied++;
         b->sum_applied += id->rows;
     }
-    b->applying = false;
+    b->version += b->applying;
+    b->applying = 0;
     b->n_parts = 0;
-    b->version++;
 }
 
 // In step, the step that some learner has begun is still finished by all.

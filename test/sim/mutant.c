@@ -29,6 +29,7 @@ static const char *const names[SIM_M_LAST + 1] = {
     [SIM_M_SCRIBBLE + 7] = "core: incarnation back",
     [SIM_M_SCRIBBLE + 8] = "core: a batch counted as used",
     [SIM_M_SCRIBBLE + 9] = "core: a slot mixed up",
+    [SIM_M_SCRIBBLE + 10] = "core: an update of a run dropped",
 };
 
 const char *sim_mutant_name(int mutant) { return names[mutant]; }
@@ -73,6 +74,10 @@ void sim_mutant_scribble(sim_world *w) {
     case 8:
         if (l->n_leases == 0) return;
         l->used++;
+        break;
+    case 10:
+        if (c->applying < 2) return;
+        c->applying--;
         break;
     default:
         if (c->n_parts == 0) return;

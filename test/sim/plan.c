@@ -47,6 +47,7 @@ void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
     draw_protocol(c, o, rng);
     c->rate_rule = (int32_t)sim_below(rng, 3);
     c->lease_batches = (int32_t)pick(rng, 1, sim_chance(rng, 500) ? 2 : SIM_MAX_BATCHES);
+    c->longest_run = sim_chance(rng, 300) ? 0 : (int32_t)pick(rng, 1, sim_chance(rng, 500) ? 4 : MU_CORE_RUN);
     c->rows = pick(rng, 1, sim_chance(rng, 900) ? 4 : 32);
     c->global_batch = pick(rng, c->learners, c->learners * c->rows);
     draw_ends(c, o->events, rng);

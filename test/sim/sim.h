@@ -119,7 +119,8 @@ typedef struct book {
     const mu_protocol_class *target;            // the protocol after a warm start
     int64_t        sync_end;                    // steps by hardsync, before a stop
     int64_t        version, top;                // top: one past the highest sample promised
-    bool           applying, stopping;
+    bool           stopping;
+    int32_t        applying;                    // updates of the run in progress
     int32_t        n_parts, n_computing;
     int32_t        fifo_head, fifo_n, fifo_size;
     int64_t        sum_applied, sum_rejected;   // samples
@@ -218,7 +219,7 @@ typedef enum sim_mutant {
     SIM_M_FALSE_CLOCK, SIM_M_NO_WAKE, SIM_M_NO_WATCHDOG, SIM_M_WRONG_SAMPLES, SIM_M_DOUBLE_APPLY,
     SIM_M_NOT_NOTED, SIM_M_NOT_COPIED,
     SIM_M_SCRIBBLE,             // and those after it: one field of the core each
-    SIM_M_LAST = SIM_M_SCRIBBLE + 9,
+    SIM_M_LAST = SIM_M_SCRIBBLE + 10,
 } sim_mutant;
 bool sim_mutant_is(const sim_world *w, sim_mutant m);           // and now is the moment
 void sim_mutant_scribble(sim_world *w);

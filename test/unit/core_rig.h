@@ -100,7 +100,7 @@ static inline void rig_gradient(rig *r, int learner) {
 }
 // Of part i of the update in progress.
 static inline double rig_weight(const rig *r, int i) {
-    return (double)mu_core_weight(r->c, mu_core_staleness(r->c, mu_core_part_at(r->c, i)), r->c->n_parts);
+    return (double)mu_core_weight(r->c, mu_core_staleness(r->c, i), r->c->n_parts);
 }
 static inline void rig_update(rig *r, int parts) {
     if (!rig_form(r)) fail_msg("no update of %d parts at version %" PRId64, parts, r->c->version);
@@ -140,7 +140,7 @@ static inline staleness rig_staleness(const mu_core_config *config, uint64_t see
         assert_int_equal(rig_push(&r, next), MU_ACCEPTED);
         while (itself || mu_core_form(r.c)) {
             for (int k = 0; i >= SKIPPED && k < (itself ? 1 : r.c->n_parts); k++) {
-                if (!itself) stale = mu_core_staleness(r.c, mu_core_part_at(r.c, k));
+                if (!itself) stale = mu_core_staleness(r.c, k);
                 n++, sum += stale, max = stale > max ? stale : max;
             }
             if (itself) break;

@@ -99,7 +99,7 @@ static void form(run *u) {
     const bool in_step = mu_core_is_in_step(c);
     if (mu_core_form(u->r.c)) {
         for (int i = 0; i < c->n_parts; i++) {
-            const int64_t stale = mu_core_staleness(c, mu_core_part_at(c, i));
+            const int64_t stale = mu_core_staleness(c, i);
             if (in_step) assert_run(u, stale == 0, "staleness %" PRId64, stale);
             if (c->config.bound > 0)
                 assert_run(u, stale <= c->config.bound, "staleness %" PRId64 " over %d", stale,

@@ -95,19 +95,21 @@ static size_t world_bytes(void) {
     return n * BLOCKS * sizeof(float);
 }
 
-static const mu_grad *grad_of(void *ctx, int j, int param) {
-    const mu_grad(*parts)[N_PARAMS] = ctx;
-    return &parts[j][param];
-}
-static mu_apply apply_make(world *w, const mu_updater *u, int64_t step) {
-    return (mu_apply){.updater = u,
-                      .params = &w->ps,
-                      .n = w->n_parts,
-                      .grad = grad_of,
-                      .ctx = w->grad[step % POOL],
-                      .weight = w->weight,
-                      .rate = 0.01,
-                      .step = {step, w->young && step % 2}};
+enum { RUN = 5 };       // updates of a run at most
+typedef struct made {   // a run of updates, for one slice at a time
+    mu_apply a;
+    mu_update update[RUN];
+    const mu_grad *grad[RUN][PARTS];
+} made;
+
+// Updates [step, step + n) for the slices of a parameter.
+static const mu_apply *apply_make(made *m, world *w, const mu_updater *u, int64_t step, int n, int param) {
+    for (int k = 0; k < n; k++, step++) {
+        for (int j = 0; j < w->n_parts; j++) m->grad[k][j] = &w->grad[step % POOL][j][param];
+        m->update[k] = (mu_update){w->n_parts, m->grad[k], w->weight, 0.01, {step, w->young && step % 2}};
+    }
+    m->a = (mu_apply){u, &w->ps, n, m->update};
+    return &m->a;
 }
 
 // n gradients an update, of one sample where they are factors or gathered.
@@ -203,13 +205,14 @@ static void test_slices_are_the_whole(void **unused) {
         world_init(&whole, a, MU_MAX_SLOTS), world_init(&cut, b, MU_MAX_SLOTS);
         for (int64_t step = 0; step < 4; step++) {
             whole_update(&whole, u, step);
-            mu_apply ap = apply_make(&cut, u, step);
+            made m;
             for (int i = 0; i < cut.slices.n; i++) {
                 const mu_slice_range *r = &cut.slices.range[i];
+                const mu_apply *ap = apply_make(&m, &cut, u, step, 1, r->param);
                 _Atomic size_t done = 0;
-                mu_apply_slice(&ap, r, &done, with_undo ? undo : NULL);
+                mu_apply_slice(ap, r, &done, with_undo ? undo : NULL);
                 assert_int_equal(atomic_load(&done), (r->end - r->begin) * (max_norm[r->param] > 0 ? 2 : 1));
-                mu_apply_slice(&ap, r, &done, with_undo ? undo : NULL); // finished: changes nothing
+                mu_apply_slice(ap, r, &done, with_undo ? undo : NULL); // finished: changes nothing
                 assert_false(mu_undo_restore(undo, &cut.ps));
             }
         }
@@ -220,23 +223,65 @@ static void test_slices_are_the_whole(void **unused) {
     free(a), free(b), free(undo);
 }
 
+// A run is the same bits as its updates one by one, for every rule and form, kept or not.
+static void test_runs_are_their_updates(void **state) {
+    (void)state;
+    void *a = malloc(world_bytes()), *b = malloc(world_bytes());
+    mu_undo *undo = aligned_alloc(64, sizeof *undo);
+    assert_non_null(a), assert_non_null(b), assert_non_null(undo);
+    memset(undo, 0, sizeof *undo);
+    for (size_t k = 0; k < 4 * mu_updaters.n; k++) {
+        char text[160];
+        bound bd;
+        const char *name = mu_updaters.list[k / 4]->name;
+        const bool kept = k & 1, small = k & 2;
+        snprintf(text, sizeof text, "{type: %s, rate: 1, decay: 0.01}", name);
+        mu_updater *u = bound_get(&bd, text);
+        world whole, run;
+        world_init(&whole, a, u->class->n_slots), world_init(&run, b, u->class->n_slots);
+        if (small) make_small(&whole, 2, false), make_small(&run, 2, false);
+        for (int64_t step = 0; step < 2 * RUN; step++)
+            for (int i = 0; i < whole.slices.n; i++) {
+                made m;
+                _Atomic size_t done = 0;
+                const mu_slice_range *r = &whole.slices.range[i];
+                mu_apply_slice(apply_make(&m, &whole, u, step, 1, r->param), r, &done, NULL);
+            }
+        for (int64_t step = 0; step < 2 * RUN; step += RUN)
+            for (int i = 0; i < run.slices.n; i++) {
+                made m;
+                _Atomic size_t done = 0;
+                const mu_slice_range *r = &run.slices.range[i];
+                mu_apply_slice(apply_make(&m, &run, u, step, RUN, r->param), r, &done, kept ? undo : NULL);
+                assert_int_equal(atomic_load(&done),
+                                 RUN * (r->end - r->begin) * (max_norm[r->param] > 0 ? 2 : 1));
+            }
+        assert_same_bits(&whole, &run, text);
+        world_fini(&whole), world_fini(&run);
+        bound_fini(&bd);
+    }
+    free(a), free(b), free(undo);
+}
+
 // ---- killing ----
 
 enum { KILLS = 300, LONG_RUN = 400 };
 
 typedef struct scene {      // shared memory
-    _Atomic int64_t at;     // update * slices + slice in progress
+    _Atomic int64_t at;     // run * slices + slice in progress
     _Atomic size_t done[2]; // of slice `at`, and of the next one
     _Atomic int32_t started;
     mu_undo undo;
     float blocks[];
 } scene;
 
-// Applies slices from where the scene stands; to the end of update `end`, or for ever.
-static void work_on(scene *s, world *w, const mu_updater *u, int64_t end) {
+// Applies slices from where the scene stands, in runs of `run` updates; to the end of run `end`, or for ever.
+static void work_on(scene *s, world *w, const mu_updater *u, int run, int64_t end) {
+    made m;
     for (int64_t at; (at = atomic_load(&s->at)) / w->slices.n < end;) {
-        mu_apply a = apply_make(w, u, at / w->slices.n);
-        mu_apply_slice(&a, &w->slices.range[at % w->slices.n], &s->done[at % 2], &s->undo);
+        const mu_slice_range *r = &w->slices.range[at % w->slices.n];
+        const mu_apply *a = apply_make(&m, w, u, at / w->slices.n * run, run, r->param);
+        mu_apply_slice(a, r, &s->done[at % 2], &s->undo);
         atomic_store(&s->done[(at + 1) % 2], 0);
         atomic_store(&s->at, at + 1);
     }
@@ -250,13 +295,13 @@ static void wait_ns(int64_t ns) {
 }
 
 // Kills one executor at a random moment; true if it was inside a piece.
-static bool kill_one(scene *s, world *w, const mu_updater *u, int64_t after_ns) {
+static bool kill_one(scene *s, world *w, const mu_updater *u, int run, int64_t after_ns) {
     atomic_store(&s->started, 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
         atomic_store(&s->started, 1);
-        work_on(s, w, u, INT64_MAX);
+        work_on(s, w, u, run, INT64_MAX);
         _exit(0);
     }
     for (int i = 0; i < 100000 && !atomic_load(&s->started); i++) usleep(20);
@@ -269,7 +314,7 @@ static bool kill_one(scene *s, world *w, const mu_updater *u, int64_t after_ns) 
 }
 
 // small: gradients of one sample each; 0 = several of more samples.
-static void kill_storm(const char *block, uint64_t seed, int small) {
+static void kill_storm(const char *block, uint64_t seed, int small, int run) {
     bound b;
     mu_updater *u = bound_get(&b, block);
     const size_t bytes = sizeof(scene) + world_bytes();
@@ -284,17 +329,18 @@ static void kill_storm(const char *block, uint64_t seed, int small) {
     if (small) make_small(&stormy, small, young), make_small(&calm, small, young);
     int torn = 0, kills = 0;
     for (; kills < KILLS || (!torn && kills < 10 * KILLS); kills++) { // on a busy machine most come too early
-        torn += kill_one(s, &stormy, u, (int64_t)(fabsf(noise(seed, (size_t)kills)) * 200e3f));
+        torn += kill_one(s, &stormy, u, run, (int64_t)(fabsf(noise(seed, (size_t)kills)) * 200e3f));
         // With one core an executor makes many updates before its end, and all are to be repeated.
         if (torn >= KILLS / 30 && atomic_load(&s->at) / stormy.slices.n > LONG_RUN) break;
     }
     const int64_t end = atomic_load(&s->at) / stormy.slices.n + 1;
-    work_on(s, &stormy, u, end);
-    for (int64_t step = 0; step < end; step++) {
-        mu_apply a = apply_make(&calm, u, step);
+    work_on(s, &stormy, u, run, end);
+    for (int64_t step = 0; step < end * run; step++) { // one update at a time
+        made m;
         for (int i = 0; i < calm.slices.n; i++) {
+            const mu_slice_range *r = &calm.slices.range[i];
             _Atomic size_t done = 0;
-            mu_apply_slice(&a, &calm.slices.range[i], &done, NULL);
+            mu_apply_slice(apply_make(&m, &calm, u, step, 1, r->param), r, &done, NULL);
         }
     }
     print_message("%s: %d kills, %d inside a piece, %lld updates\n", block, kills, torn, (long long)end);
@@ -314,12 +360,16 @@ static void test_killed_executors(void **unused) {
         char text[160];
         snprintf(text, sizeof text, "{type: %s, rate: 0.01%s}", mu_updaters.list[r]->name,
                  r % 2 ? ", decay: 0.001" : "");
-        kill_storm(text, seed + r, 0);
+        kill_storm(text, seed + r, 0, 1);
+        kill_storm(text, seed + 50 + r, 0, 2 + (int)(r % (RUN - 1)));
     }
     static const char *const sgd[] = {
         "{type: sgd, momentum: 0.9, rate: 0.01}", "{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.01}",
         "{type: sgd, momentum: 0.9, decay: 0.001, early: 5 steps, early_momentum: 0, rate: 0.01}"};
-    for (size_t i = 0; i < 5 * MU_COUNT(sgd); i++) kill_storm(sgd[i / 5], seed + 100 + i, (int)(i % 5));
+    for (size_t i = 0; i < 5 * MU_COUNT(sgd); i++) {
+        const int run = 1 + (int)(i % 3);
+        kill_storm(sgd[i / 5], seed + 100 + i, (int)(i % 5), run);
+    }
 }
 
 // A piece that was counted is finished, also when the executor died before it cleared valid.
@@ -353,6 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cutting),
         cmocka_unit_test(test_slices_are_the_whole),
+        cmocka_unit_test(test_runs_are_their_updates),
         cmocka_unit_test(test_counted_pieces_stay),
         cmocka_unit_test(test_killed_executors),
     };
