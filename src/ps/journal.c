@@ -12,7 +12,7 @@ uint64_t mu_journal_room(int learners) {
 
 bool mu_journal_has(const mu_journal *j, int64_t version) {
     uint64_t n = atomic_load_explicit(&j->written, memory_order_relaxed);
-    return n && j->entry[(n - 1) % j->n].update.version == version;
+    return n && j->entry[(n - 1) % j->n].update.version >= version; // they come in order
 }
 
 // acquire: what the reader has given up it has also read.
