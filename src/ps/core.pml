@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mutants: 1 2 3 4 5 6 7
+// mutants: 1 2 3 4 5 6 7 8
 // pan: -a
 //
 // core.pml - Spin model of one gradient's way through the parameter server: core.h's lease, ask, push, form,
@@ -14,13 +14,14 @@
 //
 // The number of batches is small and each carries its own bit, so "applied exactly once" is not counted but
 // seen: a bit may be set once in each half of each slice. `hard` is chosen by Spin: one gradient of each
-// learner makes an update, or any one does (async, refused beyond BOUND). A learner may also hang: the
-// watchdog replaces it, but its push is under way and arrives later (zombie).
+// learner makes an update, or any one does (async, refused beyond BOUND). So is `most`: without a bound, as many
+// updates as gradients wait are formed together, a run; every slice gets them one after the other. A learner may
+// also hang: the watchdog replaces it, but its push is under way and arrives later (zombie).
 //
 // Mutants, each must be caught: 1 no fence for old incarnations, 2 gradients are not taken out of the queue,
 // 3 a restart forgets the lease, 4 commit before the last slice is done, 5 the repair puts back a piece that
 // was already finished, 6 a lost learner is still taken for computing, 7 the undo piece is given up before
-// the piece is marked as finished.
+// the piece is marked as finished, 8 the second update of a run is dropped in one slice.
 //
 // No process polls here, so the claim needs no fairness: whatever is scheduled, every process comes to its
 // end, with the last update committed. That covers deadlocks, which Spin does not look for beside a claim.
@@ -50,6 +51,7 @@ learner_row row[N];
 
 bool hard, applying, ended, finished;
 byte batches, executors, deaths;                // of the run Spin has chosen; deaths still to come, at most
+byte most;                                      // updates formed together; with 1 the bound holds
 byte running;                                   // processes not at their end
 byte version, next_batch;
 byte produced;                                  // less applied, rejected and lost: 0 at the end
@@ -57,12 +59,13 @@ chan fifo = [4] of { byte, byte, byte };        // N * SLOTS: learner, slot, bat
 
 byte n_parts, part_learner[N], part_slot[N], part_batch[N];
 byte claim[SLICES];                             // 0 free, else executor + 1
-bool written[SLICES];                           // its floats are finished
+byte made[SLICES];                              // updates of the run that are finished in it
 bool done[SLICES];                              // it is of the new version
 byte half_a[SLICES], half_b[SLICES];            // the weights: bits of the batches in them
 byte committed, refused;
 bool valid[EXECUTORS], x_gone[EXECUTORS];       // undo piece holds something; executor died
-byte held[EXECUTORS], was[EXECUTORS];
+byte held[EXECUTORS], was[EXECUTORS], before[EXECUTORS]; // slice, what it was, updates made in it then
+#define UPDATES (hard -> 1 : n_parts)
 
 #define NO_MORE(i)    (row[i].promise == NONE && \
                        (hard -> row[i].leased == batches / N : next_batch == batches))
@@ -90,7 +93,7 @@ inline push(i, my_inc, my_version, slot_at, batch) {
         row[i].computing = false;
         row[i].promise = NONE;
         if
-        :: !hard && version - my_version > BOUND -> produced--; refused = refused | BIT(batch); TEST_END
+        :: !hard && most == 1 && version - my_version > BOUND -> produced--; refused = refused | BIT(batch); TEST_END
         :: else ->
             row[i].accepted++;
             row[i].queued++;
@@ -101,7 +104,7 @@ inline push(i, my_inc, my_version, slot_at, batch) {
 
 inline form() {
     do
-    :: n_parts < (hard -> N : 1) ->
+    :: n_parts < (hard -> N : most) && len(fifo) > 0 ->
         if
         :: MUTANT != 2 -> fifo?part_learner[n_parts], part_slot[n_parts], part_batch[n_parts]
         :: else -> fifo?<part_learner[n_parts], part_slot[n_parts], part_batch[n_parts]>
@@ -128,19 +131,19 @@ inline commit() {
     assert(half_a[0] == committed && half_b[0] == committed);          // every slice, both halves, once
     assert(half_a[1] == committed && half_b[1] == committed);
     q = 0;
+    version = version + UPDATES;
     n_parts = 0;
-    done[0] = false; done[1] = false; written[0] = false; written[1] = false;
+    done[0] = false; done[1] = false; made[0] = 0; made[1] = 0;
     claim[0] = 0; claim[1] = 0;
     applying = false;
-    version++;
     TEST_END
 }
 
-inline add_parts(half) {
+inline add_update(half, u) {    // by hardsync all gradients, else the one of update u
     byte k;
-    k = 0;
+    k = (hard -> 0 : u);
     do
-    :: k < n_parts ->
+    :: k < (hard -> n_parts : u + 1) ->
         assert(row[part_learner[k]].slot[part_slot[k]] == part_batch[k]);       // it was not overwritten
         assert(!(half & BIT(part_batch[k])));                                // not a second time
         half = half | BIT(part_batch[k]);
@@ -163,28 +166,31 @@ turn:
     :: d_step { applying && (MUTANT == 4 -> ONE_DONE : ALL_DONE) -> commit() } goto turn
     :: ended -> goto over
     fi;
+next_update:
     if
-    :: written[s] -> goto finished_slice        // its last executor died after the work
-    :: d_step { !written[s] -> was[e] = half_a[s]; held[e] = s; valid[e] = true }
+    :: made[s] == UPDATES -> goto finished_slice        // also of an executor that died after the work
+    :: MUTANT == 8 && made[s] == 1 && s == 1 -> goto finished_slice
+    :: d_step { made[s] < UPDATES -> was[e] = half_a[s]; held[e] = s; before[e] = made[s]; valid[e] = true }
     OR_X_DIES
     fi;
     if
-    :: d_step { add_parts(half_a[s]) }
+    :: d_step { add_update(half_a[s], made[s]) }
     OR_X_DIES
     fi;
     if
-    :: d_step { add_parts(half_b[s]) }
+    :: d_step { add_update(half_b[s], made[s]) }
     OR_X_DIES
     fi;
     if
-    :: atomic { MUTANT != 7 -> written[s] = true }
+    :: atomic { MUTANT != 7 -> made[s]++ }
     :: atomic { MUTANT == 7 -> valid[e] = false }
     OR_X_DIES
     fi;
     if
-    :: d_step { valid[e] = false; written[s] = true; held[e] = 0; was[e] = 0 }
+    :: d_step { valid[e] = false; made[s] = before[e] + 1; held[e] = 0; was[e] = 0; before[e] = 0 }
     OR_X_DIES
     fi;
+    goto next_update;
 finished_slice:
     if
     :: d_step { done[s] = true; s = 0 }
@@ -202,7 +208,7 @@ over:
 // back only if it is not finished.
 inline repair(e) {
     if
-    :: valid[e] && (!written[held[e]] || MUTANT == 5) ->
+    :: valid[e] && (made[held[e]] == before[e] || MUTANT == 5) ->
         half_a[held[e]] = was[e]; half_b[held[e]] = was[e]
     :: else
     fi;
@@ -212,7 +218,7 @@ inline repair(e) {
     :: applying && claim[1] == e + 1 && !done[1] -> claim[1] = 0
     :: else
     fi;
-    held[e] = 0; was[e] = 0;
+    held[e] = 0; was[e] = 0; before[e] = 0;
     x_gone[e] = false
 }
 
@@ -285,6 +291,11 @@ init {
         :: hard = true; batches = 4; deaths = 2; executors = 1
         :: hard = false; batches = 2; deaths = 2; executors = 1
         :: hard = false; batches = 3; deaths = 1; executors = 1
+        :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2
+        fi;
+        if
+        :: most == 0 -> most = 1
+        :: else
         fi;
         row[0].promise = NONE; row[1].promise = NONE;
         row[0].inc = 1; row[1].inc = 1;
