@@ -227,8 +227,8 @@ static bool form_one(mu_core *c, const mu_protocol_class *p) {
     return true;
 }
 
-// In step an update needs the weights of the one before, so there is never a second one to form. A learner may
-// begin during a run, on weights of before: the run must not be longer than the bound.
+// In step an update needs the weights of the one before, so there is never a second one to form. A learner
+// may begin during a run, on weights of before: the run must not be longer than the bound.
 static int longest_run(const mu_core *c) {
     if (mu_core_is_in_step(c)) return 1;
     const int64_t n = core_min(c->config.longest_run, c->config.bound > 0 ? c->config.bound : MU_CORE_RUN);

@@ -3,9 +3,9 @@
 //
 // The executor that commits an update appends its entries, under the lock of the core, before the core is
 // switched over; the parent takes them out and writes them to the log (learners/record.h). A death between
-// the two leaves entries of updates that are committed again by another executor: they are recognised by their
-// version and not appended twice. So nothing is lost and nothing is there twice, whichever process dies. A
-// full ring makes the executor wait, not forget.
+// the two leaves entries of updates that are committed again by another executor: they are recognised by
+// their version and not appended twice. So nothing is lost and nothing is there twice, whichever process
+// dies. A full ring makes the executor wait, not forget.
 #ifndef MU_PS_JOURNAL_H
 #define MU_PS_JOURNAL_H
 

@@ -50,8 +50,8 @@ void mu_server_fini(mu_server *s) {
 
 // ---- forming ----
 
-// The parts of update i in the order of learners, so that sums do not depend on arrival. Returns the effective
-// rate: of these gradients, were each an update of its own.
+// The parts of update i in the order of learners, so that sums do not depend on arrival. Returns the
+// effective rate: of these gradients, were each an update of its own.
 static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples) {
     mu_shared *g = s->shared;
     mu_shared_update *u = g->update;

@@ -50,12 +50,12 @@ typedef struct mu_apply {               // a run of updates, for the slices of o
 } mu_apply;
 
 // Applies the run to a slice, the same bits as one update after the other on all slices. *done counts the
-// floats that are finished, from 0 (untouched) to end - begin for each update (twice that with max_norm, whose
-// rows are pieces of their own), and is advanced after each piece (release);
-// a call with *done in between goes on from there, with the gradients of the first call. With undo, in the
+// floats that are finished, from 0 (untouched) to end - begin for each update (twice that with max_norm,
+// whose rows are pieces of their own), and is advanced after each piece (release); a call with *done in
+// between goes on from there, with the gradients of the first call. With undo, in the
 // same region as done, a kill at any instruction leaves what mu_undo_restore repairs. undo may be NULL:
-// faster, but a kill inside leaves a torn slice, some updates of which are made again. Statistics become the mean of the gradients' values,
-// memories of layers the newest of them.
+// faster, but a kill inside leaves a torn slice, some updates of which are made again. Statistics become the
+// mean of the gradients' values, memories of layers the newest of them.
 void mu_apply_slice(const mu_apply *a, const mu_slice_range *range, _Atomic size_t *done, mu_undo *undo);
 // Up to MU_SERIES updates one after the other, without undo: a kill inside leaves a torn slice.
 void mu_apply_series(const mu_updater *u, const mu_params *ps, const mu_slice_range *range, int n,

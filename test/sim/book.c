@@ -257,7 +257,8 @@ static void check_update(book *b, const mu_core *c, int k, int begin, int end) {
 static void check_length(book *b, const mu_core *c) {
     int most = is_sync(b) || b->config.longest_run < 1 ? 1 : b->config.longest_run;
     if (b->config.bound > 0 && most > b->config.bound) most = b->config.bound;
-    if (c->applying < 1 || c->applying > most) book_wrong(b, "a run of %d updates, not %d", c->applying, most);
+    if (c->applying < 1 || c->applying > most)
+        book_wrong(b, "a run of %d updates, not %d", c->applying, most);
     const bool each = !is_sync(b) && b->config.bound == 0 && strcmp(b->target->name, "softsync") != 0;
     if (each && c->applying < most && b->fifo_n > 0)
         book_wrong(b, "a run of %d updates leaves %d gradients", c->applying, b->fifo_n);
