@@ -7,7 +7,7 @@ training rows as a CSV file with its gaps and words, writes a job by its recipe,
 rows; scikit-learn gets the columns standardised, words one-hot, gaps as the mean and a column that says so. Its
 linear model (logistic, linear and ridge regression) and its gradient boosting have their default settings.
 
-    apt-get install python3-sklearn r-base-core r-cran-cardata
+    apt-get install python3-sklearn r-base-core r-cran-cardata          (Debian's Python has scikit-learn then)
     examples/table-accuracy.py [--muster build/muster] [--repeats 3] [--jobs 2] [iris wine ...]
 
 Tables: scikit-learn's iris, wine, breast_cancer, digits, diabetes; R's TitanicSurvival (package carData), airquality

@@ -38,7 +38,7 @@ struct table {
     const char *file, *separator, *label;
     int header, target; // 0 auto
     mu_strings ignore, categorical, missing, embed, text;
-    int64_t text_length, text_words;
+    int64_t text_length, text_words, pieces;
     // private
     mu_table t;
     bool from_model, matched; // matched: the first row was looked at
@@ -71,6 +71,9 @@ static const mu_field fields[] = {
              "columns that are left out, by name or number from 0"),
     MU_FIELD(struct table, categorical, MU_STRINGS, "[]", NULL,
              "columns of categories, also where they are numbers or have many words"),
+    MU_FIELD(struct table, pieces, MU_INT, "0", "[0,64]",
+             "further places of a column of numbers: its range in pieces of equally many rows, for nets that "
+             "predict numbers from few rows"),
     MU_FIELD(struct table, embed, MU_STRINGS, "[]", NULL,
              "columns of many words, given as word numbers in data.categories for the layer embedding"),
     MU_FIELD(struct table, text, MU_STRINGS, "[]", NULL,
@@ -277,6 +280,7 @@ static mu_status learn(mu_reader *r, struct table *s, const mu_infile *in, char 
                                 .categorical = s->categorical,
                                 .embed = s->embed,
                                 .text = s->text,
+                                .pieces = s->pieces,
                                 .text_length = s->text_length,
                                 .text_words = s->text_words};
     return mu_table_learn(&s->t, in, separator, &o, err);
@@ -393,7 +397,7 @@ static void spread(const struct table *s, const float *from, float *to) {
         if (gap && c->n_gaps) to[width - 1] = 1;
         else if (gap) spread_mean(c, to);
         else if (c->kind == MU_TABLE_CATEGORY) to[(int64_t)*from] = 1;
-        else to[0] = *from;
+        else mu_table_spread_pieces(c, to[0] = *from, to + 1);
         from++;
         to += width;
     }

@@ -42,7 +42,9 @@ bool mu_table_kept(const mu_table_column *c) {
 }
 
 int64_t mu_table_width(const mu_table_column *c) {
-    return !mu_table_used(c) ? 0 : (c->kind == MU_TABLE_NUMBER ? 1 : (int64_t)c->n_words) + (c->n_gaps > 0);
+    if (!mu_table_used(c)) return 0;
+    const int64_t pieces = c->n_cuts ? (int64_t)c->n_cuts - 1 : 0;
+    return (c->kind == MU_TABLE_NUMBER ? 1 + pieces : (int64_t)c->n_words) + (c->n_gaps > 0);
 }
 
 bool mu_table_missing(const mu_table *t, const char *text) {
@@ -117,6 +119,7 @@ static json_t *put_column(const mu_table_column *c) {
     json_decref(words);
     if (!wrong && c->kind == MU_TABLE_CATEGORY && c->share)
         wrong |= json_object_set_new(o, "shares", put_shares(c));
+    if (!wrong && c->n_cuts) wrong |= json_object_set_new(o, "cuts", mu_table_put_cuts(c));
     if (!wrong && c->kind == MU_TABLE_EMBEDDED) {
         wrong |= json_object_set_new(o, "rare", json_boolean(c->rare));
         wrong |= json_object_set_new(o, "words", mu_learnt_put_texts(c->vocab.text + MU_WORD_FIRST,
@@ -217,7 +220,8 @@ static mu_status take_column(mu_table *t, mu_table_column *c, const json_t *o, m
     if (c->kind == MU_TABLE_SENTENCES) t->n_sentences++;
     if (c->kind == MU_TABLE_SENTENCES) return MU_OK;
     if (c->kind == MU_TABLE_EMBEDDED) return mu_table_take_vocab(t, c, o, err);
-    if (number) return take_numbers(c, o, err);
+    if (number) MU_TRY(take_numbers(c, o, err));
+    if (number) return mu_table_take_cuts(t, c, json_object_get(o, "cuts"), err);
     MU_TRY(take_words(t, c, json_object_get(o, "words"), err));
     return take_shares(t, c, json_object_get(o, "shares"), err);
 }

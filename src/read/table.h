@@ -2,7 +2,9 @@
 // table.h - what is learnt of the columns of a table, and how it becomes numbers.
 //
 //   number     all values are finite numbers: (x - mean) / deviation. A gap is 0, and 1 in a place of its own
-//              where the training data has gaps
+//              where the training data has gaps. With `pieces`, behind its first place: the range of the
+//              training data cut into as many pieces of equally many rows; below a piece its place is -1/2,
+//              above it 1/2, inside it grows evenly, a gap is 0. So a net bends where the rows are
 //   category   few different words: one place a word, in byte order (numbers by value). Where the training
 //              data has gaps, one more for gaps and unknown words
 //   text       anything else, also names and numbers of rows: left out
@@ -32,6 +34,7 @@ enum {
     MU_TABLE_EMBEDDED_WORDS = 1 << 20,  // of an embedded column
     MU_TABLE_CODES = 1 << 24,           // of all embedded columns: what a float holds
     MU_TABLE_TEXT_LENGTH = 65536,       // words of a text
+    MU_TABLE_PIECES = 64,               // of a column of numbers
     MU_TABLE_CLASSES = 20,              // different whole numbers of a label that are classes
     MU_TABLE_PLACES = 1 << 20,          // numbers of a record
     MU_TABLE_WORD_BYTES = 256,          // longer words make a column text; names are cut there
@@ -56,6 +59,8 @@ typedef struct mu_table_column {
     int64_t       n_numbers, n_whole;   // values that are numbers, whole ones
     double        sum_mean, sum_squares, least, most;   // of the numbers; Welford's
     float         mean, deviation;      // of the numbers; 0 = all are the same
+    float        *cut;                  // [n_cuts] of its pieces, standardised, ascending; NULL = none
+    size_t        n_cuts;               // 0, or pieces + 1
     mu_labels     words;                // different ones; stops one beyond MU_TABLE_WORDS
     int64_t      *count;                // [words.n]
     size_t        cap_count;
@@ -97,6 +102,7 @@ typedef struct mu_table_options {
     mu_table_target target;
     mu_strings      ignore, categorical, embed, text;
     int64_t         text_length, text_words;    // 0 = the longest text, all words
+    int64_t         pieces;     // of a column of numbers; 0 = none
     bool            only_look;  // a table without a column to train on is none the worse for it
 } mu_table_options;
 
@@ -132,6 +138,15 @@ MU_MUST_CHECK mu_status mu_table_guess_file(const char *path, mu_arena *arena, c
                                             mu_err *err);
 // What an open reader of class `table` knows; NULL of any other.
 const mu_table *mu_table_of(const mu_reader *r);
+
+// ---- numbers in pieces (table_pieces.c) ----
+
+// A pass of its own over the file, where pieces are asked for: their cuts.
+MU_MUST_CHECK mu_status mu_table_learn_pieces(mu_table *t, const mu_infile *in, char separator,
+                                              int64_t pieces, mu_err *err);
+json_t *mu_table_put_cuts(const mu_table_column *c);    // NULL when out of memory
+MU_MUST_CHECK mu_status mu_table_take_cuts(mu_table *t, mu_table_column *c, const json_t *list, mu_err *err);
+void mu_table_spread_pieces(const mu_table_column *c, float value, float *to);  // n_cuts - 1 places
 
 // ---- embedded columns and sentences (table_words.c) ----
 

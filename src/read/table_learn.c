@@ -292,11 +292,11 @@ static mu_status decide_target(mu_table *t, const mu_table_options *o, mu_err *e
     return order_words(t, c, err);
 }
 
-static mu_status check_columns(const mu_table *t, bool only_look, mu_err *err) {
+static mu_status check_columns(const mu_table *t, const mu_table_options *o, mu_err *err) {
     int64_t width = 0;
     for (size_t i = 0; i < t->n_known; i++) {
         const mu_table_column *c = &t->column[i];
-        width += mu_table_width(c);
+        width += mu_table_width(c) + (c->kind == MU_TABLE_NUMBER ? o->pieces : 0);
         if (!isfinite(c->mean) || !isfinite(c->deviation))
             return MU_FAIL(err, MU_EDATA, "column `%s` of `%s` has too large numbers", c->name, t->file);
         if (!t->header || !mu_table_kept(c)) continue;
@@ -306,7 +306,7 @@ static mu_status check_columns(const mu_table *t, bool only_look, mu_err *err) {
                     MU_FAIL(err, MU_EDATA, "two columns of `%s` are called `%s`", t->file, c->name), err,
                     "Rename one of them, or leave it out by its number: `ignore: [%zu]`.", k);
     }
-    if (!width && !t->n_embedded && !t->n_sentences && !only_look)
+    if (!width && !t->n_embedded && !t->n_sentences && !o->only_look)
         return mu_err_hinted(
             MU_FAIL(err, MU_EDATA, "`%s` has no columns of numbers or categories beside the label", t->file),
             err, "Columns of text are read where they are asked for: `text: [NAME]`.");
@@ -352,7 +352,7 @@ static mu_status decide(mu_table *t, const mu_table_options *o, mu_err *err) {
         MU_TRY(decide_kind(t, &t->column[i], forced[i], err));
     }
     MU_TRY(decide_target(t, o, err));
-    return check_columns(t, o->only_look, err);
+    return check_columns(t, o, err);
 }
 
 mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const mu_table_options *o,
@@ -362,5 +362,6 @@ mu_status mu_table_learn(mu_table *t, const mu_infile *in, char separator, const
     if (t->n_columns && !t->header) MU_TRY(learn_first_row(t, err));
     if (!t->n_rows) return MU_FAIL(err, MU_EDATA, "`%s` holds no rows", t->file);
     MU_TRY(decide(t, o, err));
+    MU_TRY(mu_table_learn_pieces(t, in, separator, o->pieces, err));
     return mu_table_learn_words(t, in, separator, o, err);
 }

@@ -100,6 +100,19 @@ printf 'note,shop\nopen until 6,shop 7\nopen until 6,shop 8\nwe are closed today
 "$MUSTER" predict words ask.csv >answers.csv || bad "predict from words ended with $?"
 [ "$(cut -d, -f4 answers.csv | tr '\n' ' ')" = 'predicted book tea none none ' ] || bad "answers from words: $(cat answers.csv)"
 
+# The job that is written for a file trains and answers as it is.
+awk 'BEGIN { print "id,size,colour,price"
+    for (i = 0; i < 200; i++) { s = i * 37 % 100; printf "no %d,%s,%s,%.1f\n", i, i % 9 == 4 ? "" : s, i % 2 ? "red" : "blue",
+        i % 9 == 4 ? 60.5 : (s > 50 ? 100 : 20) + (i % 2) * 10 + .5 } }' > homes.csv
+"$MUSTER" init table homes.csv homes.yaml >out 2>&1 || bad "init table ended with $?: $(cat out)"
+"$MUSTER" check homes.yaml >out 2>&1 || bad "the job of init table: $(cat out)"
+"$MUSTER" train homes.yaml --out homes -q || bad "training by the job of init table ended with $?"
+rm homes.csv
+printf 'colour,size\nblue,10\nred,90\n' >ask.csv
+"$MUSTER" predict homes ask.csv >answers.csv || bad "predict of a price ended with $?"
+awk -F, '$1 == 0 && ($2 < 10 || $2 > 32) || $1 == 1 && ($2 < 98 || $2 > 122) { exit 1 }' answers.csv ||
+    bad "prices: $(cat answers.csv), want about 20.5 and 110.5"
+
 # A category that the training data does not have is answered, and said.
 printf 'size;shop;colour\n10;west;red\n' >new.csv
 "$MUSTER" predict kinds new.csv >answers.csv 2>err || bad "predict of a new category ended with $?"

@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[1] & 1) *(mu_strings *)fuzz_option(state, "table", "embed") = (mu_strings){1, more};
     if (data[1] & 2) *(mu_strings *)fuzz_option(state, "table", "text") = (mu_strings){1, more + 1};
     if (data[1] & 4) *(mu_strings *)fuzz_option(state, "table", "text") = (mu_strings){2, more};
+    *(int64_t *)fuzz_option(state, "table", "pieces") = data[1] & 8 ? 5 : 0;
     *(int64_t *)fuzz_option(state, "table", "text_length") = data[1] >> 4;
     fuzz_reader("table", state);
     mu_arena_fini(&a);

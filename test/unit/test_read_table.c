@@ -253,6 +253,28 @@ static void test_model_by_place(void **ctx) {
     mu_inputs_destroy(m.in);
 }
 
+// size 1, 2, 3, 4, 10 and a gap has mean 4; two pieces: 1 to 3 and 3 to 10. flag has two values: no pieces.
+static void test_pieces(void **ctx) {
+    (void)ctx;
+    mu_err err = {0};
+    const char *text = "size,flag,k\n1,0,u\n10,1,v\n3,0,u\n,1,u\n2,0,v\n4,1,v\n";
+    opened o = open_ok(table_of("pieces.csv", text, ", pieces: 2"));
+    const float d = sqrtf(10);
+    assert_features(o.r, 0, (float[]){-3 / d, -.5f, -.5f, 0, -1}, 5);
+    assert_features(o.r, 1, (float[]){6 / d, .5f, .5f, 0, 1}, 5);
+    assert_features(o.r, 2, (float[]){-1 / d, .5f, -.5f, 0, -1}, 5);
+    assert_features(o.r, 3, (float[]){0, 0, 0, 1, 1}, 5);
+    assert_features(o.r, 4, (float[]){-2 / d, 0, -.5f, 0, -1}, 5);
+    assert_features(o.r, 5, (float[]){0, .5f, 1.0f / 7 - .5f, 0, 1}, 5);
+    shut(&o);
+    model m = keep(table_of("pieces.csv", text, ", pieces: 2"));
+    assert_ok(open_known(&o, &m, table_of("t.csv", "flag,size\n0,100\n1,2\n", ", label: none"), &err), &err);
+    assert_features(o.r, 0, (float[]){96 / d, .5f, .5f, 0, -1}, 5);
+    assert_features(o.r, 1, (float[]){-2 / d, 0, -.5f, 0, 1}, 5);
+    shut(&o);
+    mu_inputs_destroy(m.in);
+}
+
 // ---- embedded columns and texts ----
 
 // Two embedded columns, with gaps and rare words, with neither; a text, which is two columns.
@@ -354,6 +376,10 @@ static void test_damaged_model(void **ctx) {
         "\"shares\": [1]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"category\", \"words\": [\"x\", \"y\"], "
         "\"shares\": [2, 0]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"number\", \"mean\": 0, \"deviation\": 1, "
+        "\"cuts\": [0, 1]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
+        "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"number\", \"mean\": 0, \"deviation\": 1, "
+        "\"cuts\": [0, 1, 1]}], \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"embedded\", \"words\": []}],"
         " \"n_columns\": 3, \"target\": \"class\", \"missing\": []}",
         "{\"columns\": [{\"name\": \"a\", \"place\": 0, \"kind\": \"embedded\", \"words\": [\"x\", \"x\"]}],"
@@ -386,6 +412,7 @@ int main(void) {
         cmocka_unit_test(test_labels),         cmocka_unit_test(test_options),
         cmocka_unit_test(test_damage),         cmocka_unit_test(test_model_by_name),
         cmocka_unit_test(test_model_by_place), cmocka_unit_test(test_damaged_model),
+        cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_words),          cmocka_unit_test(test_model_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

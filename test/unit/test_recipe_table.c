@@ -60,7 +60,7 @@ static void test_class_and_number(void **ctx) {
     const char *path = table_of_rows("p.csv", "size,kind,species,price", 30, plain_row);
     assert_ok(write_job(path, NULL, &err), &err); // price is a usual name too, and stands later
     assert_string_equal(found, "30 rows, 4 columns; `price` is a number, 0.5 to 29.5");
-    job_has("label: \"price\", target: number}");
+    job_has("label: \"price\", target: number, pieces: 8}");
     job_has("type: euclidean_loss");
     job_has("# validation:");
     assert_checks();
