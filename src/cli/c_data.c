@@ -56,6 +56,9 @@ static mu_status bind_job(data_block *o, const char *path, const mu_args *a, con
     if (s) return o->job ? show_problems(&o->job->diags, s, err) : s;
     const mu_node *block = mu_node_find(o->job->data, split);
     if (!block) return MU_FAIL(err, MU_EUSAGE, "`%s` has no data block `%s`", path, split);
+    if (!mu_node_find(block, "reader") && mu_node_find(block, "fraction"))
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`data.%s` is a part of the training data", split), err,
+                             "Name that instead: `--split train`.");
     mu_binder b = {.arena = &o->arena, .diags = &o->job->diags, .folder = o->job->folder,
                    .registries = registries};
     return bind(&b, block, o, err);

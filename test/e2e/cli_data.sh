@@ -90,6 +90,8 @@ has err 'muster data pack'
 expect 2 "$MUSTER" data
 expect 2 "$MUSTER" data pack job.yaml
 expect 2 "$MUSTER" data info job.yaml --split validation
+expect 2 "$MUSTER" data info job.yaml --split validation --set "data.validation={fraction: 0.1}"
+has err 'is a part of the training data'
 expect 3 "$MUSTER" data info reader=idxx images=a
 has err 'did you mean `idx`?'
 expect 3 "$MUSTER" data pack reader=synthetic shpe=3 x.rec
