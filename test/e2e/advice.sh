@@ -97,11 +97,12 @@ for l in 1 2; do
     near "$(value test.json accuracy)" "$(value out.json best)" 1e-6 ||
         bad "$l learners: BEST has $(value test.json accuracy), recorded is $(value out.json best)"
 done
-# A training that fails leaves its best weights, which were only held until then.
+# A training that fails leaves its best weights, which were only held until then. Learners go on while they are
+# evaluated: it fails late enough for an evaluation to have ended.
 for l in 1 2; do
-    n=$((n + 1))
-    "$MUSTER" train job.yaml --out "run$n" --learners $l --set test.every='10 steps' \
-        --set 'updater.rate={type: multi_step, base: 0.001, at: [45], rates: [1e30]}' > out.json 2> err
+    n=$((n + 1)) late=$((l == 1 ? 45 : 8000))
+    "$MUSTER" train job.yaml --out "run$n" --learners $l --set test.every='10 steps' --epochs 0 --steps 1000000 \
+        --set "updater.rate={type: multi_step, base: 0.001, at: [$late], rates: [1e30]}" > out.json 2> err
     [ $? = 4 ] || bad "$l learners: did not diverge"
     "$MUSTER" test "run$n" --best --on validation --json > test.json 2> err || bad "$l learners: no best weights are left"
 done
