@@ -2,7 +2,7 @@
 // series.c - see series.h. One pass over the rows; what a column is shows at the end.
 #include "read/series.h"
 
-#include "read/dates.h"
+#include "file/dates.h"
 #include "read/table.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 // series.h - a file of columns over time: which columns are numbers, which say the time, and what is missing.
 //
 //   number   all values are finite numbers. A gap has the value before it (the first ones that after them)
-//   time     all values are dates (read/dates.h), or the first column and numbers that rise by even steps
+//   time     all values are dates (file/dates.h), or the first column and numbers that rise by even steps
 //   text     anything else
 //   empty    no value at all
 //

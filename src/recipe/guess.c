@@ -4,7 +4,7 @@
 
 #include "file/fs.h"
 #include "file/infile.h"
-#include "read/dates.h"
+#include "file/dates.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // test_read_series.c - dates, gaps, windows, answers and units of series, and what a model keeps of them.
 #include "data_help.h"
 
-#include "read/dates.h"
+#include "file/dates.h"
 #include "read/series.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dates.h - is a text a date or a time? For columns that say when a row was, not what.
-#ifndef MU_READ_DATES_H
-#define MU_READ_DATES_H
+#ifndef MU_FILE_DATES_H
+#define MU_FILE_DATES_H
 
 #include <stdbool.h>
 

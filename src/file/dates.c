@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dates.c - see dates.h. A date is split into numbers, month names and marks; a few orders of them are dates.
-#include "read/dates.h"
+#include "file/dates.h"
 
 #include <ctype.h>
 #include <stdlib.h>
