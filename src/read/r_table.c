@@ -187,7 +187,7 @@ static void put_cell(struct table *s, const mu_table_column *c, const char *text
 }
 
 static void put_row(struct table *s, const mu_csv_row *row, table_row *r) {
-    float *to = s->values + s->n_values;
+    float *to = s->values ? s->values + s->n_values : NULL; // without columns there is no memory
     int64_t n_words = 0;
     if (row->n != s->n_columns) r->fault = FAULT_COLUMNS;
     else if (s->labelled) put_label(s, mu_csv_column(row, (size_t)s->at[s->t.label]), r);
