@@ -64,9 +64,12 @@ static bool is_bad(const mu_source *s, int64_t i) {
 // Counts a bad record and decides whether the stream goes on. The one too many is not noted, so that
 // asking again gives the same answer.
 static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err *err) {
+    const uint8_t bit = (uint8_t)(1u << (index & 7));
+    if (atomic_fetch_or(&s->bad->bit[index >> 3], bit) & bit) return MU_OK; // another learner was faster
     const int64_t n = atomic_fetch_add(&s->bad->n, 1) + 1;
     if (n > s->max_bad) {
         atomic_fetch_sub(&s->bad->n, 1);
+        atomic_fetch_and(&s->bad->bit[index >> 3], (uint8_t)~bit);
         if (err && err->status == MU_OK) *err = *why;
         if (s->streams.n) {
             mu_err_note(err, "records continue each other here: without this one streams would be mixed up");
@@ -78,11 +81,6 @@ static mu_status note_bad(mu_source *s, int64_t index, const mu_err *why, mu_err
         }
         if (err && !err->pos.path) err->pos = s->spec.pos;
         return MU_EDATA;
-    }
-    const uint8_t bit = (uint8_t)(1u << (index & 7));
-    if (atomic_fetch_or(&s->bad->bit[index >> 3], bit) & bit) { // another learner was faster
-        atomic_fetch_sub(&s->bad->n, 1);
-        return MU_OK;
     }
     if (n <= BAD_LOGGED) mu_warn("skipped a bad record: %s", why->msg);
     if (n == BAD_LOGGED) mu_warn("further bad records are skipped and counted without a line each");
