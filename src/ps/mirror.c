@@ -36,6 +36,7 @@ static log_entry *entry(const mu_shared *g, int64_t version) {
 enum { GIVER = MU_MAX_EXECUTORS + 1 };
 static int32_t being_given(int receiver, int giver) { return -(1 + receiver + GIVER * giver); }
 static int giver_of(int32_t wanted) { return (-wanted - 1) / GIVER; }
+static int receiver_of(int32_t wanted) { return (-wanted - 1) % GIVER; }
 
 static _Atomic int64_t *version_of(const mu_shared *g, int learner) {
     return &g->learner[learner].mirror_version;
@@ -188,8 +189,16 @@ static int find_ended(const mu_shared *g, int self, int64_t version) {
     return -1;
 }
 
+// A request that outlived its reason would keep all others from asking. False: the copy is just being given.
+static bool withdraw(const mu_mirror *m) {
+    int32_t wanted = m->learner + 1;
+    if (atomic_compare_exchange_strong(&m->shared->head->mirror_wanted, &wanted, 0)) return true;
+    return wanted >= 0 || receiver_of(wanted) != m->learner;
+}
+
 static void take_copy(mu_mirror *m, int from) {
     const mu_shared *g = m->shared;
+    if (!withdraw(m)) return;
     copy_mirror(g, from, m->view.value, m->view.slot);
     atomic_store(version_of(g, m->learner), atomic_load(version_of(g, from)));
 }
@@ -218,6 +227,7 @@ static mu_status heal(mu_mirror *m, mu_err *err) {
                            m->learner);
         (void)mu_bell_wait(&g->learner[m->learner].turn, seen, 0, NAP_NS);
     }
+    (void)withdraw(m); // it may have asked once more just when it was given one
     return MU_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "ps/mirror.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { LEARNERS = 3, SELF = 1, FIRST_VERSION = 7 };
 
@@ -134,6 +135,29 @@ static void test_from_the_ended(void **unused) {
     }
 }
 
+// The one that was asked may end instead of giving. A request left behind would keep others from asking, and
+// only its owner could withdraw it.
+static void test_asked_and_ended(void **unused) {
+    (void)unused;
+    stage s;
+    stage_open(&s);
+    successor next = {.shared = s.shared};
+    pthread_t thread;
+    atomic_store(&s.shared.learner[0].pid, 1);
+    mu_mirror_exchange.lost(&s.shared, SELF);
+    atomic_store(&s.shared.learner[SELF].pid, 1);
+    assert_int_equal(pthread_create(&thread, NULL, begin, &next), 0);
+    while (atomic_load(&s.shared.head->mirror_wanted) != SELF + 1 && !atomic_load(&next.done)) sched_yield();
+    atomic_store(&s.shared.learner[0].mirror_ended, 1);
+    atomic_store(&s.shared.learner[0].pid, 0);
+    pthread_join(thread, NULL);
+    if (next.status != MU_OK) fail_msg("%s", next.err.msg);
+    mu_mirror_exchange.close(&next.client);
+    assert_weights_of(&s, 0);
+    assert_int_equal(atomic_load(&s.shared.head->mirror_wanted), 0);
+    stage_close(&s);
+}
+
 // One that died without an end may be half written. One that ended before the torn one got as far is too old:
 // the log does not reach back to it. One that lives and waits has nothing to give. Then the first of those
 // that wait goes on with what it has, and that is counted.
@@ -176,6 +200,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_the_living),
         cmocka_unit_test(test_from_the_ended),
+        cmocka_unit_test(test_asked_and_ended),
         cmocka_unit_test(test_from_nobody),
         cmocka_unit_test(test_parts_begin_with_a_line),
     };
