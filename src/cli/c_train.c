@@ -191,7 +191,7 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
     if (r->skipped || r->rollbacks || r->learners.bad_records)
         tell(a, "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->learners.bad_records);
-    if (r->learners.count > 1 || s->setup.server == MU_SERVER_PROCESS) print_learners(a, &r->learners);
+    if (r->learners.count > 1 || s->setup.server_threads) print_learners(a, &r->learners);
     const next_words next = next_of(s);
     tell(a, "saved  %s   next: muster %s %s%s", r->model, next.verb, r->run_dir, next.input);
 }

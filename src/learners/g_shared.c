@@ -341,6 +341,7 @@ static mu_status drain(shared_run *c, mu_err *err) {
     mu_role role = {.session = c->t->s, .shared = g, .begin = &c->begin, .end = &c->t->end};
     mu_server s;
     MU_TRY(mu_server_init(&s, g, 0, mu_role_step_rate, &role, err));
+    s.look_ns = 0;
     do drain_journal(c);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);

@@ -248,12 +248,13 @@ static void *serve(void *ctx) {
 
 static mu_status start_threads(server_thread *t, int n, mu_role *role, mu_err *err) {
     mu_shared *g = role->shared;
+    const int first = g->head->n_learners; // executors below are the learners themselves
     if (!t) return MU_FAIL_NOMEM(err, "the server");
     for (int i = 0; i < n; i++) {
         t[i].shared = *g;
         t[i].shared.self = (int32_t)getpid();
-        t[i].shared.pulse = &g->executor[i].pulse;
-        MU_TRY(mu_server_init(&t[i].server, &t[i].shared, i, mu_role_step_rate, role, err));
+        t[i].shared.pulse = &g->executor[first + i].pulse;
+        MU_TRY(mu_server_init(&t[i].server, &t[i].shared, first + i, mu_role_step_rate, role, err));
         t[i].server.spin_ns = mu_cores_count() > g->setup->learners ? 100000 : 0;
     }
     if (g->setup->pin) (void)mu_cores_pin(g->setup->learners);

@@ -47,7 +47,7 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
 static mu_status start_server(mu_watchdog *d, mu_err *err) {
     MU_TRY(mu_process_start("muster:server", mu_server_main, &d->server_role, &d->server.pid, err));
     atomic_store(&d->shared->head->server_pid, (int32_t)d->server.pid);
-    for (int e = 0; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    for (int e = d->n; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
     return MU_OK;
 }
 
@@ -58,7 +58,7 @@ static mu_status start_evaluator(mu_watchdog *d, mu_err *err) {
 }
 
 static bool has_server(const mu_shared *g) {
-    return g->setup->server == MU_SERVER_PROCESS;
+    return g->setup->server_threads > 0;
 }
 
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
@@ -99,7 +99,7 @@ static void reset_hang_timers(mu_watchdog *d, int64_t now, double limit_s) {
         d->learner[i].pulse = atomic_load(&d->shared->learner[i].pulse);
         d->learner[i].moved_ns = now;
     }
-    for (int e = 0; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
+    for (int e = d->n; e < d->shared->head->n_executors; e++) d->thread[e].moved_ns = 0;
     d->lock.moved_ns = d->task.moved_ns = 0;
 }
 
@@ -171,7 +171,7 @@ static bool server_is_lost(mu_watchdog *d) {
 
 static mu_status server_gone(mu_watchdog *d, pid_t pid, const char *how, mu_err *err) {
     mu_shared *g = d->shared;
-    for (int e = 0; e < g->head->n_executors; e++) mu_server_repair(g, e);
+    for (int e = d->n; e < g->head->n_executors; e++) mu_server_repair(g, e);
     if (atomic_load(&g->head->state) >= MU_RUN_ENDED) return MU_OK;
     const int32_t failed = atomic_load(&g->head->server_failed);
     if (failed) return mu_err_pass((mu_status)failed, &g->head->server_error, err);
@@ -288,7 +288,7 @@ static void look_at_lock(mu_watchdog *d, int64_t now) {
 
 static void look_at_server(mu_watchdog *d, int64_t now) {
     const mu_shared *g = d->shared;
-    for (int e = 0; d->server.pid && e < g->head->n_executors; e++) {
+    for (int e = d->n; d->server.pid && e < g->head->n_executors; e++) {
         double quiet = quiet_s(&d->thread[e], atomic_load(&g->executor[e].pulse), now);
         if (quiet >= g->setup->hang_timeout) kill_hung(&d->server, "gave no sign of life", quiet, now);
     }

@@ -49,7 +49,7 @@ typedef struct mu_watchdog {
     mu_child       server, evaluator;
     mu_role        server_role;
     mu_evaluator_role evaluator_role;
-    mu_pulse_watch *thread;             // (executors) of the server
+    mu_pulse_watch *thread;             // (executors) of the server's threads; those of learners are not used
     mu_pulse_watch lock, task;          // the lock's holder; the evaluator's task
     int64_t        lost, replaced, server_lost;
     int64_t        evaluator_losses_in_row, answers_seen;

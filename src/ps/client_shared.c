@@ -95,6 +95,8 @@ static bool lease(mu_client *base, mu_lease *out, bool (*stop)(void *), void *ct
 // GO: *in_force is the exchange for this gradient.
 static mu_answer ask(mu_shared_client *c, const mu_exchange **in_force) {
     mu_shared *g = c->shared;
+    mu_grant grant = {0};
+    if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->held_until) return MU_HOLD;
     if (c->exchange->may_ask && !c->exchange->may_ask(c)) return MU_HOLD;
     mu_core *core = mu_shared_begin(g);
     if (!core) return MU_HOLD;
@@ -102,11 +104,13 @@ static mu_answer ask(mu_shared_client *c, const mu_exchange **in_force) {
     // Asked under the lock: either this sees the pause, or the parent that pauses sees that this learner
     // computes.
     const bool held = x->is_held && x->is_held(g);
-    mu_answer a = held ? MU_HOLD : mu_core_ask(core, c->base.learner, c->base.incarnation, &c->base.grant);
+    mu_answer a = held ? MU_HOLD : mu_core_ask(core, c->base.learner, c->base.incarnation, &grant);
     if (a != MU_GO) {
         mu_shared_cancel(g);
+        c->held_until = grant.version;
         return a;
     }
+    c->base.grant = grant;
     c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots);
     c->weight = mu_core_weight(core, 1, 1);
     mu_shared_commit(g);
@@ -276,7 +280,7 @@ mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts
     mu_shared *g = o->shared;
     *c = (mu_shared_client){.base = {.class = &client_of_shared_memory, .learner = o->learner},
                             .shared = g, .params = o->params, .rate_at = o->rate_at, .rate_ctx = o->rate_ctx};
-    int busy = g->head->n_learners + (g->setup->server == MU_SERVER_PROCESS ? g->setup->server_threads : 0);
+    const int busy = g->head->n_learners + g->setup->server_threads;
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
     mu_core *core = mu_shared_begin(g);
     if (!core)

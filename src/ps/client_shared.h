@@ -22,6 +22,7 @@ typedef struct mu_shared_client {
     void      *exchange_state;          // of the exchange; by enter
     int64_t    accepted;                // its gradients, over all incarnations
     int64_t    version;                 // of the weights that the gradient in hand is computed on
+    int64_t    held_until;              // it may not begin before the clock shows this
     int        slot;                    // where it goes
     bool       bad;                     // of the gradient in hand, at its end
     float      scale;

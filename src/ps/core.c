@@ -95,15 +95,27 @@ uint32_t mu_core_join(mu_core *c, int learner) {
 
 // ---- ask ----
 
+// A gradient sees the updates of all others that are on the way with it, so the mean staleness is their
+// number less those of its own update, in updates: n with lambda + lambda / n of them. A fifth more lets the
+// first ones of a run go on while it is applied. Beyond that a learner whose gradient is in the run waits for
+// it, and helps: began it before, it would get the weights of before the whole run. Returns the version to
+// wait for, 0 = none.
+static int64_t run_ahead(const mu_core *c, const mu_core_learner *l) {
+    const int lambda = c->config.learners, most = lambda + lambda / 5 + lambda / c->config.splits;
+    const bool in_run = l->accepted - l->applied > l->waiting;
+    if (!in_run || mu_core_is_in_step(c) || c->computing + c->fifo_n + c->n_parts < most) return 0;
+    return c->version + c->applying;
+}
+
 static bool may_begin(const mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
     const mu_protocol_class *p = core_class(c);
     if (l->handed == 0 || l->accepted - l->applied >= MU_CORE_SLOTS) return false;
     // The first samples behind a warm start wait for its end.
     if (mu_core_is_in_step(c) && mu_core_step(l) >= core_sync_end(c, learner)) return false;
-    // Its last gradient may wait for others to make an update, but not for a server that is behind: with one
-    // gradient each on the way the mean staleness is n.
+    // Its last gradient may wait for others to make an update, but not for a server that is behind.
     if (l->waiting > 0 && p->take && p->take(c, c->fifo_n) >= 0) return false;
+    if (run_ahead(c, l) > 0) return false;
     return !p->may_begin || p->may_begin(c, l);
 }
 
@@ -130,7 +142,10 @@ mu_answer mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *o
     if (!l->present || l->incarnation != incarnation) return MU_END;
     if (!l->computing) {
         if (!core_work_left(c, learner)) return MU_END;
-        if (!may_begin(c, learner)) return MU_HOLD;
+        if (!may_begin(c, learner)) {
+            out->version = run_ahead(c, l);
+            return MU_HOLD;
+        }
         begin(c, learner);
     }
     *out = grant_of(c, l);

@@ -150,7 +150,8 @@ void     mu_core_lost(mu_core *c, int learner);
 bool      mu_core_lease(mu_core *c, int learner, mu_lease *out, bool *ended);
 typedef struct mu_grant { int64_t step, version, first, rows, global_rows; } mu_grant;
 // GO: begin this gradient (asked again before the push: the same one). HOLD: ask again after the next tick,
-// push, lease, loss or join. END: nothing is left for this learner, or it is an old incarnation.
+// push, lease, loss or join; not before the clock shows out->version. END: nothing is left for this learner,
+// or it is an old incarnation.
 // The version granted is committed, except in step: there it may be the one in the making (version + 1), and
 // the learner waits for each layer's weights. global_rows: what the loss is divided by.
 mu_answer  mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *out);

@@ -15,7 +15,8 @@
 // The number of batches is small and each carries its own bit, so "applied exactly once" is not counted but
 // seen: a bit may be set once in each half of each slice. `hard` is chosen by Spin: one gradient of each
 // learner makes an update, or any one does (async, refused beyond BOUND). So is `most`: without a bound, as many
-// updates as gradients wait are formed together, a run; every slice gets them one after the other. A learner may
+// updates as gradients wait are formed together, a run; every slice gets them one after the other. `holds`: a
+// learner with a gradient in the run begins only behind it (mu_core_ask), whatever else is on the way. A learner may
 // also hang: the watchdog replaces it, but its push is under way and arrives later (zombie).
 //
 // Mutants, each must be caught: 1 no fence for old incarnations, 2 gradients are not taken out of the queue,
@@ -50,6 +51,7 @@ typedef learner_row {   // mu_core_learner
 learner_row row[N];
 
 bool hard, applying, ended, finished;
+bool holds;                                     // who has a gradient in the run waits for it
 byte batches, executors, deaths;                // of the run Spin has chosen; deaths still to come, at most
 byte most;                                      // updates formed together; with 1 the bound holds
 byte running;                                   // processes not at their end
@@ -70,7 +72,9 @@ byte held[EXECUTORS], was[EXECUTORS], before[EXECUTORS]; // slice, what it was, 
 #define NO_MORE(i)    (row[i].promise == NONE && \
                        (hard -> row[i].leased == batches / N : next_batch == batches))
 #define MAY_BEGIN(i)  (!NO_MORE(i) && !row[i].computing && row[i].queued < SLOTS && \
+                       !(holds && IN_RUN(i)) && \
                        (!hard || row[i].accepted == version || (applying && row[i].accepted == version + 1)))
+#define IN_RUN(i)     (applying && ((n_parts > 0 && part_learner[0] == i) || (n_parts > 1 && part_learner[1] == i)))
 #define CAN_FORM      (!applying && len(fifo) >= (hard -> N : 1))
 #define ALL_DONE      (done[0] && done[1])
 #define TEST_END      if :: (committed | refused) == ALL -> ended = true :: else fi
@@ -292,6 +296,7 @@ init {
         :: hard = false; batches = 2; deaths = 2; executors = 1
         :: hard = false; batches = 3; deaths = 1; executors = 1
         :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2
+        :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2; holds = true
         fi;
         if
         :: most == 0 -> most = 1

@@ -39,7 +39,7 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
         c->copy_version = -1;
         if (c->params) mu_params_rebase(c->params, c->copy, g->history);
     }
-    if (g->setup->server == MU_SERVER_BESIDE) {
+    if (g->setup->server != MU_SERVER_PROCESS) {
         MU_TRY(mu_server_init(&c->server, g, c->base.learner, c->rate_at, c->rate_ctx, err));
         c->serves = true;
     }

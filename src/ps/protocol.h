@@ -70,7 +70,12 @@ extern const mu_registry mu_protocols;
 const mu_protocol_class *mu_protocol_at(int index);
 int mu_protocol_index(const char *name);        // -1 if unknown
 
-typedef enum mu_server_place { MU_SERVER_AUTO, MU_SERVER_BESIDE, MU_SERVER_PROCESS } mu_server_place;
+typedef enum mu_server_place {          // who applies updates
+    MU_SERVER_AUTO,
+    MU_SERVER_BESIDE,                   // learners, while they would wait
+    MU_SERVER_PROCESS,                  // a process of its own
+    MU_SERVER_BOTH,                     // the process, and learners that would wait
+} mu_server_place;
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
@@ -98,7 +103,7 @@ typedef struct mu_setup {
     int64_t  global_batch;              // mu * lambda
     int64_t  reference_batch;           // B: train.batch as the job file has it
     mu_server_place server;
-    int      server_threads;            // 0 beside
+    int      server_threads;            // of the server process; 0 = there is none
     mu_weights_mode weights;
     bool     locks, pin;
     mu_rate_rule rate_rule;

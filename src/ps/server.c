@@ -23,11 +23,13 @@
 
 #include <string.h>
 
+#define LOOK_NS 1000000         // between two looks for what dead executors left
 #define READERS_S 0.2           // longest wait for readers of the weights while the lock of the core is held
 
 mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                          mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.shared = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .params = *g->params};
+    *s = (mu_server){.shared = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .look_ns = LOOK_NS,
+                     .params = *g->params};
     s->params.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
     const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
@@ -90,6 +92,7 @@ static void fill_record(mu_server *s, const mu_core *c) {
         atomic_store_explicit(&g->slice[i].claim, number * 4096, memory_order_relaxed);
     }
     atomic_store_explicit(&u->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&u->left, g->head->n_slices, memory_order_relaxed);
     atomic_store_explicit(&u->number, number, memory_order_release); // see mu_server_turn
     atomic_store(&g->head->rate, rate); // of the last one
 }
@@ -184,15 +187,47 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
     mu_shared *g = s->shared;
     mu_shared_slice *sl = &g->slice[i];
     int64_t free_claim = number * 4096;
+    if (atomic_load_explicit(&sl->claim, memory_order_relaxed) != free_claim) return false;
     if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
     if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1))
         return false;
+    if (atomic_load_explicit(&g->owner[i], memory_order_relaxed) != s->executor + 1)
+        atomic_store_explicit(&g->owner[i], s->executor + 1, memory_order_relaxed);
     if (g->pulse) atomic_fetch_add_explicit(g->pulse, 1, memory_order_relaxed);
     mu_failpoint("server/claimed");
     apply_run(s, i, number);
     mu_failpoint("server/slice-done");
     atomic_store_explicit(&sl->version, number, memory_order_release);
+    if (mu_shared_is_in_step(g, number)) mu_bell_ring(&g->head->turn); // a learner may wait for these weights
     return true;
+}
+
+// Those that are in this core's cache, as it had them last.
+static int own_slices(mu_server *s, int64_t number) {
+    const mu_shared *g = s->shared;
+    int done = 0;
+    for (int i = 0; i < g->head->n_slices; i++)
+        if (atomic_load_explicit(&g->owner[i], memory_order_relaxed) == s->executor + 1)
+            done += try_slice(s, i, number);
+    return done;
+}
+
+// Those whose owners are busy elsewhere. Owners begin at the front.
+static int other_slices(mu_server *s, int64_t number) {
+    mu_shared_update *u = s->shared->update;
+    const int n = s->shared->head->n_slices;
+    int done = 0;
+    for (int i; atomic_load_explicit(&u->next, memory_order_relaxed) < n &&
+                (i = atomic_fetch_add_explicit(&u->next, 1, memory_order_relaxed)) < n;)
+        done += try_slice(s, n - 1 - i, number);
+    return done;
+}
+
+// Those that dead executors have left, and the parent has freed: nothing else tells of them.
+static int left_slices(mu_server *s, int64_t number) {
+    int done = 0;
+    for (int i = 0; i < s->shared->head->n_slices; i++) done += try_slice(s, i, number);
+    return done;
 }
 
 static bool all_done(const mu_shared *g, int64_t number) {
@@ -254,7 +289,7 @@ static bool finish(mu_server *s, int64_t number) {
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool mine = c->applying && c->version + c->applying == number;
-    const bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
+    const int only = mine && c->n_parts == 1 ? mu_core_part_at(c, 0)->id.learner : -1;
     if (mine && !write_journal(g)) {
         mu_shared_cancel(g);
         return false;
@@ -273,7 +308,7 @@ static bool finish(mu_server *s, int64_t number) {
     mu_failpoint("server/committed");
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    if (several) ring_learners(g, -1);
+    if (mine) ring_learners(g, only); // they may have waited for just this
     return true;
 }
 
@@ -286,14 +321,17 @@ mu_turn mu_server_turn(mu_server *s) {
     // is filled after the one before was closed, so if it is still, or again, open, the number belongs to an
     // open one.
     if (!atomic_load(&u->open)) return MU_TURN_IDLE;
-    int done = 0, n = g->head->n_slices;
-    for (int i; (i = atomic_fetch_add(&u->next, 1)) < n;) {
-        done += try_slice(s, i, number);
-        mu_bell_ring(&g->head->turn); // a learner may wait for just these weights
+    int done = own_slices(s, number);
+    done += other_slices(s, number);
+    const bool look = !done && began - s->looked_ns >= s->look_ns;
+    if (look) {
+        s->looked_ns = began;
+        done = left_slices(s, number);
     }
-    for (int i = 0; i < n && !done; i++) // what a dead executor left
-        done += try_slice(s, i, number);
-    if (all_done(g, number)) {
+    // The number left only says when it is worth looking at all: an executor that dies leaves it too high,
+    // one that comes here late takes from the next run's.
+    const bool last = done > 0 && atomic_fetch_sub(&u->left, done) <= done;
+    if ((last || look) && all_done(g, number)) {
         mu_failpoint("server/all-done");
         done += finish(s, number);
     }

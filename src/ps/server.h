@@ -19,6 +19,7 @@ typedef struct mu_server {
     mu_step_rate (*rate_at)(void *ctx, int64_t version, int64_t samples);
     void     *ctx;
     int64_t   spin_ns;                  // of its idle waits
+    int64_t   look_ns, looked_ns;       // so seldom it looks for what dead executors left; when it did
     mu_params params;                   // a view: the group's blocks, also where the learner has a copy
     mu_grad  *grads;                    // (most parts) of the run, for the slice in hand; owned
     const mu_grad **grad_at;            // (most parts) the same by address

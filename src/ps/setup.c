@@ -24,9 +24,9 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
-    MU_FIELD_ENUM(mu_cluster_opts, server, "auto", "auto|beside|process",
-                  "who applies gradients: the learners beside their work, a process of its own, or auto = "
-                  "a process when a core is left for it"),
+    MU_FIELD_ENUM(mu_cluster_opts, server, "auto", "auto|beside|process|both",
+                  "who applies gradients: the learners beside their work, a process of its own, both, or "
+                  "auto = both when a core is left for the process, else beside"),
     MU_FIELD(mu_cluster_opts, server_threads, MU_INT, "1", "[1,256]", "threads of the server process"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
@@ -151,15 +151,15 @@ static bool has_no_server(const mu_setup *p) {
     return mu_protocol_objects(p->protocol, MU_CHOICE_SERVER, &why);
 }
 
-// A server process pays when it has a core to itself; otherwise learners apply while they would wait. One
+// A server process pays when it has a core to itself; learners that would wait help it, or do it all. One
 // learner alone needs neither.
 static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_setup *p) {
     bool spare = (p->learners > 1 && cores > p->learners) || is_given(node, "server_threads");
     p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
-                : spare                     ? MU_SERVER_PROCESS
+                : spare                     ? MU_SERVER_BOTH
                                             : MU_SERVER_BESIDE;
     if (has_no_server(p)) p->server = MU_SERVER_BESIDE;
-    p->server_threads = p->server == MU_SERVER_PROCESS ? (int)o->server_threads : 0;
+    p->server_threads = p->server == MU_SERVER_BESIDE ? 0 : (int)o->server_threads;
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
@@ -260,11 +260,12 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     add_batch(&t, p);
     add(&t, "\n");
     add_rate(&t, p, base_rate);
-    if (p->learners > 1 || p->server == MU_SERVER_PROCESS) {
+    if (p->learners > 1 || p->server_threads) {
         if (has_no_server(p)) add(&t, ", no server");
-        else if (p->server == MU_SERVER_PROCESS)
-            add(&t, ", server process with %d thread%s", p->server_threads,
-                p->server_threads == 1 ? "" : "s");
+        else if (p->server_threads)
+            add(&t, ", server process with %d thread%s%s", p->server_threads,
+                p->server_threads == 1 ? "" : "s",
+                p->server == MU_SERVER_BOTH ? ", helped by learners that wait" : "");
         else add(&t, ", server beside the learners");
     }
     if (p->warm_versions)

@@ -42,6 +42,7 @@ static void lay_out(mu_shared_head *h) {
     const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
     h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_update_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_shared_slice), 64);
+    h->at_owners = place(&at, (uint64_t)h->n_slices * sizeof(_Atomic int32_t), 64);
     h->at_extra = place(&at, h->extra_bytes, 64);
     h->at_journal = place(&at, h->journal_room ? mu_journal_size(h->journal_room) : 0, 64);
     h->at_weights = place(&at, block, PAGE);
@@ -69,6 +70,7 @@ static void set_pointers(mu_shared *g) {
     g->executor = (mu_executor *)(void *)(base + h->at_executors);
     g->update = (mu_shared_update *)(void *)(base + h->at_update);
     g->slice = (mu_shared_slice *)(void *)(base + h->at_slices);
+    g->owner = (_Atomic int32_t *)(void *)(base + h->at_owners);
     g->extra = base + h->at_extra;
     g->journal = h->journal_room ? (mu_journal *)(void *)(base + h->at_journal) : NULL;
     g->weights = (float *)(void *)(base + h->at_weights);
@@ -94,7 +96,7 @@ int64_t mu_shared_updates(const mu_shared *g, int64_t version) {
 
 void mu_shared_lost(mu_shared *g, int learner) {
     const mu_exchange *x = mu_exchange_of(g->setup);
-    if (g->setup->server == MU_SERVER_BESIDE) mu_server_repair(g, learner);
+    mu_server_repair(g, learner);
     mu_rwlock_clear(g->rw, learner);
     if (x->lost) x->lost(g, learner);
 }
@@ -114,7 +116,7 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
     *h = (mu_shared_head){
         .head_bytes = sizeof *h,
         .n_learners = p->learners,
-        .n_executors = p->server == MU_SERVER_PROCESS ? p->server_threads : p->learners,
+        .n_executors = p->learners + p->server_threads,
         .n_params = o->params->n,
         .n_slots_per_learner = slots > MU_CORE_SLOTS ? slots : MU_CORE_SLOTS, // warm starts need these
         .n_history = o->params->n_slots,

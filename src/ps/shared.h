@@ -11,7 +11,8 @@
 //   +------------------+
 //   | executor x E     |  server threads or learners: the slice in hand and its undo piece
 //   +------------------+
-//   | update           |  the run of updates in progress: slices claimed and done, version of each slice
+//   | update           |  the run of updates in progress: slices claimed and done, version of each slice,
+//   |                  |  and who had it last
 //   +------------------+
 //   | extra            |  what learners/ keeps here: request to and answer from the statistics process
 //   +------------------+
@@ -78,7 +79,8 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     mu_err           error;
 } mu_shared_learner;
 
-typedef struct mu_executor {            // who applies: learner i beside, or server thread i
+// Who applies: learner i while it waits, or server thread i - learners.
+typedef struct mu_executor {
     _Alignas(64) _Atomic uint64_t pulse;        // of a server thread: its turns, the sign of life
     mu_undo  undo;
 } mu_executor;
@@ -101,7 +103,8 @@ typedef struct mu_run_update {           // one of a run
 typedef struct mu_shared_update {        // the run in progress; filled under the lock before it opens
     _Alignas(64) _Atomic int64_t number;        // last version it makes; 0 = none yet
     _Atomic int32_t  open;              // executors may claim
-    _Atomic int32_t  next;              // slice to look at next: a hint
+    _Atomic int32_t  next;              // slice to look at next, from the last one: a hint
+    _Atomic int32_t  left;              // slices not done: a hint
     int32_t          n_updates;         // they make version number - n_updates + 1 to number
     mu_run_update    update[MU_CORE_RUN];
     mu_update_part   part[];            // (mu_core_most_parts)
@@ -128,8 +131,8 @@ typedef struct mu_shared_head {
     uint64_t count;                     // floats per block
     uint64_t slot_bytes;                // head and message
     uint64_t total_bytes;
-    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_update, at_slices, at_extra;
-    uint64_t extra_bytes;
+    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_update, at_slices, at_owners;
+    uint64_t at_extra, extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
     uint64_t at_own, own_stride;        // learners' own blocks, own_blocks each
@@ -180,6 +183,7 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     mu_executor      *executor;
     mu_shared_update  *update;
     mu_shared_slice   *slice;
+    _Atomic int32_t   *owner;           // (slices) executor + 1 that had it last: it is in that core's cache
     float            *weights, *history[MU_MAX_SLOTS];
     float            *snapshot, *snapshot_history[MU_MAX_SLOTS];
     char             *slots;

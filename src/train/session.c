@@ -225,7 +225,7 @@ static void check_learners(mu_session *s) {
     const mu_train_opts *t = &s->job->train;
     mu_diags *d = &s->job->diags;
     const bool alone = s->setup.learners < 2;
-    if (t->accumulate > 1 && (!alone || s->setup.server == MU_SERVER_PROCESS)) {
+    if (t->accumulate > 1 && (!alone || s->setup.server_threads)) {
         const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
                                   "`accumulate` is for one learner without a server process");

@@ -303,9 +303,9 @@ static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err
         if (r->target == MU_CHAOS_LEARNER && r->learner >= g->head->n_learners)
             return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", g->head->n_learners - 1,
                            r->learner);
-        if (r->target != MU_CHAOS_SERVER || g->head->setup.server == MU_SERVER_PROCESS) continue;
+        if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
-        mu_err_hint(err, "Train with `--set cluster.server=process` to have one.");
+        mu_err_hint(err, "Train with `--set cluster.server=both` to have one.");
         return MU_EUSAGE;
     }
     return MU_OK;

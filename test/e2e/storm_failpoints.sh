@@ -20,7 +20,7 @@ loss_line() { # POINT SERVER: what the parent says about the dead
     case $1,$2 in
         evaluator/*) echo '^the statistics process' ;;
         server/*,process) echo '^the server' ;;
-        shared/*,process) echo '^the server\|^learner [0-2] (pid' ;;
+        shared/*,process | shared/*,both | server/*,both) echo '^the server\|^learner [0-2] (pid' ;;
         *) echo '^learner [0-2] (pid' ;;
     esac
 }
@@ -86,6 +86,11 @@ for protocol in hardsync '{type: softsync, n: 2}' async '{type: ssp, bound: 2}' 
             done
         done
     done
+done
+# A server process that is helped by learners: whichever of them dies.
+for p in server/formed server/not-opened server/claimed server/piece-written server/slice-done server/all-done; do
+    death hardsync both $p "$(pass_of hardsync $p never)" never
+    death async both $p "$(pass_of async $p auto)" auto
 done
 # What a death leaves of a slice: put back in a warm start, counted behind it.
 for where in beside process; do

@@ -10,6 +10,7 @@ seed=${SEED:-$(date +%s)}
 storm "20 random kills" hardsync beside "$seed" "kill learner random every ~100ms times 20"
 [ $lost = 20 ] || fail "$lost lost, not 20"
 storm "20 random kills" async process "$seed" "kill learner random every ~100ms times 20" "kill server every 500ms times 4"
+storm "20 random kills" async both "$seed" "kill learner random every ~100ms times 20" "kill server every 500ms times 4"
 storm "20 random kills" hogwild auto "$seed" "kill learner random every ~100ms times 20"
 storm "5 kills of all" hardsync process "$seed" "kill all-learners every 300ms times 5"
 [ $lost = 15 ] || fail "$lost lost, not 15"

@@ -173,7 +173,8 @@ static void every_protocol_ends(void **state) {
         {"{type: mirror, every: 2}", INT64_MAX},
         {"{type: ssp, bound: 2}", INT64_MAX},
     };
-    static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
+    static const char *const servers[] = {"cluster.server=beside", "cluster.server=process",
+                                          "cluster.server=both"};
     for (size_t i = 0; i < MU_COUNT(protocols); i++)
         for (size_t k = 0; k < MU_COUNT(servers); k++) {
             char p[80];

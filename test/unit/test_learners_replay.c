@@ -136,7 +136,8 @@ static void repeat(const char *name, const char *text, const char *const *sets, 
 
 // ---- the same again ----
 
-static const char *const servers[] = {"cluster.server=beside", "cluster.server=process"};
+static const char *const servers[] = {"cluster.server=beside", "cluster.server=process",
+                                          "cluster.server=both"};
 
 static void every_protocol_repeats(void **state) {
     (void)state;
@@ -182,7 +183,7 @@ static void deaths_are_no_difference(void **state) {
     for (size_t i = 0; i < MU_COUNT(points); i++) {
         setenv("MUSTER_FAILPOINTS", points[i], 1);
         repeat(points[i], CONV,
-               (const char *const[]){"cluster.learners=4", "cluster.protocol=async", servers[i % 2]}, 3);
+               (const char *const[]){"cluster.learners=4", "cluster.protocol=async", servers[i % 3]}, 3);
     }
 }
 

@@ -49,6 +49,7 @@ static void world_open_with(world *w, const char *protocol, mu_weights_mode weig
                                          .params = own && l == 0 ? &own->ps : NULL};
         mu_lease lease;
         if (mu_shared_client_open(&w->client[l], &c, &err) != MU_OK) fail_msg("%s", err.msg);
+        w->client[l].serves = false; // what is formed stays so until the test says otherwise
         mu_client *base = &w->client[l].base;
         assert_true(base->class->lease(base, &lease, NULL, NULL));
     }

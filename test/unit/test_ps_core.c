@@ -261,6 +261,51 @@ static void test_too_stale_is_counted(void **unused) {
     rig_fini(&r);
 }
 
+// ---- runs ----
+
+// A run is as long as what waits, and learners that began during it would be stale by all of it. So few may.
+static void test_run_holds_its_learners(void **unused) {
+    (void)unused;
+    enum { N = 10, AHEAD = N / 5 + 1, ROUNDS = 40 };
+    mu_core_config config = rig_config("async", N);
+    config.splits = N, config.longest_run = MU_CORE_RUN;
+    rig r = rig_make(&config);
+    double stale = 0, n = 0;
+    for (int l = 0; l < N; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+    for (int round = 0; round < ROUNDS; round++) { // the worst schedule: all push before a run is formed
+        for (int l = 0; l < N; l++)
+            if (mu_core_learner_at(r.c, l)->computing) assert_int_equal(rig_push(&r, l), MU_ACCEPTED);
+        assert_true(rig_form(&r));
+        const int64_t end = r.c->version + r.c->applying;
+        int begun = 0;
+        for (int l = 0; l < N; l++) {
+            const int at = (l + round) % N;
+            const mu_answer a = rig_begin(&r, at);
+            begun += a == MU_GO;
+            if (a == MU_HOLD) assert_int_equal(r.grant[at].version, end); // asked again behind it
+        }
+        assert_int_equal(begun, N + AHEAD - r.c->n_parts);
+        for (int i = 0; i < r.c->n_parts; i++, n++) stale += (double)mu_core_staleness(r.c, i);
+        rig_applied(&r);
+        for (int l = 0; l < N; l++)
+            if (!mu_core_learner_at(r.c, l)->computing) assert_int_equal(rig_begin(&r, l), MU_GO);
+    }
+    if (stale / n > 1.2 * N) fail_msg("mean staleness %g of %d learners", stale / n, N);
+    rig_fini(&r);
+}
+
+// By softsync with n = 1 the staleness is counted in updates of all: nothing is to be gained by waiting.
+static void test_update_of_all_holds_nobody(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("softsync", 4);
+    config.longest_run = MU_CORE_RUN;
+    rig r = rig_make(&config);
+    for (int l = 0; l < 4; l++) rig_gradient(&r, l);
+    assert_true(rig_form(&r));
+    for (int l = 0; l < 4; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+    rig_fini(&r);
+}
+
 // ---- ssp and hogwild ----
 
 static void test_ssp_waits_for_the_slowest(void **unused) {
@@ -402,6 +447,8 @@ int main(void) {
         cmocka_unit_test(test_bound_takes_all_that_waits),
         cmocka_unit_test(test_bound_lets_go_of_the_lost),
         cmocka_unit_test(test_too_stale_is_counted),
+        cmocka_unit_test(test_run_holds_its_learners),
+        cmocka_unit_test(test_update_of_all_holds_nobody),
         cmocka_unit_test(test_ssp_waits_for_the_slowest),
         cmocka_unit_test(test_hogwild_ticks_at_once),
         cmocka_unit_test(test_check_finds),

@@ -149,12 +149,12 @@ static void test_place_of_the_server(void **unused) {
     static const struct { const char *section; int cores; mu_server_place server; int threads; } rows[] = {
         {"{learners: 2}", 2, MU_SERVER_BESIDE, 0},
         {"{learners: 4, protocol: async}", 2, MU_SERVER_BESIDE, 0},
-        {"{learners: 2}", 3, MU_SERVER_PROCESS, 1},
-        {"{learners: 2, protocol: ssp}", 16, MU_SERVER_PROCESS, 1},
+        {"{learners: 2}", 3, MU_SERVER_BOTH, 1},
+        {"{learners: 2, protocol: ssp}", 16, MU_SERVER_BOTH, 1},
         {"{learners: 1}", 16, MU_SERVER_BESIDE, 0},
         {"{learners: 1, server: process}", 2, MU_SERVER_PROCESS, 1},
         {"{learners: 8, server: process, server_threads: 3}", 2, MU_SERVER_PROCESS, 3},
-        {"{learners: 8, server_threads: 3}", 2, MU_SERVER_PROCESS, 3}, // asked for threads, so for a process
+        {"{learners: 8, server_threads: 3}", 2, MU_SERVER_BOTH, 3}, // asked for threads, so for a process
         {"{learners: 2, server: beside}", 16, MU_SERVER_BESIDE, 0},
         {"{learners: 2, protocol: hogwild}", 16, MU_SERVER_BESIDE, 0},
     };

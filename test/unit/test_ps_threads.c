@@ -218,8 +218,9 @@ static servant *servants_start(world *w) {
     for (int i = 0; i < w->v->threads; i++) {
         mu_err err = {0};
         s[i].shared = w->shared;
-        s[i].shared.pulse = &w->shared.executor[i].pulse;
-        if (mu_server_init(&s[i].server, &s[i].shared, i, server_rate, NULL, &err) != MU_OK)
+        const int executor = w->v->learners + i;
+        s[i].shared.pulse = &w->shared.executor[executor].pulse;
+        if (mu_server_init(&s[i].server, &s[i].shared, executor, server_rate, NULL, &err) != MU_OK)
             fail_msg("%s", err.msg);
         assert_int_equal(pthread_create(&s[i].thread, NULL, serve, &s[i]), 0);
     }
@@ -318,6 +319,7 @@ static void drain(world *w) {
     mu_err err = {0};
     mu_server s;
     if (mu_server_init(&s, &w->shared, 0, server_rate, NULL, &err) != MU_OK) fail_msg("%s", err.msg);
+    s.look_ns = 0;
     do take_journal(w);
     while (mu_server_turn(&s) == MU_TURN_WORKED);
     mu_server_fini(&s);
@@ -501,7 +503,9 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
     w->setup = (mu_setup){.learners = v->learners,
                                 .protocol = mu_protocol_at(mu_protocol_index(v->protocol)), .rows = 2,
                                 .global_batch = 2 * v->learners, .reference_batch = 2 * v->learners,
-                                .server = v->threads ? MU_SERVER_PROCESS : MU_SERVER_BESIDE,
+                                .server = v->helped    ? MU_SERVER_BOTH
+                                          : v->threads ? MU_SERVER_PROCESS
+                                                       : MU_SERVER_BESIDE,
                                 .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
                                 .rate_rule = MU_RATE_MEAN, .max_losses = 20,
                                 .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
@@ -510,7 +514,7 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
     *core = (mu_core_config){.learners = v->learners,
                              .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
                              .bound = most_stale, .own = own, .rate_rule = MU_RATE_MEAN,
-                             .lease_batches = 2, .max_leases = 2, .rows = 2,
+                             .lease_batches = 2, .max_leases = 2, .longest_run = MU_CORE_RUN, .rows = 2,
                              .global_batch = w->setup.global_batch, .first_version = FIRST_VERSION,
                              .first_sample = 100,
                              .end_sample = 100 + w->setup.global_batch * v->steps,

@@ -190,7 +190,7 @@ static void test_refuses_what_is_not_there(void **state) {
     assert_fails(mu_chaos_create(&script, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "learners 0 to 3, not 4");
     script.n = 0;
     assert_ok(mu_chaos_parse("kill server", &script, err));
-    fake.g.head->setup.server = MU_SERVER_BESIDE;
+    fake.g.head->setup.server_threads = 0;
     assert_fails(mu_chaos_create(&script, 1, &fake.g, 0, NULL, &c, err), MU_EUSAGE, "no server process");
     script.n = 0;
     assert_ok(mu_chaos_parse("kill learner 0", &script, err));
