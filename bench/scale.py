@@ -11,6 +11,7 @@ Parts: pair      2 learners over 1, with the goals for two cores
        server    1 learner through a server process against the plain loop
        overlap   share of the time that learners compute, async
        sweep     speeds by the number of learners, and those of PyTorch's Hogwild; with --svg a picture
+       async     async over one learner, over hardsync and over PyTorch's Hogwild, and its mean staleness
 """
 import argparse
 import json
@@ -43,6 +44,18 @@ SWEEP = [("mlp",          4,   ("hogwild", "mirror", "hardsync"), 1.2, None),
          ("cifar10_full", 4,   ("async", "hogwild"), 2.0, 11.0),
          ("cifar10_full", 16,  ("async", "hogwild"), None, None)]
 SWEEP_GOALS_AT = 16
+ADAGRAD = ("updater={type: adagrad, rate: 0.001}",)
+#         workload       batch learners sets     goals: over one learner, over hardsync, over the peer
+ASYNC = [("kim",          2,   8,  ADAGRAD, 5.0, None, None),
+         ("kim",          2,   16, ADAGRAD, 8.0, None, None),
+         ("kim",          4,   8,  ADAGRAD, 5.0, None, None),
+         ("kim",          4,   16, ADAGRAD, 8.0, None, None),
+         ("mlp",          4,   16, (),      None, 0.6, 1.0),
+         ("mlp",          32,  16, (),      None, 0.6, 1.0),
+         ("cifar10_full", 4,   16, (),      12.0, None, None),
+         ("mlp",          1,   2,  (),      1.6, None, None),
+         ("mlp",          4,   2,  (),      1.6, None, None)]
+STALENESS_GOAL = 1.2    # of the learners: deep queues must not buy the speed
 
 
 def list_cpus():
@@ -92,7 +105,7 @@ class Bench:
             return float("nan")
 
     def train(self, name, batch, learners, protocol, cores, sets=()):
-        """Samples/s and the share of computing of one short training."""
+        """Samples/s, the share of computing and the mean staleness of one short training."""
         a = self.a
         if learners > self.n_cores:
             sets += ("cluster.pin=false",)          # it would pin to cores, and leave their second threads idle
@@ -113,7 +126,9 @@ class Bench:
             if len(lines) < 2:
                 sys.exit(f"scale.py: {name} batch {batch}: too few steps in {a.seconds:g} s; raise --seconds")
             samples = RECORDS * (lines[-1]["epoch"] - lines[0]["epoch"])
-            return samples / (lines[-1]["wall_s"] - lines[0]["wall_s"]), json.loads(out.stdout)["overlap"]
+            result = json.loads(out.stdout)
+            stale = (result.get("staleness") or {}).get("mean", 0.0)
+            return samples / (lines[-1]["wall_s"] - lines[0]["wall_s"]), result["overlap"], stale
 
     def start_peer(self):
         env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MALLOC_MMAP_THRESHOLD_="2000000000",
@@ -149,7 +164,7 @@ class Bench:
     # ---- parts ----
 
     def turns(self, name, batch, runs):
-        """Rounds of all runs in turns: {key: [(speed, overlap, round trip)]}."""
+        """Rounds of all runs in turns: {key: [(speed, overlap, staleness, round trip)]}."""
         got = {key: [] for key, _ in runs}
         for _ in range(self.a.rounds):
             for key, (learners, protocol, cores, sets) in runs:
@@ -163,7 +178,7 @@ class Bench:
         best, lines = 0, []
         for p in protocols:
             ratios = [g[0] / b for g, b in zip(got[p], base)]
-            trips = [g[2] for g in got[p]]
+            trips = [g[3] for g in got[p]]
             best = max(best, statistics.median(ratios))
             speeds, overlaps = [g[0] for g in got[p]], [g[1] for g in got[p]]
             self.add(part=part, workload=name, batch=batch, protocol=p, one=base, speed=speeds, ratio=ratios,
@@ -206,6 +221,34 @@ class Bench:
             self.add(part="overlap", workload=name, batch=batch, protocol="async", overlap=[g[1] for g in got], goal=goal)
             print(f"{name:13} {batch:5} {statistics.median(g[0] for g in got):10.0f} {100 * share:7.2f}% {100 * goal:5.0f}% "
                   f"{self.judge(share, goal)}", flush=True)
+
+    def asynchronous(self):
+        """Rounds of one learner, async, hardsync and the peer in turns; ratios are of the same round."""
+        print(f"\nasync; mean staleness at most {STALENESS_GOAL} x learners")
+        print(f"{'workload':13} {'batch':>5} {'learners':>8} {'1 learner':>10} {'async':>10} {'own':>7} {'min-max':>13} "
+              f"{'hardsync':>10} {'ratio':>7} {'torch':>10} {'ratio':>7} {'stale':>6}")
+        for name, batch, n, sets, *goals in ASYNC:
+            if n > len(self.cpus) or n not in self.a.learners or not name.startswith(self.a.only):
+                continue
+            one, many, hard, peer = [], [], [], []
+            for _ in range(self.a.rounds):
+                one.append(self.train(name, batch, 1, "hardsync", 1, sets)[0])
+                many.append(self.train(name, batch, n, "async", n, sets))
+                hard.append(self.train(name, batch, n, "hardsync", n, sets)[0])
+                if self.peer and goals[2]:
+                    peer.append(self.ask_peer(name, batch, n))
+            speed = [m[0] for m in many]
+            stale = max(m[2] for m in many)
+            ratios = [[s / b for s, b in zip(speed, base)] for base in (one, hard, peer)]
+            own, over_hard, over_peer = (statistics.median(r) if r else float("nan") for r in ratios)
+            self.add(part="async", workload=name, batch=batch, learners=n, one=one, speed=speed, hardsync=hard, peer=peer,
+                     staleness=[m[2] for m in many], overlap=[m[1] for m in many])
+            verdict = " ".join(f"{text} {goal:g}x {self.judge(value, goal)}" for text, value, goal in
+                               zip(("own", "hardsync", "torch"), (own, over_hard, over_peer), goals) if goal and value == value)
+            print(f"{name:13} {batch:5} {n:8} {statistics.median(one):10.0f} {statistics.median(speed):10.0f} {own:6.2f}x "
+                  f"{min(ratios[0]):6.2f}-{max(ratios[0]):<6.2f} {statistics.median(hard):10.0f} {over_hard:6.2f}x "
+                  f"{statistics.median(peer) if peer else float('nan'):10.0f} {over_peer:6.2f}x {stale:6.2f} {verdict} "
+                  f"staleness {self.judge(-stale, -STALENESS_GOAL * n)}", flush=True)
 
     def sweep_turns(self, name, batch, protocols):
         """Rounds of all numbers of learners in turns, so that a number and its base meet the same weather:
@@ -296,14 +339,15 @@ def options():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=3.0, help="per measurement")
     p.add_argument("--learners", default="1,2", help="for the sweep, e.g. 1,2,4,8,16")
-    p.add_argument("--parts", default="pair,server,overlap,sweep")
+    p.add_argument("--parts", default="pair,server,overlap,sweep",
+                   help="some of pair, server, overlap, sweep, async")
     p.add_argument("--only", default="", help="workloads whose name begins so, e.g. mlp")
     p.add_argument("--no-peer", action="store_true", help="leave PyTorch out")
     p.add_argument("--json", metavar="FILE", help="write every measurement there")
     p.add_argument("--svg", metavar="FILE", help="draw the sweep there")
     a = p.parse_args()
     a.parts = a.parts.split(",")
-    unknown = set(a.parts) - {"pair", "server", "overlap", "sweep"}
+    unknown = set(a.parts) - {"pair", "server", "overlap", "sweep", "async"}
     if unknown:
         p.error(f"no such part: {', '.join(sorted(unknown))}")
     a.learners = sorted({int(n) for n in a.learners.split(",")})
@@ -319,15 +363,15 @@ def main():
     a.learners = [n for n in a.learners if n <= len(b.cpus)]
     if beyond:
         print(f"left out: {beyond} learners, there are {len(b.cpus)} processors")
-    torch = b.start_peer() if "sweep" in a.parts and not a.no_peer else None
+    torch = b.start_peer() if {"sweep", "async"} & set(a.parts) and not a.no_peer else None
     print(f"{b.n_cores} cores, {len(b.cpus)} processors, {a.rounds} rounds of {a.seconds:g} s in turns"
           + (f", torch {torch}" if torch else ""))
     if os.getloadavg()[0] > 1:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): these figures are of that, too")
-    tables = {"pair": PAIR, "server": SERVER, "overlap": OVERLAP, "sweep": SWEEP}
+    tables = {"pair": PAIR, "server": SERVER, "overlap": OVERLAP, "sweep": SWEEP, "async": ASYNC}
     for part in a.parts:
         if any(row[0].startswith(a.only) for row in tables[part]):
-            getattr(b, part)()
+            (b.asynchronous if part == "async" else getattr(b, part))()
     if b.peer:
         b.peer.stdin.close()
         b.peer.wait(60)
