@@ -20,29 +20,31 @@
 #include "base/err.h"
 
 //        name                      where
-#define MU_FAILPOINT_MAP(X)                                                                     \
-    X("shared/inside-lock",         "the lock is held, the spare core is a copy")               \
-    X("shared/switched",            "the lock is held, the cores are switched, not published")  \
-    X("server/formed",              "the record is filled, the core not committed")             \
-    X("server/not-opened",          "the update is committed, not yet opened; the lock is held") \
-    X("server/opened",              "slices may be claimed")                                    \
-    X("server/claimed",             "a slice is claimed, nothing of it written")                \
-    X("server/piece-saved",         "the old values of a piece are kept")                       \
-    X("server/piece-written",       "a piece has its new values, but does not count as done")   \
-    X("server/slice-done",          "a slice is complete, its version still the old one")       \
-    X("server/all-done",            "the last slice is complete, the update not committed")     \
-    X("server/journaled",           "the update is in the journal, not committed")              \
-    X("server/closed",              "the update is committed and closed; the lock is held")     \
-    X("server/committed",           "the same, the lock is given back, no bell was rung")       \
-    X("client/granted",             "a learner may begin")                                      \
-    X("client/copying",             "the weights are copied under the read lock")               \
-    X("client/pushed",              "a gradient is in its queue, no bell was rung")             \
-    X("learner/forward",            "before a layer's forward")                                 \
-    X("learner/backward",           "after a layer's backward")                                 \
-    X("evaluator/evaluate",         "before an evaluation")                                     \
-    X("evaluator/evaluated",        "after it, the answer not given")                           \
-    X("evaluator/save",             "before a checkpoint is saved")                             \
-    X("evaluator/saved",            "after it, the answer not given")
+#define MU_FAILPOINT_MAP(X)                                                                                  \
+    X("shared/inside-lock", "the lock is held, the spare core is a copy")                                    \
+    X("shared/switched", "the lock is held, the cores are switched, not published")                          \
+    X("server/formed", "the record is filled, the core not committed")                                       \
+    X("server/not-opened", "the update is committed, not yet opened; the lock is held")                      \
+    X("server/opened", "slices may be claimed")                                                              \
+    X("server/claimed", "a slice is claimed, nothing of it written")                                         \
+    X("server/piece-saved", "the old values of a piece are kept")                                            \
+    X("server/piece-written", "a piece has its new values, but does not count as done")                      \
+    X("server/slice-done", "a slice is complete, its version still the old one")                             \
+    X("server/all-done", "the last slice is complete, the update not committed")                             \
+    X("server/journaled", "the update is in the journal, not committed")                                     \
+    X("server/closed", "the update is committed and closed; the lock is held")                               \
+    X("server/committed", "the same, the lock is given back, no bell was rung")                              \
+    X("client/granted", "a learner may begin")                                                               \
+    X("client/copying", "the weights are copied under the read lock")                                        \
+    X("client/pushed", "a gradient is in its queue, no bell was rung")                                       \
+    X("workers/announced", "the first worker has told the others of a gradient, rung no bell")               \
+    X("workers/completed", "another worker's part of a gradient is complete, no bell was rung")              \
+    X("learner/forward", "before a layer's forward")                                                         \
+    X("learner/backward", "after a layer's backward")                                                        \
+    X("evaluator/evaluate", "before an evaluation")                                                          \
+    X("evaluator/evaluated", "after it, the answer not given")                                               \
+    X("evaluator/save", "before a checkpoint is saved")                                                      \
+    X("evaluator/saved", "after it, the answer not given")
 
 // Reads MUSTER_FAILPOINTS; in the parent, before its children. Nothing set: nothing happens. Called again it
 // keeps the counters. MU_EUSAGE names what is wrong: a point that does not exist would test nothing.

@@ -27,7 +27,7 @@ static void print_net(const mu_session *s) {
 
 static void print_setup(const mu_session *s) {
     char text[400];
-    if (s->setup.learners < 2) return;
+    if (mu_setup_processes(&s->setup) < 2) return;
     mu_setup_text(&s->setup, s->updater->base, text, sizeof text);
     fprintf(stderr, "%s\n", text);
 }

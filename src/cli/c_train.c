@@ -57,7 +57,7 @@ static void started(MU_UNUSED void *ctx, const mu_session *s, const mu_run_momen
             s->job->name, mu_params_n_trained(s->params), mu_source_n_records(s->train.source),
             p->global_batch * s->job->train.accumulate, p->rows, p->learners, s->updater->class->name,
             m->rate, of);
-    if (p->learners > 1 || p->rate_factor != 1) {
+    if (mu_setup_processes(p) > 1 || p->rate_factor != 1) {
         char text[400];
         mu_setup_text(p, s->updater->base, text, sizeof text);
         mu_info("%s", text);
@@ -152,10 +152,11 @@ static void tell(const mu_args *a, const char *fmt, ...) {
 }
 
 static void print_learners(const mu_args *a, const mu_learners_result *g) {
-    tell(a, "%d learners, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
-            " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
-            g->count, g->protocol, g->produced, g->applied, g->rejected, g->lost, g->staleness_mean,
-            g->staleness_max, 100 * g->overlap);
+    tell(a,
+         "%d learner%s, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
+         " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
+         g->count, g->count == 1 ? "" : "s", g->protocol, g->produced, g->applied, g->rejected, g->lost,
+         g->staleness_mean, g->staleness_max, 100 * g->overlap);
     if (g->learners_lost || g->server_lost)
         tell(a, "%" PRId64 " learners lost and %" PRId64
                 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",
@@ -191,7 +192,7 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
     if (r->skipped || r->rollbacks || r->learners.bad_records)
         tell(a, "%" PRId64 " steps skipped, %" PRId64 " rollbacks, %" PRId64 " bad records replaced",
                 r->skipped, r->rollbacks, r->learners.bad_records);
-    if (r->learners.count > 1 || s->setup.server_threads) print_learners(a, &r->learners);
+    if (mu_session_forks(s)) print_learners(a, &r->learners);
     const next_words next = next_of(s);
     tell(a, "saved  %s   next: muster %s %s%s", r->model, next.verb, r->run_dir, next.input);
 }

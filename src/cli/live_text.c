@@ -34,8 +34,10 @@ static void put_head(page *p, const mu_live_view *v) {
                    mu_run_state_name(v->state), asked ? " (asked to stop)" : "",
                    mu_format_time(time, sizeof time, v->elapsed_s), v->protocol,
                    v->warming ? " (warm start by hardsync)" : "");
-    mu_text_printf(p->t, "%d learner%s, mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->n_learners,
-                   v->n_learners == 1 ? "" : "s", v->rows, v->global_batch);
+    mu_text_printf(p->t, "%d learner%s", v->n_learners, v->n_learners == 1 ? "" : "s");
+    if (v->n_processes > v->n_learners)
+        mu_text_printf(p->t, " of %d workers", v->n_processes / v->n_learners);
+    mu_text_printf(p->t, ", mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->rows, v->global_batch);
     mu_text_printf(p->t, "run        %s\n", v->run_dir[0] ? v->run_dir : v->run_id);
     if (v->alone) {
         mu_text_printf(p->t, "processes  one, %d\n", v->parent_pid);
@@ -79,14 +81,16 @@ static void put_books(page *p, const mu_live_view *v) {
                        v->losses, v->server_losses, v->skipped_updates, v->lock_repairs);
 }
 
-static void put_learner(page *p, int i, const mu_live_learner *l) {
-    char rate[32], mean[32], doing[32];
+static void put_learner(page *p, int i, int workers, const mu_live_learner *l) {
+    char name[24], rate[32], mean[32], doing[32];
     bool quiet = l->quiet_s > QUIET_S, odd = !l->pid || quiet;
     double m = l->n_stale ? (double)l->stale_sum / (double)l->n_stale : NAN;
     if (!l->pid) snprintf(doing, sizeof doing, "gone");
     else if (quiet) snprintf(doing, sizeof doing, "%s %.0fs", mu_doing_name(l->doing), l->quiet_s);
     else snprintf(doing, sizeof doing, "%s", mu_doing_name(l->doing));
-    mu_text_printf(p->t, "%s%7d %8d %5u  %-11s %9s %7.0f%% %4.0f%% ", odd ? RED(p) : "", i, l->pid,
+    if (workers > 1) snprintf(name, sizeof name, "%d.%d", i / workers, i % workers);
+    else snprintf(name, sizeof name, "%d", i);
+    mu_text_printf(p->t, "%s%7s %8d %5u  %-11s %9s %7.0f%% %4.0f%% ", odd ? RED(p) : "", name, l->pid,
                    l->incarnation, doing, number(rate, l->samples_per_s, "count"), 100 * l->compute_share,
                    100 * l->wait_share);
     mu_text_printf(p->t, "%6s %5" PRId64 " %6d%s\n", number(mean, m, "fixed"), l->stale_max, l->losses,
@@ -100,7 +104,8 @@ void mu_live_text(mu_text *t, const mu_live_view *v, bool colour) {
     put_books(&p, v);
     mu_text_printf(t, "\n%s%7s %8s %5s  %-11s %9s %8s %5s %6s %5s %6s%s\n", BOLD(&p), "learner", "pid",
                    "life", "doing", "samples/s", "compute", "wait", "stale", "max", "losses", PLAIN(&p));
-    for (int i = 0; i < v->n_learners; i++) put_learner(&p, i, &v->learner[i]);
+    const int workers = v->n_processes / v->n_learners;
+    for (int i = 0; i < v->n_processes; i++) put_learner(&p, i, workers, &v->learner[i]);
 }
 
 void mu_live_text_other(mu_text *t, const mu_live *l) {

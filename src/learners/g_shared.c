@@ -122,6 +122,9 @@ static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
     } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
         MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
         mu_err_hint(err, "Set `train.nonfinite` to stop or skip.");
+    } else if (s->setup.workers > 1) {
+        MU_FAIL(err, st, "a run whose learners have several workers cannot be recorded");
+        mu_err_hint(err, "Leave out `cluster.workers`: one process makes the same gradients.");
     } else if (t->accumulate > 1) {
         MU_FAIL(err, st, "`train.accumulate` cannot be recorded");
         mu_err_hint(err, "One learner alone repeats itself; no log is needed.");
@@ -149,7 +152,7 @@ static mu_status open_log(shared_run *c, mu_err *err) {
         .first_version = atomic_load(&g->head->version),
         .first_sample = c->begin.samples,
         .job_hash = mu_job_hash(t->s->job),
-        .layout = mu_runlog_layout(t->s->params, &g->message, g->slices.n),
+        .layout = mu_runlog_layout(t->s->params, &g->share[0].message, g->slices.n),
         .sets = t->o->sets,
         .n_sets = t->o->n_sets,
     };
@@ -208,7 +211,7 @@ static void refresh(shared_run *c, mu_advance *out) {
     c->t->at = position_of(c, atomic_load(&h->samples), atomic_load(&h->version));
     c->t->rate = atomic_load(&h->rate);
     mu_advance now = {0};
-    for (int i = 0; i < h->n_learners; i++) {
+    for (int i = 0; i < h->n_processes; i++) {
         const mu_shared_learner *l = &c->shared.learner[i];
         now.loss_sum += atomic_load(&l->loss_sum);
         now.accuracy_sum += atomic_load(&l->accuracy_sum);
@@ -337,7 +340,7 @@ static mu_status drain(shared_run *c, mu_err *err) {
     mu_advance rest;
     mu_server_pause(g, false);
     for (int i = 0; i < g->head->n_executors; i++) mu_server_repair(g, i);
-    for (int i = 0; i < g->head->n_learners; i++) mu_rwlock_clear(g->rw, i);
+    for (int i = 0; i < g->head->n_processes; i++) mu_rwlock_clear(g->rw, i);
     mu_role role = {.session = c->t->s, .shared = g, .begin = &c->begin, .end = &c->t->end};
     mu_server s;
     MU_TRY(mu_server_init(&s, g, 0, mu_role_step_rate, &role, err));
@@ -354,7 +357,7 @@ static mu_status drain(shared_run *c, mu_err *err) {
 
 static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
     double sum = 0, n = 0;
-    for (int i = 0; i < g->head->n_learners; i++) {
+    for (int i = 0; i < g->head->n_processes; i++) {
         const mu_shared_learner *l = &g->learner[i];
         sum += (double)atomic_load(&l->stale_sum);
         n += (double)atomic_load(&l->n_stale);

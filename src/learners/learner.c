@@ -18,8 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct learner {
+typedef struct learner { // one process: a learner, or a worker of one
     mu_role   *role;
+    int index, worker, workers; // the learner; which of its workers, and of how many
     mu_client *client;
     mu_worker  w;
     mu_lease   lease;                   // of the prefetch thread: batches left of it
@@ -39,8 +40,7 @@ mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t sam
 
 static bool source_stops(void *source) { return mu_source_stopping(source); }
 
-static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
-    learner *l = ctx;
+static bool next_batch(learner *l, int64_t *first, int64_t *rows) {
     if (l->lease_at == l->lease.batches) {
         mu_source *source = l->role->session->train.source;
         if (!l->client->class->lease(l->client, &l->lease, source_stops, source)) return false;
@@ -49,6 +49,15 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
     *first = l->lease.first + l->lease_at * l->lease.stride;
     *rows = mu_lease_rows(&l->lease, l->lease_at);
     l->lease_at++;
+    mu_worker_share(l->workers, l->worker, first, rows);
+    return true;
+}
+
+// A batch at the end of the samples may have no row for this worker.
+static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
+    do
+        if (!next_batch(ctx, first, rows)) return false;
+    while (*rows == 0);
     return true;
 }
 
@@ -100,9 +109,27 @@ static void hint_stale(const learner *l, mu_err *err) {
                 p->protocol->name, p->expected_staleness);
 }
 
-static mu_status compute(learner *l, float *scale, mu_err *err) {
+// Its part of the gradient is nothing at all.
+static void give_nothing(learner *l) {
+    for (int i = 0; i < l->w.params->n; i++) {
+        mu_param *p = l->w.params->list[i];
+        p->grad.form = MU_GRAD_NONE;
+        if (mu_grad_done_in_layer(p)) l->client->class->push(l->client, i, p); // others: push_rest
+    }
+    l->w.loss = 0;
+    l->client->class->computed(l->client);
+}
+
+static mu_status compute(learner *l, int64_t *rows, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
     const mu_grant *g = &l->client->grant;
+    int64_t first = g->first;
+    *rows = g->rows;
+    mu_worker_share(l->workers, l->worker, &first, rows);
+    if (*rows == 0) {
+        give_nothing(l);
+        return MU_OK;
+    }
     const bool writes = l->client->writes;
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
                                  .after_backward = writes ? pulse_after_backward : after_backward};
@@ -116,7 +143,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .hooks = &hooks};
     l->collected = MU_OK;
     mu_err_clear(&l->collect_err);
-    const mu_status st = mu_worker_gradient(w, &s, g->first, scale, err);
+    const mu_status st = mu_worker_gradient(w, &s, first, scale, err);
     l->client->class->computed(l->client);
     if (l->collected != MU_OK) {
         *err = l->collect_err;
@@ -130,7 +157,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
 // part of is skipped.
 static mu_status bad_gradient(learner *l, mu_err *err) {
     if (!mu_worker_may_skip(&l->w)) return MU_EDIVERGED;
-    mu_warn("learner %d: gradient skipped: %s", l->role->index, err->msg);
+    mu_warn("learner %d: gradient skipped: %s", l->index, err->msg);
     mu_err_clear(err);
     return MU_OK;
 }
@@ -143,7 +170,7 @@ static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu
     const double waited_s = l->w.wait_s;
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
-    const mu_status st = compute(l, scale, err);
+    const mu_status st = compute(l, &n->rows, scale, err);
     n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s));
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
     n->loss = l->w.loss;
@@ -187,7 +214,8 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
     l->w.facts = &((mu_learners_room *)g->extra)->facts;
     MU_TRY(mu_shared_client_open(c,
                                  &(mu_shared_client_opts){.shared = g,
-                                                          .learner = l->role->index,
+                                                          .learner = l->index,
+                                                          .worker = l->worker,
                                                           .params = s->params,
                                                           .rate_at = mu_role_step_rate,
                                                           .rate_ctx = l->role},
@@ -208,7 +236,9 @@ int mu_learner_main(void *ctx) {
     mu_role *role = ctx;
     mu_shared g = *role->shared; // with a sign of life of its own
     mu_shared_learner *row = &g.learner[role->index];
-    learner l = {.role = role};
+    const int workers = g.head->n_workers;
+    learner l = {
+        .role = role, .index = role->index / workers, .worker = role->index % workers, .workers = workers};
     mu_shared_client c;
     g.pulse = &row->pulse;
     g.self = (int32_t)getpid();
@@ -248,16 +278,16 @@ static void *serve(void *ctx) {
 
 static mu_status start_threads(server_thread *t, int n, mu_role *role, mu_err *err) {
     mu_shared *g = role->shared;
-    const int first = g->head->n_learners; // executors below are the learners themselves
+    const int first = g->head->n_processes; // executors below are the learners themselves
     if (!t) return MU_FAIL_NOMEM(err, "the server");
     for (int i = 0; i < n; i++) {
         t[i].shared = *g;
         t[i].shared.self = (int32_t)getpid();
         t[i].shared.pulse = &g->executor[first + i].pulse;
         MU_TRY(mu_server_init(&t[i].server, &t[i].shared, first + i, mu_role_step_rate, role, err));
-        t[i].server.spin_ns = mu_cores_count() > g->setup->learners ? 100000 : 0;
+        t[i].server.spin_ns = mu_cores_count() > first ? 100000 : 0;
     }
-    if (g->setup->pin) (void)mu_cores_pin(g->setup->learners);
+    if (g->setup->pin) (void)mu_cores_pin(first);
     for (int i = 1; i < n; i++) {
         int e = pthread_create(&t[i].id, NULL, serve, &t[i].server);
         if (!e) continue;

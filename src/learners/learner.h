@@ -6,7 +6,7 @@
 #ifndef MU_LEARNERS_LEARNER_H
 #define MU_LEARNERS_LEARNER_H
 
-#include "ps/client_shared.h"
+#include "ps/workers.h"
 #include "train/worker.h"
 
 typedef struct mu_role {                // what a child is to do
@@ -14,7 +14,7 @@ typedef struct mu_role {                // what a child is to do
     mu_shared        *shared;
     const mu_position *begin;           // where the run began, and how long it is to be: for rates
     const mu_length   *end;
-    int              index;             // learner, or first executor of the server
+    int index; // of a learner's process: its row; the server: 0
 } mu_role;
 
 int mu_learner_main(void *role);        // mu_child_main

@@ -41,11 +41,13 @@ static void add_process(mu_learners_load *t, pid_t pid) {
 
 static mu_learners_load total_of(const mu_shared *g, int64_t *losses) {
     const mu_shared_head *h = g->head;
-    mu_learners_load t = {.learners = h->n_learners, .cores = mu_cores_count(),
-                          .samples = atomic_load(&h->samples), .updates = atomic_load(&h->version),
+    mu_learners_load t = {.learners = h->n_processes,
+                          .cores = mu_cores_count(),
+                          .samples = atomic_load(&h->samples),
+                          .updates = atomic_load(&h->version),
                           .global_batch = h->global_batch};
     *losses = 0;
-    for (int i = 0; i < h->n_learners; i++) {
+    for (int i = 0; i < h->n_processes; i++) {
         const mu_shared_learner *l = &g->learner[i];
         t.compute_s += 1e-9 * (double)atomic_load(&l->compute_ns);
         t.apply_s += 1e-9 * (double)atomic_load(&l->apply_ns);

@@ -71,7 +71,7 @@ static mu_status start_all(mu_watchdog *d, mu_err *err) {
 mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
                             const char *ckpt_dir, mu_err *err) {
     mu_role role = {.session = t->s, .shared = g, .begin = begin, .end = &t->end};
-    *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_learners, .server_role = role};
+    *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_processes, .server_role = role};
     d->evaluator_role = (mu_evaluator_role){.session = t->s, .shared = g, .ckpt_dir = ckpt_dir};
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
@@ -120,29 +120,72 @@ static mu_core *lock_or_kill_holder(mu_watchdog *d, mu_err *err) {
     return NULL;
 }
 
-// Everything of shared memory that the dead process may have left half done.
-static mu_status repair_after_death(mu_watchdog *d, int i, mu_err *err) {
+// Everything of shared memory that the dead processes of a learner may have left half done.
+static mu_status repair_after_death(mu_watchdog *d, int learner, mu_err *err) {
     mu_shared *g = d->shared;
-    atomic_store(&g->learner[i].pid, 0);
-    mu_shared_lost(g, i);
+    const int workers = g->head->n_workers;
+    for (int i = learner * workers; i < (learner + 1) * workers; i++) {
+        atomic_store(&g->learner[i].pid, 0);
+        mu_shared_lost(g, i);
+    }
+    mu_workers_clear(g, learner);
     mu_core *c = lock_or_kill_holder(d, err);
     if (!c) return MU_EBACKEND;
-    mu_core_lost(c, i);
+    mu_core_lost(c, learner);
     mu_shared_commit(g);
     mu_shared_ring_all(g);
     return MU_OK;
 }
 
+// The workers of a learner live and die together: one cannot go on with what another has begun.
+static mu_status end_other_workers(mu_watchdog *d, int i, mu_err *err) {
+    const int workers = d->shared->head->n_workers, first = i / workers * workers;
+    for (int k = first; k < first + workers; k++) mu_process_kill(d->learner[k].child.pid);
+    for (int k = first; k < first + workers; k++) {
+        mu_child *c = &d->learner[k].child;
+        mu_process_end e;
+        mu_process_end_all(&c->pid, 1, 0);
+        if (c->pid && !mu_process_reap(c->pid, &e))
+            return mu_err_hinted(MU_FAIL(err, MU_EBACKEND,
+                                         "process %d is still there %d s after it was killed", (int)c->pid,
+                                         MU_PROCESS_GONE_S),
+                                 err, BUSY_HINT);
+        *c = (mu_child){0};
+    }
+    return MU_OK;
+}
+
+static mu_status start_workers(mu_watchdog *d, int learner, mu_err *err) {
+    const int workers = d->shared->head->n_workers;
+    for (int i = learner * workers; i < (learner + 1) * workers; i++) {
+        d->learner[i].ended = false; // what it was told before is told again
+        atomic_store(&d->shared->learner[i].ended, 0);
+        MU_TRY(start_learner(d, i, err));
+    }
+    return MU_OK;
+}
+
+// "learner 2", or "worker 1 of learner 2".
+static const char *name_of(const mu_watchdog *d, int i, char out[48]) {
+    const int workers = d->shared->head->n_workers;
+    if (workers == 1) snprintf(out, 48, "learner %d", i);
+    else snprintf(out, 48, "worker %d of learner %d", i % workers, i / workers);
+    return out;
+}
+
 static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how, mu_err *err) {
     mu_watched *l = &d->learner[i];
     mu_shared_learner *row = &d->shared->learner[i];
+    const int learner = i / d->shared->head->n_workers;
+    char name[48];
     int64_t now = mu_clock_ns();
     l->ended = atomic_load(&row->ended);
     if (l->ended) {
         atomic_store(&row->pid, 0);
         return MU_OK;
     }
-    MU_TRY(repair_after_death(d, i, err));
+    MU_TRY(end_other_workers(d, i, err));
+    MU_TRY(repair_after_death(d, learner, err));
     const int32_t failed = atomic_load(&row->failed);
     if (failed) return mu_err_pass((mu_status)failed, &row->error, err);
     d->lost++;
@@ -150,14 +193,14 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
     if (l->losses_in_row > d->shared->setup->max_losses)
         return mu_err_hinted(MU_FAIL(err, MU_EBACKEND,
-                                     "learner %d was lost %lld times in a row without finishing a gradient",
-                                     i, (long long)l->losses_in_row),
+                                     "%s was lost %lld times in a row without finishing a gradient",
+                                     name_of(d, i, name), (long long)l->losses_in_row),
                              err, "Its last end: %s.", how);
     l->lost_ns = now;
-    MU_TRY(start_learner(d, i, err));
+    MU_TRY(start_workers(d, learner, err));
     d->replaced++;
-    mu_training_say(d->training, "learner %d (pid %d) %s at version %lld; replaced by pid %d", i, (int)pid,
-                    how, (long long)atomic_load(&d->shared->head->version), (int)l->child.pid);
+    mu_training_say(d->training, "%s (pid %d) %s at version %lld; replaced by pid %d", name_of(d, i, name),
+                    (int)pid, how, (long long)atomic_load(&d->shared->head->version), (int)l->child.pid);
     return MU_OK;
 }
 
@@ -333,10 +376,10 @@ static void look_for_slow(mu_watchdog *d, int64_t now) {
     for (int i = 0; i < d->n; i++) {
         const mu_speed *s = &d->speed[i];
         if (!s->slow || d->learner[i].named_slow) continue;
+        char name[48];
         d->learner[i].named_slow = true;
-        mu_training_say(d->training,
-                        "learner %d is slow: %lld gradients, %d others made more than %d times that", i,
-                        (long long)s->done, s->n_faster, MU_SLOW_FACTOR);
+        mu_training_say(d->training, "%s is slow: %lld gradients, %d others made more than %d times that",
+                        name_of(d, i, name), (long long)s->done, s->n_faster, MU_SLOW_FACTOR);
     }
 }
 

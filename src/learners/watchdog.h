@@ -21,7 +21,7 @@ typedef struct mu_child {               // one process
     char    killed_why[80];
 } mu_child;
 
-typedef struct mu_watched {             // one learner
+typedef struct mu_watched { // one process of a learner
     mu_role  role;
     mu_child child;
     bool     ended;                     // as the protocol told it to
@@ -44,7 +44,7 @@ enum { MU_REPLACE_TIMES = 4096 };
 typedef struct mu_watchdog {
     mu_training   *training;            // for messages
     mu_shared      *shared;
-    int            n;
+    int n; // processes of learners
     mu_watched    *learner;
     mu_child       server, evaluator;
     mu_role        server_role;

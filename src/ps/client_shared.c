@@ -9,12 +9,13 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "comm/cores.h"
+#include "ps/workers.h"
 
 #define SPIN_NS 60000
 
 static mu_shared_client *of(mu_client *c) { return (mu_shared_client *)(void *)c; }
 
-static mu_shared_learner *row_of(const mu_shared_client *c) { return &c->shared->learner[c->base.learner]; }
+static mu_shared_learner *row_of(const mu_shared_client *c) { return &c->shared->learner[c->process]; }
 
 static void pulse(mu_client *c) { atomic_fetch_add_explicit(&row_of(of(c))->pulse, 1, memory_order_relaxed); }
 
@@ -49,51 +50,51 @@ bool mu_shared_client_serve(mu_shared_client *c) {
     return true;
 }
 
-// For waits that end when others have done something: over when nothing was done since the last time it was.
-// Others may be slow; which of them hangs is the watchdog's business.
-typedef struct others { mu_stall_timer t; uint64_t done; } others;
-
 static uint64_t done_by_others(const mu_shared_client *c) {
     const mu_shared *g = c->shared;
     uint64_t done = (uint64_t)atomic_load(&g->head->version);
-    for (int i = 0; i < g->head->n_learners; i++)
+    for (int i = 0; i < g->head->n_processes; i++)
         if (atomic_load(&g->learner[i].doing) != MU_DOING_WAIT) done += atomic_load(&g->learner[i].pulse);
     return done;
 }
 
-static bool have_stopped(others *o, const mu_shared_client *c) {
+bool mu_others_have_stopped(mu_others *o, const mu_shared_client *c) {
     if (!mu_shared_client_is_over(c, &o->t)) return false;
     const uint64_t done = done_by_others(c);
     if (done == o->done) return true;
-    *o = (others){mu_stall_timer_new(), done};
+    *o = (mu_others){mu_stall_timer_new(), done};
     return false;
 }
 
 // ---- samples ----
 
-static bool lease(mu_client *base, mu_lease *out, bool (*stop)(void *), void *ctx) {
-    const mu_shared_client *c = of(base);
+static bool lease_from_core(mu_shared_client *c, mu_lease *out, bool *ended) {
     mu_shared *g = c->shared;
+    mu_core *core = mu_shared_begin(g); // NULL: asked again, as long as anything moves
+    const bool got = core && mu_core_lease(core, c->base.learner, out, ended);
+    if (got) mu_shared_commit(g);
+    else if (core) mu_shared_cancel(g);
+    return got;
+}
+
+static bool lease(mu_client *base, mu_lease *out, bool (*stop)(void *), void *ctx) {
+    mu_shared_client *c = of(base);
     mu_bell *freed = &row_of(c)->leases;
-    others o = {.t = mu_stall_timer_new()};
+    mu_others o = mu_others_new();
     for (;;) {
         uint32_t seen = mu_bell_read(freed);
         bool ended = false;
-        mu_core *core = mu_shared_begin(g); // NULL: asked again, as long as anything moves
-        bool got = core && mu_core_lease(core, base->learner, out, &ended);
-        if (got) mu_shared_commit(g);
-        else if (core) mu_shared_cancel(g);
+        const bool got = c->side->lease(c, out, &ended);
         if (got) mu_bell_ring(&row_of(c)->turn); // the learner itself may wait for samples
         if (got || ended || (stop && stop(ctx))) return got;
-        if (have_stopped(&o, c)) return false;
+        if (mu_others_have_stopped(&o, c)) return false;
         (void)mu_bell_wait(freed, seen, 0, MU_NAP_NS);
     }
 }
 
 // ---- permission ----
 
-// GO: *in_force is the exchange for this gradient.
-static mu_answer ask(mu_shared_client *c, const mu_exchange **in_force) {
+static mu_answer ask_core(mu_shared_client *c, const mu_exchange **in_force) {
     mu_shared *g = c->shared;
     mu_grant grant = {0};
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->held_until) return MU_HOLD;
@@ -132,15 +133,15 @@ static mu_status wait_for_permission(mu_shared_client *c, mu_answer *out, const 
                                      mu_err *err) {
     const int64_t began = mu_clock_ns();
     mu_bell *turn = &row_of(c)->turn;
-    others o = {.t = {.looked_ns = began}};
+    mu_others o = {.t = {.looked_ns = began}};
     for (;;) {
         uint32_t seen = mu_bell_read(turn);
-        *out = ask(c, x);
+        *out = c->side->ask(c, x);
         if (*out != MU_HOLD) return MU_OK;
         show(&c->base, MU_DOING_WAIT);
         pulse(&c->base);
         if (mu_shared_client_serve(c)) continue;
-        if (have_stopped(&o, c))
+        if (mu_others_have_stopped(&o, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
                            c->base.learner, 1e-9 * (double)(mu_clock_ns() - began),
                            (long long)atomic_load(&c->shared->head->version));
@@ -183,7 +184,8 @@ static void computed(mu_client *base) {
 
 static void push(mu_client *base, int param, const mu_param *p) {
     const mu_shared_client *c = of(base);
-    mu_message_put(&c->shared->message, mu_shared_slot(c->shared, base->learner, c->slot), param, p);
+    const mu_share *s = &c->shared->share[c->worker];
+    mu_message_put(&s->message, mu_shared_slot(c->shared, base->learner, c->slot) + s->at, param, p);
 }
 
 void mu_shared_client_note_staleness(const mu_shared_client *c, int64_t sigma) {
@@ -204,9 +206,9 @@ static mu_core *take_lock(mu_shared_client *c) {
     return NULL;
 }
 
-static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out, mu_err *err) {
-    mu_shared_client *c = of(base);
+static mu_status push_to_core(mu_shared_client *c, bool bad, float scale, mu_push_result *out, mu_err *err) {
     mu_shared *g = c->shared;
+    const mu_client *base = &c->base;
     const mu_grant *t = &base->grant;
     *mu_shared_slot_head(g, base->learner, c->slot) =
         (mu_slot_head){.bad = bad, .scale = scale, .loss = base->loss, .global_rows = t->global_rows};
@@ -228,6 +230,12 @@ static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
     if (used_up) mu_bell_ring(&row_of(c)->leases); // the prefetch thread may lease again
+    return MU_OK;
+}
+
+static mu_status end(mu_client *base, bool bad, float scale, mu_push_result *out, mu_err *err) {
+    mu_shared_client *c = of(base);
+    MU_TRY(c->side->hand_over(c, bad, scale, out, err));
     if (c->exchange->pushed) c->exchange->pushed(c);
     return MU_OK;
 }
@@ -252,7 +260,8 @@ static void note(mu_client *base, const mu_gradient_note *n) {
     atomic_fetch_add(&row->compute_ns, n->compute_ns);
     atomic_fetch_add(&row->wait_ns, n->wait_ns);
     atomic_fetch_add(&row->gradients, 1);
-    atomic_fetch_add(&row->samples, base->grant.rows);
+    atomic_fetch_add(&row->samples, n->rows);
+    if (!n->rows) return;
     atomic_store(&row->loss, n->loss);
     atomic_store(&row->accuracy, n->accuracy);
     // one writer: the learner itself
@@ -262,6 +271,19 @@ static void note(mu_client *base, const mu_gradient_note *n) {
 }
 
 // ---- life ----
+
+static mu_status join_core(mu_shared_client *c, mu_err *err) {
+    mu_core *core = mu_shared_begin(c->shared);
+    if (!core)
+        return MU_FAIL(err, MU_EBACKEND, "learner %d cannot join: the protocol's lock is held",
+                       c->base.learner);
+    c->base.incarnation = mu_core_join(core, c->base.learner);
+    c->accepted = mu_core_learner_at(core, c->base.learner)->accepted;
+    mu_shared_commit(c->shared);
+    return MU_OK;
+}
+
+const mu_side mu_side_alone = {lease_from_core, ask_core, push_to_core, join_core};
 
 static const mu_client_class client_of_shared_memory = {
     .lease = lease,
@@ -279,15 +301,16 @@ static const mu_client_class client_of_shared_memory = {
 mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts *o, mu_err *err) {
     mu_shared *g = o->shared;
     *c = (mu_shared_client){.base = {.class = &client_of_shared_memory, .learner = o->learner},
-                            .shared = g, .params = o->params, .rate_at = o->rate_at, .rate_ctx = o->rate_ctx};
-    const int busy = g->head->n_learners + g->setup->server_threads;
+                            .side = mu_side_of(g->head->n_workers, o->worker),
+                            .process = o->learner * g->head->n_workers + o->worker,
+                            .worker = o->worker,
+                            .shared = g,
+                            .params = o->params,
+                            .rate_at = o->rate_at,
+                            .rate_ctx = o->rate_ctx};
+    const int busy = g->head->n_executors;
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
-    mu_core *core = mu_shared_begin(g);
-    if (!core)
-        return MU_FAIL(err, MU_EBACKEND, "learner %d cannot join: the protocol's lock is held", o->learner);
-    c->base.incarnation = mu_core_join(core, o->learner);
-    c->accepted = mu_core_learner_at(core, o->learner)->accepted;
-    mu_shared_commit(g);
+    MU_TRY((c->side->join ? c->side->join : join_core)(c, err));
     atomic_store(&row_of(c)->incarnation, c->base.incarnation);
     return enter(c, mu_exchange_at(g, atomic_load(&g->head->version)), err);
 }

@@ -40,7 +40,7 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
         if (c->params) mu_params_rebase(c->params, c->copy, g->history);
     }
     if (g->setup->server != MU_SERVER_PROCESS) {
-        MU_TRY(mu_server_init(&c->server, g, c->base.learner, c->rate_at, c->rate_ctx, err));
+        MU_TRY(mu_server_init(&c->server, g, c->process, c->rate_at, c->rate_ctx, err));
         c->serves = true;
     }
     return c->params ? own_stats(c, err) : MU_OK;
@@ -60,7 +60,7 @@ static void close_queue(mu_shared_client *c) {
 static bool may_copy(mu_shared_client *c) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->base.grant.version) return false;
-    return !g->setup->locks || mu_rwlock_read(g->rw, c->base.learner, MU_NAP_NS);
+    return !g->setup->locks || mu_rwlock_read(g->rw, c->process, MU_NAP_NS);
 }
 
 // The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
@@ -83,14 +83,15 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
     memcpy(c->copy, g->weights, g->head->count * sizeof(float));
     mu_failpoint("client/copying");
-    if (g->setup->locks) mu_rwlock_read_end(g->rw, c->base.learner);
+    if (g->setup->locks) mu_rwlock_read_end(g->rw, c->process);
     return MU_OK;
 }
 
 static bool is_there(const mu_shared_client *c, int param) {
     const mu_shared *g = c->shared;
     const int64_t wanted = c->base.grant.version;
-    for (int i = g->first_slice[param]; i < g->first_slice[param + 1]; i++)
+    const int piece = g->share[c->worker].piece[param];
+    for (int i = g->first_slice[piece]; i < g->first_slice[piece + 1]; i++)
         if (atomic_load_explicit(&g->slice[i].version, memory_order_acquire) < wanted) return false;
     return true;
 }
@@ -107,7 +108,8 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
         if (!t.looked_ns) t = mu_stall_timer_new();
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d: the weights of `%s` did not reach version %lld",
-                           c->base.learner, g->params->list[param]->name, (long long)c->base.grant.version);
+                           c->base.learner, g->share[c->worker].params->list[param]->name,
+                           (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
 }
@@ -132,7 +134,7 @@ static mu_status begin(mu_shared_client *c, mu_err *err) {
 }
 
 static void pushed(mu_shared_client *c) {
-    for (int i = 0; i < c->shared->head->n_learners && mu_shared_client_serve(c); i++) {}
+    for (int i = 0; i < c->shared->head->n_processes && mu_shared_client_serve(c); i++) {}
 }
 
 // ---- the parent ----

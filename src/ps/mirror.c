@@ -65,7 +65,7 @@ static mu_update read_update(const mu_shared *g, int param, int64_t from, int64_
         const log_entry *u = entry(g, v);
         if (u->bad) continue;
         into->weight[n] = u->weight;
-        into->grad[n] = mu_message_get(&g->message, mu_shared_slot(g, u->learner, u->slot), param,
+        into->grad[n] = mu_message_get(&g->share[0].message, mu_shared_slot(g, u->learner, u->slot), param,
                                        g->params->list[param]);
         into->at[n] = &into->grad[n];
         n++;

@@ -28,11 +28,15 @@
 
 mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                          mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
-    *s = (mu_server){.shared = g, .executor = executor, .rate_at = rate_at, .ctx = ctx, .look_ns = LOOK_NS,
-                     .params = *g->params};
+    *s = (mu_server){.shared = g,
+                     .executor = executor,
+                     .rate_at = rate_at,
+                     .ctx = ctx,
+                     .look_ns = LOOK_NS,
+                     .params = *g->pieces};
     s->params.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
-    const size_t most = (size_t)mu_core_most_parts(g->head->n_learners);
+    const size_t most = (size_t)mu_core_most_parts(g->head->n_learners) * (size_t)g->head->n_workers;
     s->grads = mu_alloc_array(most, sizeof *s->grads, "server");
     s->grad_at = mu_alloc_array(most, sizeof *s->grad_at, "server");
     s->weights = mu_alloc_array(most, sizeof *s->weights, "server");
@@ -97,10 +101,10 @@ static void fill_record(mu_server *s, const mu_core *c) {
     atomic_store(&g->head->rate, rate); // of the last one
 }
 
-// only: -1 = all.
+// only: -1 = all. All workers of a learner: those that wait may help.
 static void ring_learners(mu_shared *g, int only) {
-    for (int i = 0; i < g->head->n_learners; i++)
-        if (only < 0 || i == only) mu_bell_ring(&g->learner[i].turn);
+    for (int i = 0; i < g->head->n_processes; i++)
+        if (only < 0 || i / g->head->n_workers == only) mu_bell_ring(&g->learner[i].turn);
 }
 
 // Readers of the weights (copy mode with locks) leave before the first slice is touched. False: one did not,
@@ -149,22 +153,33 @@ static bool keeps_undo(const mu_shared *g, int64_t number) {
     return mu_shared_is_in_step(g, number) || g->journal;
 }
 
-// The gradients and weights of the whole run for one parameter.
-static void prepare(mu_server *s, int param) {
+// What a worker gave to a gradient for this piece; `message`: its part of the slot.
+static mu_grad given(const mu_share *by, const char *message, int piece) {
+    const int i = by->index[piece];
+    if (i < 0) return (mu_grad){.form = MU_GRAD_NONE};
+    return mu_message_get(&by->message, message, i, by->params->list[i]);
+}
+
+// The gradients and weights of the whole run for one piece: of each part those of all workers, in their
+// order.
+static void prepare(mu_server *s, int piece) {
     mu_shared *g = s->shared;
     const mu_shared_update *u = g->update;
-    const int n = u->update[u->n_updates - 1].end;
-    for (int j = 0; j < n; j++) {
+    const int n = u->update[u->n_updates - 1].end, workers = g->head->n_workers;
+    for (int j = 0, k = 0; j < n; j++) {
         const char *slot = mu_shared_slot(g, u->part[j].id.learner, u->part[j].slot);
-        s->grads[j] = mu_message_get(&g->message, slot, param, g->params->list[param]);
-        s->grad_at[j] = &s->grads[j];
-        s->weights[j] = u->part[j].weight;
+        for (int w = 0; w < workers; w++, k++) {
+            s->grads[k] = given(&g->share[w], slot + g->share[w].at, piece);
+            s->grad_at[k] = &s->grads[k];
+            s->weights[k] = u->part[j].weight;
+        }
     }
 }
 
 static mu_update update_at(const mu_server *s, int i) {
     const mu_run_update *one = &s->shared->update->update[i];
-    return (mu_update){one->end - one->begin, s->grad_at + one->begin, s->weights + one->begin, one->rate,
+    const int workers = s->shared->head->n_workers, at = one->begin * workers;
+    return (mu_update){(one->end - one->begin) * workers, s->grad_at + at, s->weights + at, one->rate,
                        one->rule_step};
 }
 
@@ -239,7 +254,7 @@ static bool all_done(const mu_shared *g, int64_t number) {
 // ---- committing ----
 
 void mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma) {
-    mu_shared_learner *l = &g->learner[learner];
+    mu_shared_learner *l = mu_shared_first(g, learner);
     int64_t bin = sigma < MU_STALENESS_BINS ? sigma : MU_STALENESS_BINS - 1;
     atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&l->stale_sum, sigma, memory_order_relaxed);
@@ -342,7 +357,7 @@ mu_turn mu_server_turn(mu_server *s) {
 // ---- repair and snapshot: the parent's ----
 
 void mu_server_repair(mu_shared *g, int executor) {
-    (void)mu_undo_restore(&g->executor[executor].undo, g->params);
+    (void)mu_undo_restore(&g->executor[executor].undo, g->pieces);
     for (int i = 0; i < g->head->n_slices; i++) {
         int64_t claim = atomic_load(&g->slice[i].claim), number = claim / 4096;
         if (claim % 4096 != executor + 1 || atomic_load(&g->slice[i].version) >= number) continue;

@@ -21,9 +21,9 @@ typedef struct mu_server {
     int64_t   spin_ns;                  // of its idle waits
     int64_t   look_ns, looked_ns;       // so seldom it looks for what dead executors left; when it did
     mu_params params;                   // a view: the group's blocks, also where the learner has a copy
-    mu_grad  *grads;                    // (most parts) of the run, for the slice in hand; owned
-    const mu_grad **grad_at;            // (most parts) the same by address
-    float    *weights;                  // (most parts)
+    mu_grad *grads;                     // (most parts x workers) of the run, for the slice in hand; owned
+    const mu_grad **grad_at;            // (the same) by address
+    float *weights;                     // (the same)
 } mu_server;
 
 typedef struct mu_server_point {        // what has been done up to a snapshot

@@ -21,6 +21,8 @@ enum { MAX_LEARNERS = 1024 };
 const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
              "processes that train together on this machine; auto = one per core"),
+    MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,64]",
+             "processes that compute each gradient of a learner together, every one a part of its batch"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
@@ -77,10 +79,15 @@ static bool refuse_choice(mu_binder *b, const mu_node *node, const mu_cluster_op
     return true;
 }
 
+static void check_workers(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+    if (o->workers > 1) (void)refuse_choice(b, node, o, MU_CHOICE_WORKERS, "workers");
+}
+
 static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
     if (o->warm_start.unit == MU_EVERY_SECOND)
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");
+    check_workers(b, node, o);
     const bool refused =
         o->server != MU_SERVER_AUTO && refuse_choice(b, node, o, MU_CHOICE_SERVER, "server");
     if (!refused && o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
@@ -111,7 +118,7 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
 
 // auto never asks for more learners than there are samples to share.
 static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cores) {
-    int64_t n = cores > MAX_LEARNERS ? MAX_LEARNERS : cores;
+    int64_t n = (cores > MAX_LEARNERS ? MAX_LEARNERS : cores) / o->workers;
     if (!o->batch && n > train_batch) n = train_batch;
     if (o->learners != MU_AUTO) n = o->learners;
     return n < 1 ? 1 : (int)n;
@@ -119,6 +126,17 @@ static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cor
 
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
     (p->protocol->share_batch ? p->protocol->share_batch : mu_share_rounded)(p, o->batch);
+    if (p->learners * (int64_t)p->workers > MAX_LEARNERS) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "workers"),
+                                  "%d learners of %d workers are %d processes", p->learners, p->workers,
+                                  mu_setup_processes(p));
+        mu_diag_label(b->diags, g, "at most %d in all", MAX_LEARNERS);
+    } else if (p->rows < p->workers) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "workers"),
+                                  "%d workers cannot share the %lld samples of a gradient", p->workers,
+                                  (long long)p->rows);
+        mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)p->rows);
+    }
     if (p->global_batch >= p->learners) return;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),
                               "%d learners cannot share a batch of %lld", p->learners,
@@ -154,7 +172,8 @@ static bool has_no_server(const mu_setup *p) {
 // A server process pays when it has a core to itself; learners that would wait help it, or do it all. One
 // learner alone needs neither.
 static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_setup *p) {
-    bool spare = (p->learners > 1 && cores > p->learners) || is_given(node, "server_threads");
+    const int processes = p->learners * p->workers;
+    bool spare = (processes > 1 && cores > processes) || is_given(node, "server_threads");
     p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
                 : spare                     ? MU_SERVER_BOTH
                                             : MU_SERVER_BESIDE;
@@ -184,6 +203,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
     const size_t n_errors = b->diags->n_errors;
     mu_setup p = {
         .learners = count_learners(o, task->batch, task->cores),
+        .workers = (int)o->workers,
         .protocol = protocol_of(o),
         .reference_batch = task->batch,
         .locks = o->locks,
@@ -256,11 +276,13 @@ bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t 
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
     setup_text t = {out, size, 0};
     if (size) out[0] = '\0';
-    add(&t, "%d learner%s, %s, ", p->learners, p->learners == 1 ? "" : "s", p->protocol->name);
+    add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
+    if (p->workers > 1) add(&t, " of %d workers", p->workers);
+    add(&t, ", %s, ", p->protocol->name);
     add_batch(&t, p);
     add(&t, "\n");
     add_rate(&t, p, base_rate);
-    if (p->learners > 1 || p->server_threads) {
+    if (mu_setup_processes(p) > 1 || p->server_threads) {
         if (has_no_server(p)) add(&t, ", no server");
         else if (p->server_threads)
             add(&t, ", server process with %d thread%s%s", p->server_threads,

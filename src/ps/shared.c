@@ -4,6 +4,7 @@
 
 #include "ps/exchange.h"
 #include "ps/server.h"
+#include "ps/workers.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define MAGIC "MUSTER1"
+#define TAG "shared memory"
 #define PAGE 4096u
 #define TRY_NS 100000000        // of taking the lock, between two signs of life
 
@@ -36,9 +38,11 @@ static void lay_out(mu_shared_head *h) {
     h->at_lock = place(&at, sizeof(mu_lock), 64);
     h->core_bytes = (mu_core_size(h->n_learners) + 63) / 64 * 64;
     h->at_core = place(&at, 2 * h->core_bytes, 64);
-    h->at_rw = place(&at, mu_rwlock_size(h->n_learners), 64);
-    h->at_learners = place(&at, (uint64_t)h->n_learners * sizeof(mu_shared_learner), 64);
+    h->at_rw = place(&at, mu_rwlock_size(h->n_processes), 64);
+    h->at_learners = place(&at, (uint64_t)h->n_processes * sizeof(mu_shared_learner), 64);
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
+    h->workers_stride = mu_workers_row_bytes(h->n_workers);
+    h->at_workers = place(&at, (uint64_t)h->n_learners * h->workers_stride, 64);
     const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
     h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_update_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_shared_slice), 64);
@@ -94,17 +98,56 @@ int64_t mu_shared_updates(const mu_shared *g, int64_t version) {
     return x->updates ? x->updates(g->head, version) : version;
 }
 
-void mu_shared_lost(mu_shared *g, int learner) {
+void mu_shared_lost(mu_shared *g, int process) {
     const mu_exchange *x = mu_exchange_of(g->setup);
-    mu_server_repair(g, learner);
-    mu_rwlock_clear(g->rw, learner);
-    if (x->lost) x->lost(g, learner);
+    mu_server_repair(g, process);
+    mu_rwlock_clear(g->rw, process);
+    if (x->lost) x->lost(g, process / g->head->n_workers);
 }
 
 // ---- the core's two copies ----
 
 static mu_core *core_at(const mu_shared *g, int i) {
     return (mu_core *)(void *)(g->region.base + g->head->at_core + (uint64_t)i * g->head->core_bytes);
+}
+
+// ---- who gives what ----
+
+static mu_status share_make(mu_share *s, const mu_params *params, const mu_params *pieces, size_t at,
+                            mu_err *err) {
+    *s = (mu_share){.params = params, .at = at};
+    MU_TRY(mu_message_layout_make(params, &s->message, err));
+    s->index = mu_alloc_array((size_t)pieces->n + 1, sizeof *s->index, TAG);
+    s->piece = mu_alloc_array((size_t)params->n + 1, sizeof *s->piece, TAG);
+    if (!s->index || !s->piece) return MU_FAIL_NOMEM(err, "the shares of workers");
+    for (int i = 0; i < pieces->n; i++) s->index[i] = s->piece[i] = i; // every worker has all of them
+    return MU_OK;
+}
+
+static mu_status make_shares(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
+    const int n = o->setup->workers;
+    g->pieces = o->params;
+    g->share = mu_alloc_array((size_t)n, sizeof *g->share, TAG);
+    if (!g->share) return MU_FAIL_NOMEM(err, "the shares of workers");
+    for (int w = 0; w < n; w++) {
+        const size_t at = w ? g->share[w - 1].at + g->share[w - 1].message.bytes : 0;
+        MU_TRY(share_make(&g->share[w], o->params, g->pieces, at, err));
+    }
+    return MU_OK;
+}
+
+static size_t message_bytes(const mu_shared *g) {
+    const mu_share *last = &g->share[g->setup->workers - 1];
+    return last->at + last->message.bytes;
+}
+
+static void free_shares(mu_shared *g) {
+    for (int w = 0; g->share && w < g->setup->workers; w++) {
+        mu_message_layout_fini(&g->share[w].message);
+        mu_free(g->share[w].index);
+        mu_free(g->share[w].piece);
+    }
+    mu_free(g->share);
 }
 
 // ---- life ----
@@ -116,13 +159,15 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
     *h = (mu_shared_head){
         .head_bytes = sizeof *h,
         .n_learners = p->learners,
-        .n_executors = p->learners + p->server_threads,
+        .n_workers = p->workers,
+        .n_processes = mu_setup_processes(p),
+        .n_executors = mu_setup_processes(p) + p->server_threads,
         .n_params = o->params->n,
         .n_slots_per_learner = slots > MU_CORE_SLOTS ? slots : MU_CORE_SLOTS, // warm starts need these
         .n_history = o->params->n_slots,
         .n_slices = g->slices.n,
         .count = o->params->count,
-        .slot_bytes = (sizeof(mu_slot_head) + g->message.bytes + 63) / 64 * 64,
+        .slot_bytes = (sizeof(mu_slot_head) + message_bytes(g) + 63) / 64 * 64,
         .extra_bytes = o->extra_bytes,
         .journal_room = o->record ? mu_journal_room(p->learners) : 0,
         .rows = p->rows,
@@ -146,10 +191,10 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
 }
 
 static mu_status number_slices(mu_shared *g, mu_err *err) {
-    g->first_slice = mu_alloc_array((size_t)g->params->n + 1, sizeof *g->first_slice, "group");
+    g->first_slice = mu_alloc_array((size_t)g->pieces->n + 1, sizeof *g->first_slice, TAG);
     if (!g->first_slice) return MU_FAIL_NOMEM(err, "the list of slices");
     for (int i = 0; i < g->slices.n; i++) g->first_slice[g->slices.range[i].param + 1] = i + 1;
-    for (int p = 0; p < g->params->n; p++) // a parameter without slices begins where the one before ended
+    for (int p = 0; p < g->pieces->n; p++) // a piece without slices begins where the one before ended
         if (g->first_slice[p + 1] < g->first_slice[p]) g->first_slice[p + 1] = g->first_slice[p];
     return MU_OK;
 }
@@ -168,8 +213,8 @@ static void adopt_params(mu_shared *g) {
 
 static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
     mu_shared_head head;
-    MU_TRY(mu_slices_make(o->params, &g->slices, err));
-    MU_TRY(mu_message_layout_make(o->params, &g->message, err));
+    MU_TRY(make_shares(g, o, err));
+    MU_TRY(mu_slices_make(g->pieces, &g->slices, err));
     MU_TRY(number_slices(g, err));
     fill_head(&head, g, o);
     if (head.n_executors > MU_MAX_EXECUTORS)
@@ -179,7 +224,7 @@ static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err)
     memcpy(g->region.base, &head, sizeof head);
     set_pointers(g);
     MU_TRY(mu_lock_init(g->lock, err));
-    mu_rwlock_init(g->rw, head.n_learners);
+    mu_rwlock_init(g->rw, head.n_processes);
     if (g->journal) g->journal->n = head.journal_room;
     mu_core_init(core_at(g, 0), o->core);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
@@ -223,7 +268,7 @@ mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
 }
 
 void mu_shared_close(mu_shared *g) {
-    mu_message_layout_fini(&g->message);
+    free_shares(g);
     mu_slices_fini(&g->slices);
     mu_free(g->first_slice);
     if (g->region.base) mu_region_close(&g->region);
@@ -240,7 +285,7 @@ void mu_shared_release(mu_shared *g) {
 void mu_shared_ring_all(mu_shared *g) {
     mu_bell_ring(&g->head->turn);
     mu_bell_ring(&g->head->work);
-    for (int i = 0; i < g->head->n_learners; i++) {
+    for (int i = 0; i < g->head->n_processes; i++) {
         mu_bell_ring(&g->learner[i].turn);
         mu_bell_ring(&g->learner[i].leases);
     }

@@ -7,9 +7,11 @@
 //   | lock, core x 2   |  the protocol core twice: changes are made in the spare one and switched over, so
 //   |                  |  a process that dies inside leaves the last good state
 //   +------------------+
-//   | learner x lambda |  pid, incarnation, pulse, times, counters, staleness histogram
+//   | process x P      |  pid, incarnation, pulse, times, counters, staleness histogram of each worker
 //   +------------------+
-//   | executor x E     |  server threads or learners: the slice in hand and its undo piece
+//   | executor x E     |  processes or server threads: the slice in hand and its undo piece
+//   +------------------+
+//   | workers x lambda |  what the workers of a learner tell each other (workers.h)
 //   +------------------+
 //   | update           |  the run of updates in progress: slices claimed and done, version of each slice,
 //   |                  |  and who had it last
@@ -50,7 +52,9 @@ enum { MU_STALENESS_BINS = 128 };       // the last bin holds everything beyond
 
 typedef enum mu_run_state { MU_RUN_STARTING, MU_RUN_TRAINING, MU_RUN_ENDING, MU_RUN_ENDED } mu_run_state;
 
-typedef struct mu_shared_learner {       // one row of the table; written by its learner except pid and lost
+// One process: worker w of learner l is row l * workers + w. Written by itself except pid and losses. What
+// the core tells of a learner is in the row of its first worker.
+typedef struct mu_shared_learner {
     _Alignas(64) _Atomic int32_t pid;   // 0 = none; by the parent
     _Atomic uint32_t incarnation;
     _Atomic uint64_t pulse;             // counts layers passed: the sign of life
@@ -79,7 +83,7 @@ typedef struct mu_shared_learner {       // one row of the table; written by its
     mu_err           error;
 } mu_shared_learner;
 
-// Who applies: learner i while it waits, or server thread i - learners.
+// Who applies: process i while it waits, or server thread i - processes.
 typedef struct mu_executor {
     _Alignas(64) _Atomic uint64_t pulse;        // of a server thread: its turns, the sign of life
     mu_undo  undo;
@@ -127,11 +131,14 @@ typedef struct mu_slot_head {           // before each message
 typedef struct mu_shared_head {
     char     magic[8];                  // "MUSTER1"
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
-    int32_t  n_learners, n_executors, n_params, n_slots_per_learner, n_history, n_slices;
+    int32_t  n_learners, n_workers, n_processes;        // the last is the product
+    int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
     uint64_t count;                     // floats per block
-    uint64_t slot_bytes;                // head and message
+    uint64_t slot_bytes;                // head and the messages of all workers
+    uint64_t workers_stride;
     uint64_t total_bytes;
-    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_update, at_slices, at_owners;
+    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_workers;
+    uint64_t at_update, at_slices, at_owners;
     uint64_t at_extra, extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
     uint64_t at_weights, at_history[MU_MAX_SLOTS], at_snapshot, at_snapshot_history[MU_MAX_SLOTS], at_slots;
@@ -174,6 +181,14 @@ typedef struct mu_shared_head {
     mu_err           server_error;
 } mu_shared_head;
 
+typedef struct mu_share {                // what one worker gives to each gradient of its learner
+    const mu_params  *params;           // its own: all parameters, or some, or pieces of them
+    mu_message_layout message;
+    size_t            at;               // where its message begins in a slot
+    int              *index;            // (pieces) of its parameter that is this one; -1 = it has none
+    int              *piece;            // (its parameters) the same the other way
+} mu_share;
+
 typedef struct mu_shared {               // a process's view; pointers into its mapping
     mu_region         region;
     mu_shared_head    *head;
@@ -190,10 +205,11 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     // in the run's own processes only
     const mu_updater     *updater;
     mu_params            *params;       // value and slot[] point into the region
-    mu_message_layout       message;
+    const mu_params      *pieces;       // what is sent, cut into slices and applied: params, or pieces
+    mu_share             *share;        // (workers)
     mu_slice_list         slices;
     const mu_setup *setup;
-    int                  *first_slice;  // (n_params + 1) slices of parameter i: [first[i], first[i + 1])
+    int                  *first_slice;  // (pieces + 1) slices of piece i: [first[i], first[i + 1])
     void                 *extra;
     void                 *exchange_room;
     mu_journal           *journal;      // NULL = the run is not recorded
@@ -230,6 +246,14 @@ static inline mu_slot_head *mu_shared_slot_head(const mu_shared *g, int learner,
     const size_t i = (size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot;
     return (mu_slot_head *)(void *)(g->slots + i * g->head->slot_bytes);
 }
+static inline struct mu_workers_row *mu_shared_workers(const mu_shared *g, int learner) {
+    return (struct mu_workers_row *)(void *)(g->region.base + g->head->at_workers +
+                                             (uint64_t)learner * g->head->workers_stride);
+}
+// The row of a learner's first worker.
+static inline mu_shared_learner *mu_shared_first(const mu_shared *g, int learner) {
+    return &g->learner[learner * g->head->n_workers];
+}
 static inline char *mu_shared_slot(const mu_shared *g, int learner, int slot) {
     return (char *)(mu_shared_slot_head(g, learner, slot) + 1);
 }
@@ -246,7 +270,7 @@ static inline bool mu_shared_is_in_step(const mu_shared *g, int64_t version) {
 // Copies weights and history as a checkpoint has them.
 void    mu_shared_copy_out(mu_shared *g, float *value, float *const *slot);
 int64_t mu_shared_updates(const mu_shared *g, int64_t version);         // whole ones that are in a version
-void    mu_shared_lost(mu_shared *g, int learner);      // its process was reaped: puts right what it left
+void    mu_shared_lost(mu_shared *g, int process);      // it was reaped: puts right what it left
 size_t  mu_shared_shift(int block);     // bytes by which block k (0 = weights) begins behind a page
 
 // Wakes every process that waits: after a death, a stop, the end of a pause.

@@ -28,9 +28,9 @@ mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p) {
                                 : &s->predict;
 }
 
-// Rows of the phase's batches. In training those of one learner: the largest share of a step.
+// Rows of the phase's batches. In training those of one worker: the largest share of a step.
 static int64_t batch_of(const mu_session *s, mu_phase p) {
-    if (p == MU_TRAIN && s->setup.rows) return s->setup.rows;
+    if (p == MU_TRAIN && s->setup.rows) return (s->setup.rows - 1) / s->setup.workers + 1;
     return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
 }
 
@@ -224,7 +224,7 @@ static void check_initial(mu_session *s) {
 static void check_learners(mu_session *s) {
     const mu_train_opts *t = &s->job->train;
     mu_diags *d = &s->job->diags;
-    const bool alone = s->setup.learners < 2;
+    const bool alone = mu_setup_processes(&s->setup) < 2;
     if (t->accumulate > 1 && (!alone || s->setup.server_threads)) {
         const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
@@ -235,8 +235,13 @@ static void check_learners(mu_session *s) {
     if (alone) return;
     const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
     mu_objection no;
-    if (s->updater && s->updater->clip_norm > 0 && clip &&
-        mu_protocol_objects(s->setup.protocol, MU_CHOICE_CLIP_NORM, &no))
+    const bool clips = s->updater && s->updater->clip_norm > 0 && clip;
+    if (clips && s->setup.workers > 1) {
+        mu_diag *g =
+            mu_diags_add(d, MU_DIAG_ERROR, clip->pos,
+                         "`clip_norm` needs the norm of a whole gradient, and each worker has a part of it");
+        mu_diag_label(d, g, "leave out `cluster.workers`, or use `clip_value`");
+    } else if (clips && mu_protocol_objects(s->setup.protocol, MU_CHOICE_CLIP_NORM, &no))
         mu_diags_add(d, MU_DIAG_WARNING, clip->pos, "%s", no.why);
 }
 

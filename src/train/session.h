@@ -52,7 +52,7 @@ mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p);
 
 // Is this session's training the work of several processes, forked from this one?
 static inline bool mu_session_forks(const mu_session *s) {
-    return s->setup.learners > 1 || s->setup.server_threads > 0;
+    return mu_setup_processes(&s->setup) > 1 || s->setup.server_threads > 0;
 }
 
 // The phase that progress is evaluated on while training: validation if the job has it, else test, else NULL.

@@ -300,8 +300,8 @@ static void fire_due(mu_chaos *c, int64_t now_ns) {
 static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err *err) {
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
-        if (r->target == MU_CHAOS_LEARNER && r->learner >= g->head->n_learners)
-            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", g->head->n_learners - 1,
+        if (r->target == MU_CHAOS_LEARNER && r->learner >= g->head->n_processes)
+            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", g->head->n_processes - 1,
                            r->learner);
         if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
@@ -316,8 +316,12 @@ mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_share
     MU_TRY(check(script, g, err));
     mu_chaos *c = mu_alloc(sizeof *c, TAG);
     if (!c) return MU_FAIL_NOMEM(err, TAG);
-    *c = (mu_chaos){.script = *script, .g = g, .key = mu_rng_key_make(seed, "chaos"), .start_ns = now_ns,
-                    .last_shot_ns = now_ns, .n_learners = g->head->n_learners};
+    *c = (mu_chaos){.script = *script,
+                    .g = g,
+                    .key = mu_rng_key_make(seed, "chaos"),
+                    .start_ns = now_ns,
+                    .last_shot_ns = now_ns,
+                    .n_learners = g->head->n_processes};
     if (watch) c->watch = *watch;
     c->learner = mu_alloc_array((size_t)c->n_learners, sizeof *c->learner, TAG);
     if (!c->learner) {

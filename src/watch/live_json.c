@@ -20,11 +20,12 @@ static json_t *finished(json_t *o, int wrong) {
     return NULL;
 }
 
-static json_t *learner_json(int index, const mu_live_learner *l) {
+static json_t *learner_json(int index, int workers, const mu_live_learner *l) {
     const mu_json_int counts[] = {
-        {"learner", index}, {"pid", l->pid}, {"incarnation", l->incarnation}, {"samples", l->samples},
-        {"gradients", l->gradients}, {"version", l->version}, {"staleness_max", l->stale_max},
-        {"losses", l->losses}, {"slow_us", l->slow_us},
+        {"learner", index / workers},    {"worker", index % workers},     {"pid", l->pid},
+        {"incarnation", l->incarnation}, {"samples", l->samples},         {"gradients", l->gradients},
+        {"version", l->version},         {"staleness_max", l->stale_max}, {"losses", l->losses},
+        {"slow_us", l->slow_us},
     };
     const mu_json_real numbers[] = {
         {"samples_per_s", l->samples_per_s}, {"compute_share", l->compute_share},
@@ -68,11 +69,21 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"job", v->job_name}, {"protocol", v->protocol},
     };
     const mu_json_int counts[] = {
-        {"pid", v->parent_pid}, {"server_pid", v->server_pid}, {"statistics_pid", v->evaluator_pid},
-        {"learners", v->n_learners}, {"mu", v->rows}, {"global_batch", v->global_batch},
-        {"version", v->version}, {"step", v->step}, {"end_steps", v->end_steps},
-        {"samples", v->samples}, {"waiting", v->waiting}, {"learners_lost", v->losses},
-        {"server_losses", v->server_losses}, {"skipped_updates", v->skipped_updates},
+        {"pid", v->parent_pid},
+        {"server_pid", v->server_pid},
+        {"statistics_pid", v->evaluator_pid},
+        {"learners", v->n_learners},
+        {"workers", v->n_processes / v->n_learners},
+        {"mu", v->rows},
+        {"global_batch", v->global_batch},
+        {"version", v->version},
+        {"step", v->step},
+        {"end_steps", v->end_steps},
+        {"samples", v->samples},
+        {"waiting", v->waiting},
+        {"learners_lost", v->losses},
+        {"server_losses", v->server_losses},
+        {"skipped_updates", v->skipped_updates},
         {"lock_repairs", v->lock_repairs},
     };
     const mu_json_real numbers[] = {
@@ -87,8 +98,8 @@ json_t *mu_live_json(const mu_live_view *v) {
     wrong |= json_object_set_new(o, "stop_asked", json_boolean(v->stop_asked));
     wrong |= json_object_set_new(o, "warming", json_boolean(v->warming));
     wrong |= mu_json_put_ints(o, counts, MU_COUNT(counts)) | mu_json_put_reals(o, numbers, MU_COUNT(numbers));
-    for (int i = 0; i < v->n_learners; i++)
-        wrong |= json_array_append_new(list, learner_json(i, &v->learner[i]));
+    for (int i = 0; i < v->n_processes; i++)
+        wrong |= json_array_append_new(list, learner_json(i, v->n_processes / v->n_learners, &v->learner[i]));
     wrong |= json_object_set_new(o, "staleness", staleness_json(v));
     wrong |= json_object_set_new(o, "gradients", ledger_json(v)) | json_object_set_new(o, "table", list);
     return finished(o, wrong);

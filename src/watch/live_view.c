@@ -18,9 +18,9 @@
 #define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
 mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err) {
-    *v = (mu_live_view){.n_learners = g->head->n_learners};
+    *v = (mu_live_view){.n_learners = g->head->n_learners, .n_processes = g->head->n_processes};
     v->core_bytes = mu_core_size(v->n_learners);
-    v->learner = mu_alloc_array((size_t)v->n_learners, sizeof *v->learner, TAG);
+    v->learner = mu_alloc_array((size_t)v->n_processes, sizeof *v->learner, TAG);
     v->core = mu_alloc(v->core_bytes, TAG);
     if (v->learner && v->core) return MU_OK;
     mu_live_view_fini(v);
@@ -98,7 +98,7 @@ static void look_learners(mu_live_view *v, const mu_shared *g) {
     v->compute_s = v->wait_s = v->loss = 0;
     v->losses = v->n_stale = v->stale_max = 0;
     memset(v->stale_hist, 0, sizeof v->stale_hist);
-    for (int i = 0; i < v->n_learners; i++) {
+    for (int i = 0; i < v->n_processes; i++) {
         look_learner(&v->learner[i], &g->learner[i], v->now_ns, v->elapsed_s);
         add_learner(v, &v->learner[i], &g->learner[i], &n_loss, &stale_sum);
     }
@@ -143,7 +143,7 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->apply_s = 1e-9 * (double)LOAD(h->apply_ns);
     look_learners(v, g);
     v->samples_per_s = 0; // not samples / elapsed: a resumed run did not make the earlier ones
-    for (int i = 0; i < v->n_learners; i++) v->samples_per_s += v->learner[i].samples_per_s;
+    for (int i = 0; i < v->n_processes; i++) v->samples_per_s += v->learner[i].samples_per_s;
     v->alone = h->alone != 0;
     v->ledger_known = v->alone || copy_core(v, g);
     if (v->alone) {
@@ -156,9 +156,9 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
 
 void mu_live_rates(mu_live_view *now, const mu_live_view *before) {
     double s = 1e-9 * (double)(now->now_ns - before->now_ns);
-    if (!(s > 0) || now->n_learners != before->n_learners) return;
+    if (!(s > 0) || now->n_processes != before->n_processes) return;
     now->samples_per_s = fmax(0, (double)(now->samples - before->samples) / s);
-    for (int i = 0; i < now->n_learners; i++) {
+    for (int i = 0; i < now->n_processes; i++) {
         mu_live_learner *n = &now->learner[i];
         const mu_live_learner *b = &before->learner[i];
         n->samples_per_s = fmax(0, (double)(n->samples - b->samples) / s);

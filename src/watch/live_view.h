@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-typedef struct mu_live_learner {
+typedef struct mu_live_learner { // one process
     int32_t  pid;               // 0 = none at the moment
     uint32_t incarnation;
     mu_doing doing;
@@ -52,8 +52,8 @@ typedef struct mu_live_view {
     bool     ledger_known;
     mu_ledger ledger;
     double   samples_per_s;     // by mu_live_rates; before it, the mean since the start
-    int      n_learners;
-    mu_live_learner *learner;
+    int n_learners, n_processes;
+    mu_live_learner *learner; // (n_processes) worker w of learner l at l * workers + w
     // private
     mu_core *core;              // room for a copy
     size_t   core_bytes;

@@ -21,7 +21,7 @@ loss_line() { # POINT SERVER: what the parent says about the dead
         evaluator/*) echo '^the statistics process' ;;
         server/*,process) echo '^the server' ;;
         shared/*,process | shared/*,both | server/*,both) echo '^the server\|^learner [0-2] (pid' ;;
-        *) echo '^learner [0-2] (pid' ;;
+        *) echo '^learner [0-2] (pid\|^worker [01] of learner [0-2] (pid' ;;
     esac
 }
 
@@ -109,5 +109,13 @@ for p in server/not-opened server/piece-written server/closed server/committed; 
     passes=40
     [ $p = server/piece-written ] && passes=3100
     for where in beside process; do death hardsync $where $p $passes never silent; done
+done
+# Learners of several workers, which add up in another order.
+sed -i 's/learners: 3/learners: 3, workers: 2/' "$dir/job.yaml"
+rm -rf "$dir/calm40"
+start "$dir/calm40" "$dir/job.yaml" --set train.steps=40
+finish 0 30 "workers, without a fault"
+for p in workers/announced workers/completed client/granted client/pushed learner/forward learner/backward; do
+    for protocol in hardsync async; do death $protocol beside $p $((7 + n % 5)) never; done
 done
 echo "$n deaths survived"

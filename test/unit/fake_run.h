@@ -96,12 +96,25 @@ static inline void fake_lay_out(fake_run *f, int learners) {
     assert_ok(mu_region_create(FAKE_ID, end, &f->g.region, err));
     f->g.head = (mu_shared_head *)(void *)f->g.region.base;
     f->g.learner = (mu_shared_learner *)(void *)(f->g.region.base + table);
-    *f->g.head = (mu_shared_head){
-        .magic = "MUSTER1", .head_bytes = sizeof(mu_shared_head), .total_bytes = end, .n_learners = learners,
-        .at_core = at, .core_bytes = core, .at_learners = table, .run_id = FAKE_ID, .job_name = "fake",
-        .protocol = "softsync", .rows = 4, .global_batch = 4 * learners, .n_records = 1000, .end_steps = 5000,
-        .start_ns = mu_clock_ns(),
-        .setup = {.server = MU_SERVER_PROCESS, .server_threads = 1, .hang_timeout = 5}};
+    *f->g.head =
+        (mu_shared_head){.magic = "MUSTER1",
+                         .head_bytes = sizeof(mu_shared_head),
+                         .total_bytes = end,
+                         .n_learners = learners,
+                         .n_workers = 1,
+                         .n_processes = learners,
+                         .at_core = at,
+                         .core_bytes = core,
+                         .at_learners = table,
+                         .run_id = FAKE_ID,
+                         .job_name = "fake",
+                         .protocol = "softsync",
+                         .rows = 4,
+                         .global_batch = 4 * learners,
+                         .n_records = 1000,
+                         .end_steps = 5000,
+                         .start_ns = mu_clock_ns(),
+                         .setup = {.server = MU_SERVER_PROCESS, .server_threads = 1, .hang_timeout = 5}};
     snprintf(f->g.head->run_dir, sizeof f->g.head->run_dir, "%s", f->dir);
     mu_core_config c = {.learners = learners, .splits = 1, .lease_batches = 1, .global_batch = 4 * learners,
                         .rows = 4, .end_sample = INT64_MAX};

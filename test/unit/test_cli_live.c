@@ -303,9 +303,20 @@ static void test_page_of_trouble(void **state) {
     (void)state;
     mu_live_learner l[2] = {{.pid = 7, .doing = MU_DOING_COMPUTE, .quiet_s = 5.2, .incarnation = 3},
                             {.pid = 0, .quiet_s = -1, .losses = 2}};
-    mu_live_view v = {.job_name = "j", .protocol = "async", .run_id = "r", .state = MU_RUN_TRAINING,
-                      .loss = NAN, .overlap = NAN, .stale_mean = NAN, .stop_asked = true, .warming = true,
-                      .losses = 2, .lock_repairs = 1, .n_learners = 2, .learner = l};
+    mu_live_view v = {.job_name = "j",
+                      .protocol = "async",
+                      .run_id = "r",
+                      .state = MU_RUN_TRAINING,
+                      .loss = NAN,
+                      .overlap = NAN,
+                      .stale_mean = NAN,
+                      .stop_asked = true,
+                      .warming = true,
+                      .losses = 2,
+                      .lock_repairs = 1,
+                      .n_learners = 2,
+                      .n_processes = 2,
+                      .learner = l};
     mu_text t = {0};
     mu_live_text(&t, &v, true);
     assert_non_null(strstr(t.s, "training (asked to stop)"));

@@ -141,6 +141,65 @@ static void hardsync_equals_one_learner(void **state) {
                 TRAIN DATA("[200]") MLP "updater: {type: nesterov, momentum: 0.9, rate: 0.0003}\n", 200);
 }
 
+// Also where they share unevenly, and where learners wait for nobody.
+static void workers_equal_one_process(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *learners, *workers;
+    } rows[] = {
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "2"},
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "3"},
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "3", "2"},
+        {"mlp", TRAIN DATA("[200]") MLP SGD, "2", "3"},
+        {"mlp adam", TRAIN DATA("[200]") MLP "updater: {type: adam, rate: 0.00003}\n", "1", "5"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        char learners[40], workers[40];
+        snprintf(learners, sizeof learners, "cluster.learners=%s", rows[i].learners);
+        snprintf(workers, sizeof workers, "cluster.workers=%s", rows[i].workers);
+        training one, many;
+        train(&one, rows[i].text, (const char *const[]){"train.steps=100"}, 1);
+        train(&many, rows[i].text, (const char *const[]){"train.steps=100", learners, workers}, 3);
+        const double d = distance(&one, &many);
+        print_message("%s, %s x %s: largest relative difference %.2g\n", rows[i].name, rows[i].learners,
+                      rows[i].workers, d);
+        if (!(d > 0 && d <= 1e-5)) fail_msg("%s is off by %g", rows[i].name, d);
+        assert_int_equal(many.r.learners.applied, 100 * atoi(rows[i].learners));
+        end(&one);
+        end(&many);
+    }
+    expect_no_children();
+}
+
+// By every protocol, and where a gradient has fewer samples than workers (10 in 3 gradients of 4 workers).
+static void workers_use_every_sample(void **state) {
+    (void)state;
+    static const struct {
+        const char *protocol, *learners, *workers;
+    } rows[] = {
+        {"hardsync", "3", "4"}, {"hardsync", "2", "3"}, {"softsync", "2", "3"},
+        {"async", "2", "3"},    {"async", "1", "2"},    {"{type: ssp, bound: 2}", "2", "5"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        char protocol[60], learners[40], workers[40];
+        snprintf(protocol, sizeof protocol, "cluster.protocol=%s", rows[i].protocol);
+        snprintf(learners, sizeof learners, "cluster.learners=%s", rows[i].learners);
+        snprintf(workers, sizeof workers, "cluster.workers=%s", rows[i].workers);
+        training t;
+        train(&t, TRAIN DATA("[200]") MLP SGD,
+              (const char *const[]){protocol, learners, workers, "train.batch=10", "train.steps=31",
+                                    "cluster.warm_start=2 steps"},
+              6);
+        const mu_learners_result *g = &t.r.learners;
+        if (g->produced != g->applied || g->applied != 31 * atoi(rows[i].learners) || t.r.samples != 310)
+            fail_msg("%s, %s x %s: %lld samples, %lld gradients of %lld applied", rows[i].protocol,
+                     rows[i].learners, rows[i].workers, (long long)t.r.samples, (long long)g->applied,
+                     (long long)g->produced);
+        end(&t);
+    }
+    expect_no_children();
+}
+
 static void server_process_equals_beside(void **state) {
     (void)state;
     training a, b;
@@ -258,10 +317,9 @@ static void warm_start_switches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hardsync_equals_one_learner),
-        cmocka_unit_test(server_process_equals_beside),
-        cmocka_unit_test(every_protocol_ends),
-        cmocka_unit_test(warm_start_switches),
+        cmocka_unit_test(hardsync_equals_one_learner), cmocka_unit_test(workers_equal_one_process),
+        cmocka_unit_test(workers_use_every_sample),    cmocka_unit_test(server_process_equals_beside),
+        cmocka_unit_test(every_protocol_ends),         cmocka_unit_test(warm_start_switches),
         cmocka_unit_test(warm_start_is_hardsync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

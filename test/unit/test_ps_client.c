@@ -30,11 +30,19 @@ static void world_open_with(world *w, const char *protocol, mu_weights_mode weig
     w->mine = blocks_make(&w->blocks);
     mu_params_rebase(&w->blocks.ps, w->mine.value, w->mine.slot);
     w->setup = (mu_setup){.learners = LEARNERS,
+                          .workers = 1,
                           .protocol = mu_protocol_at(mu_protocol_index(protocol)),
-                          .rows = 2, .global_batch = 2 * LEARNERS, .reference_batch = 2 * LEARNERS,
-                          .server = MU_SERVER_PROCESS, .server_threads = 1, .splits = LEARNERS, .own = 1,
+                          .rows = 2,
+                          .global_batch = 2 * LEARNERS,
+                          .reference_batch = 2 * LEARNERS,
+                          .server = MU_SERVER_PROCESS,
+                          .server_threads = 1,
+                          .splits = LEARNERS,
+                          .own = 1,
                           .weights = weights,
-                          .rate_rule = MU_RATE_MEAN, .max_losses = 1, .hang_timeout = 0.05};
+                          .rate_rule = MU_RATE_MEAN,
+                          .max_losses = 1,
+                          .hang_timeout = 0.05};
     const mu_core_config core = {.learners = LEARNERS,
                                  .protocol = mu_protocol_index(protocol), .splits = LEARNERS, .own = 1,
                                  .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS,

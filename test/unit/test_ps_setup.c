@@ -265,7 +265,8 @@ static void test_warm_start_by_default(void **unused) {
 
 static void test_refused(void **unused) {
     (void)unused;
-    static const struct { const char *section; int col; const char *says; } rows[] = {
+    static const struct { const char *section; int col; const char *says;
+    } rows[] = {
         {"{learners: 0}", 21, "out of range: 0"},
         {"{learners: -2}", 21, "out of range: -2"},
         {"{learners: 1025}", 21, "out of range: 1025"},
@@ -275,6 +276,10 @@ static void test_refused(void **unused) {
         {"{protocol: {type: softsync, bound: -1}}", 45, "out of range: -1"},
         {"{protocol: {type: async, bound: auto}}", 42, "must be a whole number"},
         {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
+        {"{workers: 65}", 20, "out of range: 65"},
+        {"{learners: 32, workers: 40}", 34, "1280 processes"},
+        {"{learners: 16, workers: 5}", 34, "5 workers cannot share the 4 samples"},
+        {"{protocol: mirror, workers: 2}", 38, "each is one process"},
         {"{learner: 4}", 11, "unknown key `learner`"},
         {"{protocol: hardsink}", 21, "unknown protocol"},
         {"{learners: 4, protocol: {type: softsync, n: 5}}", 54, "needs at least 5 learners, found 4"},

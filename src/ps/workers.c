@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// workers.c - see workers.h: how the first worker of a learner and the others talk.
+#include "ps/workers.h"
+
+#include "base/failpoint.h"
+
+#include <string.h>
+
+static struct mu_workers_row *row_of(const mu_shared_client *c) {
+    return mu_shared_workers(c->shared, c->base.learner);
+}
+
+size_t mu_workers_row_bytes(int workers) {
+    return sizeof(struct mu_workers_row) + (size_t)workers * sizeof(mu_worker_end);
+}
+
+void mu_workers_clear(mu_shared *g, int learner) {
+    memset(mu_shared_workers(g, learner), 0, g->head->workers_stride);
+}
+
+// ---- the first worker ----
+
+static void ring_others(const mu_shared_client *c, bool leases) {
+    mu_shared_learner *first = mu_shared_first(c->shared, c->base.learner);
+    for (int w = 1; w < c->shared->head->n_workers; w++)
+        mu_bell_ring(leases ? &first[w].leases : &first[w].turn);
+}
+
+static bool take_lease(mu_shared_client *c, mu_lease *out, bool *ended) {
+    struct mu_workers_row *r = row_of(c);
+    const bool got = mu_side_alone.lease(c, out, ended);
+    if (got) {
+        const int64_t n = atomic_load_explicit(&r->leased, memory_order_relaxed);
+        r->lease[n % MU_WORKERS_LEASES] = *out;
+        atomic_store_explicit(&r->leased, n + 1, memory_order_release);
+    } else if (*ended) {
+        atomic_store(&r->leases_over, 1);
+    }
+    if (got || *ended) ring_others(c, true);
+    return got;
+}
+
+static mu_answer ask_and_announce(mu_shared_client *c, const mu_exchange **in_force) {
+    struct mu_workers_row *r = row_of(c);
+    const mu_answer a = mu_side_alone.ask(c, in_force);
+    if (a == MU_GO) {
+        r->grant = c->base.grant;
+        r->slot = c->slot;
+        c->heard++;
+        atomic_store_explicit(&r->granted, c->heard, memory_order_release);
+        mu_failpoint("workers/announced");
+    } else if (a == MU_END) {
+        atomic_store(&r->over, 1);
+    }
+    if (a != MU_HOLD) ring_others(c, false);
+    return a;
+}
+
+// Has every other worker completed its part? *bad: of one of them it is not finite.
+static bool others_are_done(const mu_shared_client *c, bool *bad) {
+    struct mu_workers_row *r = row_of(c);
+    for (int w = 1; w < c->shared->head->n_workers; w++) {
+        if (atomic_load_explicit(&r->worker[w].done, memory_order_acquire) < c->heard) return false;
+        *bad |= r->worker[w].bad;
+    }
+    return true;
+}
+
+static mu_status wait_and_hand_over(mu_shared_client *c, bool bad, float scale, mu_push_result *out,
+                                    mu_err *err) {
+    mu_bell *turn = &c->shared->learner[c->process].turn;
+    mu_others o = mu_others_new();
+    for (;;) {
+        const uint32_t seen = mu_bell_read(turn);
+        if (others_are_done(c, &bad)) break;
+        c->base.class->pulse(&c->base);
+        if (mu_shared_client_serve(c)) continue;
+        if (mu_others_have_stopped(&o, c))
+            return MU_FAIL(err, MU_EBACKEND, "learner %d waits for its workers, and nothing moves",
+                           c->base.learner);
+        mu_shared_client_wait(c, turn, seen);
+    }
+    return mu_side_alone.hand_over(c, bad, scale, out, err);
+}
+
+// ---- the others ----
+
+static bool hear_of_lease(mu_shared_client *c, mu_lease *out, bool *ended) {
+    const struct mu_workers_row *r = row_of(c);
+    const bool over = atomic_load(&r->leases_over);
+    if (atomic_load_explicit(&r->leased, memory_order_acquire) > c->leases_heard) {
+        *out = r->lease[c->leases_heard++ % MU_WORKERS_LEASES];
+        return true;
+    }
+    *ended = over;
+    return false;
+}
+
+static mu_answer hear(mu_shared_client *c, const mu_exchange **in_force) {
+    const struct mu_workers_row *r = row_of(c);
+    const bool over = atomic_load(&r->over);
+    if (atomic_load_explicit(&r->granted, memory_order_acquire) == c->heard) return over ? MU_END : MU_HOLD;
+    c->heard++;
+    c->base.grant = r->grant;
+    c->slot = r->slot;
+    *in_force = &mu_exchange_queue;
+    return MU_GO;
+}
+
+static mu_status complete(mu_shared_client *c, bool bad, MU_UNUSED float scale, mu_push_result *out,
+                          MU_UNUSED mu_err *err) {
+    mu_worker_end *e = &row_of(c)->worker[c->worker];
+    e->bad = bad;
+    atomic_store_explicit(&e->done, c->heard, memory_order_release);
+    mu_failpoint("workers/completed");
+    mu_bell_ring(&mu_shared_first(c->shared, c->base.learner)->turn);
+    *out = MU_ACCEPTED; // what the core says of the whole is the first worker's business
+    return MU_OK;
+}
+
+static mu_status join_after_first(mu_shared_client *c, MU_UNUSED mu_err *err) {
+    c->base.incarnation = atomic_load(&c->shared->learner[c->process].incarnation) + 1;
+    return MU_OK;
+}
+
+const mu_side *mu_side_of(int workers, int worker) {
+    static const mu_side first = {take_lease, ask_and_announce, wait_and_hand_over, NULL};
+    static const mu_side other = {hear_of_lease, hear, complete, join_after_first};
+    return workers < 2 ? &mu_side_alone : worker == 0 ? &first : &other;
+}

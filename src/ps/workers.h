@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// workers.h - the workers of a learner: processes that compute its gradient together.
+//
+// To the core a learner is one, however many workers it has. Its first worker alone talks to the core: it
+// takes leases, asks, and hands the gradient over when all have ended theirs. The others hear of it here:
+//
+//   first worker                              the others
+//   lease    from the core, into the ring     out of the ring, in the same order
+//   begin    asks the core, announces         waits for the announcement
+//   push     each its own part of the slot (mu_share)
+//   end      waits for the others, pushes     says that its part is complete
+//
+// Nothing is announced before the gradient before is complete, and a learner holds few leases, so nothing here
+// is written over before all have read it. Workers of a learner live and die together: the parent ends all of
+// them when one is lost, clears this row, and starts them again.
+#ifndef MU_PS_WORKERS_H
+#define MU_PS_WORKERS_H
+
+#include "ps/client_shared.h"
+
+enum { MU_WORKERS_LEASES = 2 * MU_CORE_LEASES };        // of the ring: more than a learner may hold
+
+typedef struct mu_worker_end {          // written by its worker
+    _Alignas(64) _Atomic int64_t done;  // gradients whose part it has completed
+    int32_t bad;                        // the part is not finite
+} mu_worker_end;
+
+struct mu_workers_row {                 // of one learner; by its first worker
+    _Alignas(64) _Atomic int64_t granted;       // gradients announced, by this incarnation
+    _Atomic int32_t over;               // no more will be
+    mu_grant  grant;                    // of the last one
+    int32_t   slot;
+    _Atomic int64_t leased;             // leases put into the ring
+    _Atomic int32_t leases_over;
+    mu_lease  lease[MU_WORKERS_LEASES];
+    mu_worker_end worker[];             // (workers)
+};
+
+// How a worker talks to the core, by its place: the only one, the first, another.
+const mu_side *mu_side_of(int workers, int worker);
+
+size_t mu_workers_row_bytes(int workers);
+void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes is left
+// Rows [*first, *first + *rows) of a batch of a learner that are this worker's; *rows may become 0.
+static inline void mu_worker_share(int workers, int worker, int64_t *first, int64_t *rows) {
+    const int64_t begin = *rows * worker / workers, end = *rows * (worker + 1) / workers;
+    *first += begin;
+    *rows = end - begin;
+}
+
+#endif
