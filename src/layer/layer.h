@@ -18,6 +18,7 @@
 #define MU_LAYER_LAYER_H
 
 #include "job/job.h"
+#include "layer/cut.h"
 #include "layer/param.h"
 #include "ops/op.h"
 
@@ -107,6 +108,7 @@ typedef struct mu_layer {
     const char  *name;
     const char  *origin;                // its name in the job: "gru" of the copy "gru#3"; NULL = the same
     int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
+    mu_cut       cut;                   // which part of the layer it is; zeros = all of it
     unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
@@ -121,7 +123,7 @@ typedef struct mu_layer {
     mu_op       *op;                    // the usual case of one op; destroyed by the net
     size_t       keep_bytes, scratch_bytes;     // wanted by infer or setup
     void        *keep, *scratch;        // given by the plan
-    mu_rng_key   key;                   // (seed, "layer/<name>")
+    mu_rng_key   key;                   // (seed, "layer/<name>"), of a part the name of the whole layer
     const mu_contrast *contrast;        // of this net; NULL: nothing in it learns by contrast
     bool         in_contrast;           // it does: an energy layer, not all of its parameters are frozen.
                                         // Known when infer has declared them

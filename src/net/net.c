@@ -200,7 +200,21 @@ static mu_status back(mu_layer *l, const mu_step *s, mu_err *err) {
                           : l->class->backward(l, s, err);
 }
 
+// The moment as a layer sees it that has rows [begin, end) of the batch.
+static mu_step step_of_part(const mu_extent *rows, const mu_step *s) {
+    mu_step own = *s;
+    const int64_t valid = s->rows - rows->begin, most = rows->end - rows->begin;
+    own.first_sample += rows->begin;
+    own.rows = valid < 0 ? 0 : valid < most ? valid : most;
+    return own;
+}
+
 mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err) {
+    mu_step own;
+    if (mu_is_cut(&l->cut.batch)) {
+        own = step_of_part(&l->cut.batch, s);
+        s = &own;
+    }
     const mu_step_hooks *h = s->hooks;
     const bool forward = pass == MU_PASS_FORWARD;
     if (!forward && !mu_layer_runs_in_backward(l)) return MU_OK;

@@ -71,7 +71,7 @@ bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
 // Runs one layer: all passes of all callers go through here. It tells the step's hooks, and errors name the
-// layer. What another layer of the net shall see of the moment (rows, first sample) is to be decided here.
+// layer. A layer that is a part of a batch sees its own rows and first sample.
 typedef enum mu_pass {
     MU_PASS_FORWARD,
     MU_PASS_BACK        // backward, or contrast where the layer learns so; nothing when it does neither
