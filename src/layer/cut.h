@@ -33,8 +33,8 @@ enum {                          // mu_layer_class.cuts
     MU_CUT_BATCH     = 1,
     MU_CUT_FEATURE   = 2,
     MU_CUT_READS_ALL = 4,       // a part by feature reads its sources whole; else the same share of them
-    MU_CUT_NEVER     = 8,       // neither. 0 = as the flags say: MU_LAYER_IN_PLACE works element by element, so
-                                // batch and feature; what says nothing at all is never cut
+    MU_CUT_NEVER     = 8,       // neither. 0 = as the flags say: MU_LAYER_IN_PLACE works element by element,
+                                // so batch and feature; what says nothing at all is never cut
 };
 
 typedef struct mu_cut_rules {   // how a layer may be cut, with the settings and shapes it has
@@ -57,6 +57,12 @@ mu_shape mu_cut_shape(const mu_shape *whole, const mu_cut *c);
 // Rectangles of blobs in memory. `part` has the shape of the cut, `whole` the other one; 4 bytes an element.
 void mu_cut_take(void *part, const void *whole, const mu_shape *shape, const mu_cut *c);
 void mu_cut_put(void *whole, const void *part, const mu_shape *shape, const mu_cut *c);
+
+// Of all features; 1 where they are not cut. For metrics of which each part by feature has a share.
+static inline double mu_cut_share(const mu_cut *c) {
+    const mu_extent *f = &c->feature;
+    return mu_is_cut(f) ? (double)(f->end - f->begin) / (double)f->whole : 1;
+}
 
 // Which draws of a whole sample the elements of this part have.
 mu_rng_part mu_cut_draws(const mu_cut *c);

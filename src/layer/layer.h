@@ -109,6 +109,7 @@ typedef struct mu_layer {
     const char  *origin;                // its name in the job: "gru" of the copy "gru#3"; NULL = the same
     int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
     mu_cut       cut;                   // which part of the layer it is; zeros = all of it
+    int          piece;                 // its number among the parts by feature
     unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
@@ -145,6 +146,13 @@ typedef struct mu_layer_class {
     const char *const *params; // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
     int         n_src_min, n_src_max; // (optional, 1; n_src_min) read them by mu_layer_min_src, _max_src
     unsigned    flags;
+    unsigned    cuts;           // how it may be cut among workers (cut.h); 0 = as the flags say
+    const char *uncut;          // (optional) why not otherwise: "its mean is that of the whole batch"
+    // (optional, they change nothing) What its settings and shapes change about `cuts`. After infer.
+    void      (*cut_rules)(const mu_layer *l, mu_cut_rules *rules);
+    // (optional, no setting counts features) Makes the settings those of a part, l->cut.feature.
+    // Before infer.
+    void      (*take_part)(mu_layer *l);
     mu_status (*infer)(mu_layer *l, mu_err *err);
     mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
     mu_status (*forward)(mu_layer *l, const mu_step *s, mu_err *err);
@@ -162,6 +170,16 @@ extern const mu_registry mu_layers;
 static inline int mu_layer_min_src(const mu_layer_class *c) { return c->n_src_min ? c->n_src_min : 1; }
 static inline int mu_layer_max_src(const mu_layer_class *c) {
     return c->n_src_max ? c->n_src_max : mu_layer_min_src(c);
+}
+
+// ---- for who cuts it, after infer ----
+mu_cut_rules mu_layer_cut_rules(const mu_layer *l);
+// What a part of these rows and features reads of source k, and has of output k. The layer is a whole one.
+mu_cut mu_layer_src_cut(const mu_layer *l, const mu_cut_rules *rules, const mu_cut *part, int k);
+mu_cut mu_layer_out_cut(const mu_layer *l, const mu_cut *part, int k);
+// The features that a cut is told in are those of the first output.
+static inline int64_t mu_layer_features(const mu_layer *l) {
+    return l->n_out ? mu_features(&l->out[0].value.shape) : 1;
 }
 
 // ---- for infer ----

@@ -500,8 +500,8 @@ static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos
 static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
     const mu_init_class *init = (const mu_init_class *)p->init.plugin;
     const mu_params *ps = nb->net->params;
-    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->complete || p->n_users > 1)
-        return MU_OK;
+    const bool known = ps->wholes || ps->complete || p->n_users > 1;
+    if (!init || !init->load || known || nb->net->phase != MU_TRAIN || ps->late) return MU_OK;
     mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
     if (s != MU_OK && err && !err->pos.line) err->pos = pos;
     return s;
@@ -539,7 +539,7 @@ static mu_status check_described(const mu_net_builder *nb, const mu_param *p, co
     const mu_node *at = init && !mu_params_same_init(&want->init, &p->init) ? init : NULL;
     for (size_t i = 0; block && i < MU_COUNT(keys); i++)
         if (differs[i] && mu_node_find(block, keys[i])) at = mu_node_find(block, keys[i]);
-    if (!at || nb->net->params->complete || p->n_users < 2) return MU_OK;
+    if (!at || nb->net->params->complete || nb->net->params->wholes || p->n_users < 2) return MU_OK;
     const char *layer = first_user(nb->net, p);
     mu_status st = MU_FAIL_AT(err, MU_EJOB, at->pos, "`%s` is described by layer `%s`, with another `%s`",
                               p->name, layer, at->key);
@@ -582,8 +582,10 @@ mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, con
     MU_TRY(check_max_norm(proto, err));
     if (l->n_param == MU_MAX_PARAM)
         return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
-    MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));
-    const mu_param *p = l->param[l->n_param - 1];
+    mu_params *ps = nb->net->params;
+    MU_TRY(ps->wholes ? mu_params_add_piece(ps, proto, &l->cut.feature, l->piece, &l->param[l->n_param], err)
+                      : mu_params_add(ps, proto, &l->param[l->n_param], err));
+    const mu_param *p = l->param[l->n_param++];
     l->in_contrast |= l->contrast && l->class->contrast && !p->is_stat && p->lr_mult > 0;
     const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
     MU_TRY(check_described(nb, p, proto, block, init, err));

@@ -122,7 +122,8 @@ mu_status mu_net_ready(mu_net *net, mu_device *d, mu_err *err) {
     if (net->device) return MU_FAIL(err, MU_EBACKEND, "the net could not be made ready before");
     net->device = d;
     MU_TRY(setup_layers(net, err));
-    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
+    if (net->params->wholes) mu_params_follow(net->params);
+    else if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
     if (net->backward) MU_TRY(mu_params_alloc_grads(net->params, err));
     MU_TRY(mu_build_memory(net, err));
     net->ready = true;
