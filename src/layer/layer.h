@@ -132,7 +132,9 @@ typedef struct mu_layer {
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred
     int          at;                    // place in the net's list
-    bool         inserted;              // not in the job: split(x), steps(x), stack(x)
+    bool         inserted;              // not in the job: split(x), steps(x), stack(x), bridge(x>y), ...
+    bool         leads, learns;         // ends of a bridge: what reads it at another worker leads to a loss;
+                                        // what it brings comes from something that learns
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
     struct mu_net_builder *builder;     // only during infer
     // The net's part of declaring a parameter: adds what the job says of it, and l->param gets it.
@@ -203,6 +205,8 @@ mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...)
 mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
 // The op's needs become the layer's; sets l->op.
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);
+// As messages call it: what is wrong with one copy or part is wrong with all, and said once.
+static inline const char *mu_layer_job_name(const mu_layer *l) { return l->origin ? l->origin : l->name; }
 static inline bool mu_layer_trains(const mu_layer *l) { return l->phase == MU_TRAIN; }
 // Does it work after the forward pass? Contrast runs in the order of backward.
 static inline bool mu_layer_runs_in_backward(const mu_layer *l) { return l->in_backward || l->in_contrast; }

@@ -51,6 +51,10 @@ typedef struct mu_net_opts {
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
     bool                 restored;      // a checkpoint gives all values: files with initial ones may be gone
+    // This net is one worker's part of a whole one (net/partition.h); all other options are those of the
+    // whole one, and its parameters are pieces of that one's. NULL = it is a whole net.
+    const struct mu_partition *partition;
+    int                  worker;
 } mu_net_opts;
 
 // Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.
@@ -84,6 +88,7 @@ void      mu_net_begin_grads(mu_net *net, const mu_step *s); // does just that, 
 
 // Keys of every layer block, for help and the reference.
 extern const mu_field mu_layer_common_fields[], mu_param_fields[];
-extern const mu_field mu_src_fields[]; // of a source that is a block (unroll.c)
+extern const mu_field mu_src_fields[];  // of a source that is a block (unroll.c)
+extern const mu_field mu_grid_fields[]; // of `partition` that is a block (partition_keys.c)
 
 #endif

@@ -20,7 +20,7 @@ typedef struct trial {
     const mu_contrast *contrast; // NULL: learns by backward
     int64_t short_by;            // rows of the batch that are not valid
     uint64_t seed;
-    int batch, feature;          // parts
+    int batch, feature; // parts
 } trial;
 
 #define FAIL(t, fmt, ...)                                                                                    \
@@ -97,8 +97,8 @@ static void share_out(rig *r, const rig *whole, const mu_cut_rules *rules) {
 
 static void run(rig *r, const trial *t, int64_t rows) {
     mu_layer *l = &r->layer;
-    const mu_step s = {.phase = t->phase, .step = 3, .first_sample = 40, .rows = rows - t->short_by,
-                       .global_rows = rows};
+    const mu_step s = {
+        .phase = t->phase, .step = 3, .first_sample = 40, .rows = rows - t->short_by, .global_rows = rows};
     mu_err err = {0};
     for (int k = 0; k < l->n_param; k++) l->param[k]->grad.form = MU_GRAD_NONE;
     if (mu_net_pass(l, MU_PASS_FORWARD, &s, &err) != MU_OK || mu_net_pass(l, MU_PASS_BACK, &s, &err) != MU_OK)
@@ -269,8 +269,13 @@ static bool check_settings(const mu_layer_class *c, const char *settings, const 
     for (size_t o = 0; o < MU_COUNT(ops); o++)
         for (int64_t short_by = 0; short_by < 2; short_by++) {
             if (o) setenv("MUSTER_OPS", ops[o], 1);
-            trial t = {.class = c, .settings = settings, .sources = sources, .ops = ops[o], .phase = MU_TRAIN,
-                       .short_by = short_by, .seed = 1 + (uint64_t)short_by};
+            trial t = {.class = c,
+                       .settings = settings,
+                       .sources = sources,
+                       .ops = ops[o],
+                       .phase = MU_TRAIN,
+                       .short_by = short_by,
+                       .seed = 1 + (uint64_t)short_by};
             any |= check_trial(t);
             for (size_t k = 0; c->contrast && k < MU_COUNT(contrasts); k++) {
                 t.contrast = &contrasts[k];
@@ -306,7 +311,8 @@ static void every_layer_may_be_cut_as_it_says(void **state) {
                 any |= check_settings(c, "", layer_fallback[k]);
         }
         n_layers_cut += any;
-        if (!any) print_message("layer %s is never cut: %s\n", c->name, c->uncut ? c->uncut : "it says nothing");
+        if (!any)
+            print_message("layer %s is never cut: %s\n", c->name, c->uncut ? c->uncut : "it says nothing");
     }
     unlink("conform_layer.out");
     print_message("%d layers, %d cuts\n", n_layers_cut, n_cuts);
