@@ -86,15 +86,13 @@ static mu_status add_input(mu_net_builder *nb, mu_err *err) {
     if (!l) return MU_ENOMEM;
     l->class = &mu_input_class;
     l->name = "data";
-    if (nb->o->partition) l->cut.batch = nb->o->partition->rows[nb->o->worker];
-    const int64_t rows = mu_is_cut(&l->cut.batch) ? l->cut.batch.end - l->cut.batch.begin : nb->net->batch;
     for (int i = 0; i < nb->o->n_fields; i++) {
         const mu_data_field *f = &nb->o->fields[i];
         mu_blob *b = &l->out[l->n_out++];
         b->name = mu_arena_printf(&nb->net->arena, "data.%s", f->name);
         if (!b->name) return MU_FAIL_NOMEM(err, "a name");
         b->producer = l;
-        b->value.shape = mu_shape_prepend(rows, &f->shape);
+        b->value.shape = mu_shape_prepend(nb->net->batch, &f->shape);
         b->value.dtype = f->store == MU_STORE_I32 ? MU_I32 : MU_F32;
         b->n_classes = f->n_classes;
         b->top_from = f->top_from;
@@ -415,8 +413,8 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
 }
 
 mu_status mu_build_layers(mu_net_builder *nb, mu_err *err) {
-    MU_TRY(add_input(nb, err));
     if (nb->o->partition) return mu_partition_emit(nb, err);
+    MU_TRY(add_input(nb, err));
     mu_unrolled *list = NULL;
     size_t n = 0;
     nb->absent = mu_arena_array(&nb->net->arena, 2 * nb->o->net->n + 1, sizeof *nb->absent);

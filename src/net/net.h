@@ -51,8 +51,8 @@ typedef struct mu_net_opts {
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
     bool                 restored;      // a checkpoint gives all values: files with initial ones may be gone
-    // This net is one worker's part of a whole one (net/partition.h); all other options are those of the
-    // whole one, and its parameters are pieces of that one's. NULL = it is a whole net.
+    // Set by mu_partition_net: this net is one worker's part of a whole one, which has layers, fields and
+    // parameters; its own are pieces. NULL = it is a whole net.
     const struct mu_partition *partition;
     int                  worker;
 } mu_net_opts;

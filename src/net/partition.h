@@ -2,7 +2,7 @@
 // partition.h - one net split over the workers of a group.
 //
 //   unroll > bind > infer on whole shapes > cuts > emit each worker's own net > bind, infer, plan
-//   (------- mu_net_shape, as always ------)  (mu_partition_create)  (mu_net_shape with .partition, .worker)
+//   (------- mu_net_shape, as always ------)  (mu_partition_create)  (--------- mu_partition_net ---------)
 //
 // A cut of a layer is a grid of batch parts x feature parts (layer/cut.h); a layer that is not cut stands
 // whole at one worker. Part p of the grid, batch part p / feature parts, is at worker p. Job keys of a layer:
@@ -109,6 +109,9 @@ size_t    mu_partition_bytes(const mu_partition *p);
 // One line a layer in the global order, then the sum.
 void      mu_partition_print(const mu_partition *p, FILE *out);
 
+// The net of one worker: shaped, to be made ready where it runs. Phase, batch and all that the whole net was made
+// with are the same.
+mu_status mu_partition_net(mu_binder *b, const mu_partition *p, int worker, mu_net **out, mu_err *err);
 // The channels of a worker's net: forward[i] and back[i] are of bridge i; back may be NULL where no gradient
 // comes back. For the ends that this net has; before the first pass.
 void      mu_partition_connect(mu_net *net, mu_channel *const *forward, mu_channel *const *back);

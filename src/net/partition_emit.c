@@ -32,7 +32,6 @@ static mu_status take_whole(mu_net_builder *nb, mu_layer *l, const mu_part *p, m
     l->node = w->node;
     l->pos = w->pos;
     l->inserted = w->inserted;
-    l->restored = true; // values are the whole net's
     l->key = w->key;
     l->cut = p->cut;
     l->piece = p->piece;
@@ -54,6 +53,28 @@ static mu_status take_seam(mu_net_builder *nb, mu_layer *l, const mu_part *p, mu
     return MU_OK;
 }
 
+// The whole net's fields, with the rows that this worker reads.
+static mu_status emit_input(mu_net_builder *nb, mu_err *err) {
+    const mu_layer *w = nb->o->partition->whole->layer[0];
+    mu_layer *l = mu_build_new_layer(nb, err);
+    if (!l) return MU_ENOMEM;
+    l->class = w->class;
+    l->name = w->name;
+    l->cut.batch = nb->o->partition->rows[nb->o->worker];
+    for (l->n_out = 0; l->n_out < w->n_out; l->n_out++) {
+        const mu_blob *b = &w->out[l->n_out];
+        l->out[l->n_out] = (mu_blob){.name = b->name,
+                                     .producer = l,
+                                     .n_classes = b->n_classes,
+                                     .names = b->names,
+                                     .top_from = b->top_from,
+                                     .streams = b->streams};
+        l->out[l->n_out].value.shape = mu_cut_shape(&b->value.shape, &l->cut);
+        l->out[l->n_out].value.dtype = b->value.dtype;
+    }
+    return MU_OK;
+}
+
 static mu_status emit(mu_net_builder *nb, const mu_part *p, mu_layer **of, mu_err *err) {
     mu_layer *l = mu_build_new_layer(nb, err), *data = nb->net->layer[0];
     if (!l) return MU_ENOMEM;
@@ -68,8 +89,23 @@ static mu_status emit(mu_net_builder *nb, const mu_part *p, mu_layer **of, mu_er
     return MU_OK;
 }
 
+mu_status mu_partition_net(mu_binder *b, const mu_partition *p, int worker, mu_net **out, mu_err *err) {
+    const mu_net *w = p->whole;
+    const mu_net_opts o = {.partition = p,
+                           .worker = worker,
+                           .phase = w->phase,
+                           .batch = w->batch,
+                           .seed = w->seed,
+                           .keep_all = !w->plan->reuse,
+                           .keep_factors = w->plan->keep_factors,
+                           .contrast = w->n_layers > 1 ? w->layer[1]->contrast : NULL,
+                           .restored = true}; // values are the whole net's
+    return mu_net_shape(b, &o, out, err);
+}
+
 mu_status mu_partition_emit(mu_net_builder *nb, mu_err *err) {
     const mu_partition *p = nb->o->partition;
+    MU_TRY(emit_input(nb, err));
     mu_layer **of = mu_arena_array(&nb->net->arena, (size_t)p->n_layers + 1, sizeof *of);
     if (!of) return MU_FAIL_NOMEM(err, "the layer list");
     for (int i = 0; i < p->n_layers; i++)

@@ -168,10 +168,7 @@ static inline void open_group(group *g, const subject *s, const char *text, int 
     ready_model(&g->m);
     open_channels(g);
     for (int w = 0; w < workers; w++) {
-        mu_net_opts own = g->m.o;
-        own.partition = g->p;
-        own.worker = w;
-        check(&g->m, mu_net_shape(&g->m.b, &own, &g->net[w], &err), &err);
+        check(&g->m, mu_partition_net(&g->m.b, g->p, w, &g->net[w], &err), &err);
     }
     tamper(g);
     for (int w = 0; w < workers; w++) {

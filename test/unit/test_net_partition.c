@@ -192,12 +192,9 @@ static void no_memory(void **state) {
                  MLP("partition: feature", "location: 1"));
         open_model(&m, text);
         check(&m, shape_model(&m, &plain, &err), &err);
-        mu_net_opts own = m.o;
         mu_alloc_fail_at(n);
         st = mu_partition_create(&m.b, &(mu_partition_opts){.whole = m.net, .workers = 2}, &p, &err);
-        own.partition = p;
-        own.worker = 1;
-        if (st == MU_OK) st = mu_net_shape(&m.b, &own, &net, &err);
+        if (st == MU_OK) st = mu_partition_net(&m.b, p, 1, &net, &err);
         mu_alloc_fail_at(0);
         assert_int_equal(err.status, st);
         assert_true(st == MU_OK || st == MU_ENOMEM);
