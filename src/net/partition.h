@@ -109,8 +109,8 @@ size_t    mu_partition_bytes(const mu_partition *p);
 // One line a layer in the global order, then the sum.
 void      mu_partition_print(const mu_partition *p, FILE *out);
 
-// The net of one worker: shaped, to be made ready where it runs. Phase, batch and all that the whole net was made
-// with are the same.
+// The net of one worker: shaped, to be made ready where it runs. Phase, batch and all that the whole net was
+// made with are the same.
 mu_status mu_partition_net(mu_binder *b, const mu_partition *p, int worker, mu_net **out, mu_err *err);
 // The channels of a worker's net: forward[i] and back[i] are of bridge i; back may be NULL where no gradient
 // comes back. For the ends that this net has; before the first pass.

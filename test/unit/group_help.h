@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -128,8 +129,10 @@ typedef struct group {
     mu_partition *p;
     mu_net *net[MOST];
     mu_channel **forward, **back;
-    mu_channel_terms terms;
+    mu_channel_terms *terms;
     mutant mutant;
+    struct { void *at; size_t bytes; } map[8];
+    size_t n_maps;
 } group;
 
 static inline void tamper(group *g) {
@@ -143,16 +146,33 @@ static inline void tamper(group *g) {
         }
 }
 
-static inline void open_channels(group *g) {
+// Memory that processes share after a fork, too.
+static inline void *shared_memory(group *g, size_t bytes) {
+    char *p = mmap(NULL, bytes + 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED && g->n_maps < MU_COUNT(g->map));
+    g->map[g->n_maps].at = p;
+    g->map[g->n_maps++].bytes = bytes + 64;
+    return p;
+}
+
+static inline mu_channel *open_channel(group *g, const mu_bridge *b, char **at) {
+    mu_channel *c;
     mu_err err = {0};
+    check(&g->m, mu_channel_open_memory(b->name, b->bytes, g->terms, *at, &c, &err), &err);
+    *at += mu_channel_memory_size(b->bytes);
+    return c;
+}
+
+static inline void open_channels(group *g) {
     const size_t n = (size_t)g->p->n_bridges;
+    size_t bytes = 0;
     g->forward = calloc(n + 1, sizeof *g->forward);
     g->back = calloc(n + 1, sizeof *g->back);
+    for (size_t i = 0; i < n; i++) bytes += 2 * mu_channel_memory_size(g->p->bridge[i].bytes);
+    char *at = shared_memory(g, bytes);
     for (size_t i = 0; i < n; i++) {
-        const mu_bridge *b = &g->p->bridge[i];
-        check(&g->m, mu_channel_create_local(b->name, b->bytes, &g->terms, &g->forward[i], &err), &err);
-        if (b->gradient)
-            check(&g->m, mu_channel_create_local(b->name, b->bytes, &g->terms, &g->back[i], &err), &err);
+        g->forward[i] = open_channel(g, &g->p->bridge[i], &at);
+        if (g->p->bridge[i].gradient) g->back[i] = open_channel(g, &g->p->bridge[i], &at);
     }
 }
 
@@ -160,7 +180,8 @@ static inline void open_group(group *g, const subject *s, const char *text, int 
     mu_err err = {0};
     memset(g, 0, sizeof *g);
     g->mutant = how;
-    g->terms.limit_ns = 20000000000;
+    g->terms = shared_memory(g, sizeof *g->terms);
+    g->terms->limit_ns = 20000000000;
     open_model(&g->m, text);
     check(&g->m, shape_model(&g->m, s, &err), &err);
     const mu_partition_opts o = {.whole = g->m.net, .workers = workers};
@@ -183,12 +204,13 @@ static inline void open_group(group *g, const subject *s, const char *text, int 
 
 static inline void close_group(group *g) {
     for (int i = 0; i < g->p->n_bridges; i++)
-        mu_channel_destroy(g->forward[i]), mu_channel_destroy(g->back[i]);
+        mu_channel_close(g->forward[i]), mu_channel_close(g->back[i]);
     free(g->forward);
     free(g->back);
     for (int w = 0; w < g->p->workers; w++) mu_net_destroy(g->net[w]);
     mu_partition_destroy(g->p);
     close_model(&g->m);
+    for (size_t i = 0; i < g->n_maps; i++) munmap(g->map[i].at, g->map[i].bytes);
 }
 
 // ---- steps ----
@@ -226,7 +248,7 @@ static inline void *run_worker(void *arg) {
     thread *t = arg;
     const mu_step s = step_at(t->step);
     t->st = run_algo(t->algo, t->g->net[t->worker], &s, &t->err);
-    if (t->st != MU_OK) atomic_store(&t->g->terms.given_up, true);
+    if (t->st != MU_OK) atomic_store(&t->g->terms->given_up, true);
     return NULL;
 }
 
@@ -247,7 +269,7 @@ static inline void step_in_order(group *g, int step) {
     int at[MOST];
     mu_err err = {0};
     mu_status st = MU_OK;
-    g->terms.limit_ns = 0;
+    g->terms->limit_ns = 0;
     for (int w = 0; w < g->p->workers; w++) at[w] = 1, mu_net_begin_grads(g->net[w], &s);
     for (int i = 0; i < g->p->n_layers && st == MU_OK; i++) {
         const mu_part *p = g->p->layer[i];

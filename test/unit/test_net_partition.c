@@ -110,12 +110,12 @@ static void a_failed_worker_ends_the_others(void **state) {
     make_batch(0);
     set_batch(g.net[0]);
     const mu_step s = step_at(0);
-    g.terms.limit_ns = 1000000;
+    g.terms->limit_ns = 1000000;
     assert_int_equal(run_algo("bp", g.net[0], &s, &err), MU_EBACKEND);
     assert_non_null(strstr(err.msg, " waited 0.0 s for its writer"));
     mu_err_clear(&err);
-    g.terms.limit_ns = 20000000000;
-    atomic_store(&g.terms.given_up, true);
+    g.terms->limit_ns = 20000000000;
+    atomic_store(&g.terms->given_up, true);
     assert_int_equal(run_algo("bp", g.net[0], &s, &err), MU_EBACKEND);
     assert_non_null(strstr(err.msg, "another worker of the group failed"));
     close_group(&g);
