@@ -127,7 +127,7 @@ static mu_status insert(router *r, mu_part_kind kind, const char *word, const mu
     MU_TRY(append(r, p, err));
     MU_TRY(new_hold(r, b, worker, rect, (mu_from){p, 0}, out, err));
     (*out)->made_by = p;
-    memcpy((*out)->dep, from, (size_t)n * sizeof *from);
+    if (n) memcpy((*out)->dep, from, (size_t)n * sizeof *from);
     (*out)->n_deps = n;
     return MU_OK;
 }
@@ -283,6 +283,36 @@ static mu_status put_in_order(router *r, mu_err *err) {
     return MU_OK;
 }
 
+// ---- pieces ----
+
+static mu_status add_pieces(router *r, const mu_param *whole, const mu_cut_plan *c, size_t *cap,
+                            mu_err *err) {
+    mu_partition *p = r->pr->p;
+    for (int i = 0; i < c->grid.batch * c->grid.feature; i++) {
+        const mu_extent rows = mu_extent_scaled(&c->part[i]->cut.feature, mu_param_rows(whole));
+        const uint32_t worker = (uint32_t)1 << c->part[i]->worker;
+        int k = 0;
+        while (k < p->n_pieces && (p->piece[k].whole != whole || p->piece[k].row0 != rows.begin)) k++;
+        if (k < p->n_pieces) {
+            p->piece[k].workers |= worker;
+            continue;
+        }
+        mu_piece *list = mu_arena_grow(r->arena, p->piece, (size_t)p->n_pieces, cap, sizeof *list, 32);
+        if (!list) return MU_FAIL_NOMEM(err, "the partition");
+        p->piece = list;
+        p->piece[p->n_pieces++] = (mu_piece){whole, rows.begin, rows.end - rows.begin, worker};
+    }
+    return MU_OK;
+}
+
+static mu_status list_pieces(router *r, mu_err *err) {
+    size_t cap = 0;
+    for (int i = 1; i < r->net->n_layers; i++)
+        for (int k = 0; k < r->net->layer[i]->n_param; k++)
+            MU_TRY(add_pieces(r, r->net->layer[i]->param[k], &r->pr->plan[i], &cap, err));
+    return MU_OK;
+}
+
 mu_status mu_partition_route(mu_partitioner *pr, mu_err *err) {
     const mu_net *net = pr->o->whole;
     router r = {.pr = pr, .arena = &pr->p->arena, .net = net};
@@ -303,6 +333,7 @@ mu_status mu_partition_route(mu_partitioner *pr, mu_err *err) {
         for (int k = 0; k < c->grid.batch * c->grid.feature; k++)
             MU_TRY(add_layer(&r, net->layer[i], c->part[k], &c->rules, err));
     }
+    MU_TRY(list_pieces(&r, err));
     return put_in_order(&r, err);
 }
 

@@ -81,6 +81,12 @@ typedef struct mu_bridge {
     bool        gradient;
 } mu_bridge;
 
+typedef struct mu_piece {               // rows of a whole parameter that some workers have
+    const mu_param *whole;
+    int64_t  row0, rows;
+    uint32_t workers;                   // bit w: worker w has it; their gradients add up
+} mu_piece;
+
 typedef struct mu_partition {
     mu_arena          arena;
     const mu_net     *whole;
@@ -90,6 +96,8 @@ typedef struct mu_partition {
     int               n_layers;
     mu_bridge        *bridge;
     int               n_bridges;
+    mu_piece         *piece;            // every row of every parameter is in one of them
+    int               n_pieces;
     mu_extent        *rows;             // [workers] of the batch that the worker's input has
 } mu_partition;
 

@@ -131,7 +131,7 @@ typedef struct group {
     mu_channel **forward, **back;
     mu_channel_terms *terms;
     mutant mutant;
-    struct { void *at; size_t bytes; } map[8];
+    struct { void *at; size_t bytes; } map[32];
     size_t n_maps;
 } group;
 
@@ -176,7 +176,8 @@ static inline void open_channels(group *g) {
     }
 }
 
-static inline void open_group(group *g, const subject *s, const char *text, int workers, mutant how) {
+// All that is done before workers are on their own: their nets are shaped.
+static inline void shape_group(group *g, const subject *s, const char *text, int workers, mutant how) {
     mu_err err = {0};
     memset(g, 0, sizeof *g);
     g->mutant = how;
@@ -188,10 +189,14 @@ static inline void open_group(group *g, const subject *s, const char *text, int 
     check(&g->m, mu_partition_create(&g->m.b, &o, &g->p, &err), &err);
     ready_model(&g->m);
     open_channels(g);
-    for (int w = 0; w < workers; w++) {
+    for (int w = 0; w < workers; w++)
         check(&g->m, mu_partition_net(&g->m.b, g->p, w, &g->net[w], &err), &err);
-    }
     tamper(g);
+}
+
+static inline void open_group(group *g, const subject *s, const char *text, int workers, mutant how) {
+    mu_err err = {0};
+    shape_group(g, s, text, workers, how);
     for (int w = 0; w < workers; w++) {
         check(&g->m, mu_net_ready(g->net[w], mu_device_cpu(), &err), &err);
         for (int i = 0; i < g->net[w]->params->n; i++) {
@@ -295,37 +300,37 @@ static inline void step_in_order(group *g, int step) {
     if (st != MU_OK) fail_msg("%s", err.msg);
 }
 
-static inline bool same_piece(const mu_param *a, const mu_param *b) {
-    return a->whole == b->whole && a->row0 == b->row0 && a->count == b->count;
+// What worker w left for a piece; NULL = nothing.
+static inline const mu_param *found_piece(const group *g, int w, const mu_piece *piece) {
+    for (int i = 0; i < g->net[w]->params->n; i++) {
+        const mu_param *q = g->net[w]->params->list[i];
+        if (q->whole == piece->whole && q->row0 == piece->row0 && mu_param_rows(q) == piece->rows) return q;
+    }
+    return NULL;
 }
 
 // The gradients of all workers that have this piece, as one update of its rows.
-static inline void apply_piece(group *g, const mu_param *p) {
+static inline void apply_piece(group *g, const mu_piece *piece) {
     const mu_grad *grad[MOST];
+    const mu_param *p = NULL;
     float weight[MOST];
     int n = 0;
-    for (int w = 0; w < g->p->workers; w++)
-        for (int i = 0; i < g->net[w]->params->n; i++) {
-            const mu_param *q = g->net[w]->params->list[i];
-            if (same_piece(p, q) && q->grad.form != MU_GRAD_NONE) grad[n] = &q->grad, weight[n++] = 1;
-        }
+    for (int w = 0; w < g->p->workers; w++) {
+        const mu_param *q = found_piece(g, w, piece);
+        if ((q != NULL) != (piece->workers >> w & 1)) fail_msg("worker %d and a piece of %s", w, piece->whole->name);
+        if (!q) continue;
+        p = q;
+        if (q->grad.form != MU_GRAD_NONE) grad[n] = &q->grad, weight[n++] = 1;
+    }
     if (g->mutant == DROPPED_SHARE && n > 1) n--;
     for (int i = 0; i < n && g->mutant == MEAN_FOR_SUM; i++) weight[i] = 1 / (float)n;
-    if (!n) return;
+    if (!n || p->is_stat) return;
     const mu_target t = mu_target_of(g->m.updater, g->m.net->params, p);
     mu_updater_apply(&t, &(mu_update){.n = n, .grad = grad, .weight = weight, .rate = g->m.updater->base});
 }
 
 static inline void apply_group(group *g) {
-    for (int w = 0; w < g->p->workers; w++)
-        for (int i = 0; i < g->net[w]->params->n; i++) {
-            const mu_param *p = g->net[w]->params->list[i];
-            bool before = p->is_stat;
-            for (int v = 0; v < w; v++)
-                for (int k = 0; k < g->net[v]->params->n; k++)
-                    before |= same_piece(p, g->net[v]->params->list[k]);
-            if (!before) apply_piece(g, p);
-        }
+    for (int i = 0; i < g->p->n_pieces; i++) apply_piece(g, &g->p->piece[i]);
 }
 
 static inline double group_loss(const group *g) {

@@ -8,6 +8,11 @@
 // MUSTER_PARTITIONS is the number of random splits of each net.
 #include "group_help.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static const subject subjects[] = {
     {"mlp",
      "bp",
@@ -231,11 +236,136 @@ static void mutants_are_noticed(void **state) {
     close_model(&whole);
 }
 
+// ---- processes ----
+
+typedef struct crew {
+    group *g;
+    mu_channel *go[MOST], *done[MOST];
+    float *grad[MOST];       // shared blocks, one of each worker
+    int32_t form[MOST][128]; // of each parameter, as the worker says
+} crew;
+
+static mu_status one_step(crew *c, const char *algo, int w, int step, mu_err *err) {
+    mu_net *net = c->g->net[w];
+    const void *message;
+    void *to;
+    MU_TRY(c->go[w]->class->receive(c->go[w], &message, err));
+    c->go[w]->class->release(c->go[w]);
+    const mu_step s = step_at(step);
+    make_batch(step);
+    set_batch(net);
+    MU_TRY(run_algo(algo, net, &s, err));
+    MU_TRY(c->done[w]->class->place(c->done[w], &to, err));
+    for (int i = 0; i < net->params->n; i++) ((int32_t *)to)[i] = (int32_t)net->params->list[i]->grad.form;
+    c->done[w]->class->send(c->done[w]);
+    return MU_OK;
+}
+
+// A worker: its net is made ready here, with the values and a gradient block that the parent sees.
+static mu_status be_worker(crew *c, const char *algo, int w, mu_err *err) {
+    mu_net *net = c->g->net[w];
+    MU_TRY(mu_net_ready(net, mu_device_cpu(), err));
+    mu_partition_connect(net, c->g->forward, c->g->back);
+    for (int i = 0; i < net->params->n; i++)
+        net->params->list[i]->grad.dense = c->grad[w] + net->params->list[i]->offset;
+    for (int step = 0; step < STEPS; step++) MU_TRY(one_step(c, algo, w, step, err));
+    return MU_OK;
+}
+
+static mu_status lead(crew *c, mu_err *err) {
+    group *g = c->g;
+    for (int step = 0; step < STEPS; step++) {
+        for (int w = 0; w < g->p->workers; w++) {
+            void *to;
+            MU_TRY(c->go[w]->class->place(c->go[w], &to, err));
+            c->go[w]->class->send(c->go[w]);
+        }
+        for (int w = 0; w < g->p->workers; w++) {
+            const void *message;
+            MU_TRY(c->done[w]->class->receive(c->done[w], &message, err));
+            for (int i = 0; i < g->net[w]->params->n; i++) {
+                mu_grad *grad = &g->net[w]->params->list[i]->grad;
+                grad->form = (mu_grad_form)((const int32_t *)message)[i];
+                grad->dense = c->grad[w] + g->net[w]->params->list[i]->offset;
+            }
+            c->done[w]->class->release(c->done[w]);
+        }
+        apply_group(g);
+    }
+    return MU_OK;
+}
+
+static mu_channel *new_channel(group *g, const char *name, size_t bytes) {
+    mu_channel *c;
+    mu_err err = {0};
+    void *memory = shared_memory(g, mu_channel_memory_size(bytes));
+    check(&g->m, mu_channel_open_memory(name, bytes, g->terms, memory, &c, &err), &err);
+    return c;
+}
+
+static void train_processes(group *g, const subject *s) {
+    crew c = {.g = g};
+    pid_t child[MOST];
+    mu_err err = {0};
+    mu_params *ps = g->m.net->params;
+    float *shared = shared_memory(g, ps->count * sizeof *shared);
+    memcpy(shared, ps->value, ps->count * sizeof *shared);
+    mu_params_rebase(ps, shared, ps->slot);
+    for (int w = 0; w < g->p->workers; w++) {
+        c.go[w] = new_channel(g, "go", 4);
+        c.done[w] = new_channel(g, "done", sizeof c.form[w]);
+        c.grad[w] = shared_memory(g, ps->count * sizeof(float));
+        assert_true(g->net[w]->params->n <= (int)MU_COUNT(c.form[w]));
+    }
+    for (int w = 0; w < g->p->workers; w++) {
+        child[w] = fork();
+        assert_true(child[w] >= 0);
+        if (child[w]) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (be_worker(&c, s->algo, w, &err) == MU_OK) _exit(0);
+        dprintf(2, "worker %d: %s\n", w, err.msg);
+        atomic_store(&g->terms->given_up, true);
+        _exit(1);
+    }
+    const mu_status st = lead(&c, &err);
+    if (st != MU_OK) atomic_store(&g->terms->given_up, true);
+    for (int w = 0, how; w < g->p->workers; w++) {
+        assert_int_equal(waitpid(child[w], &how, 0), child[w]);
+        if (st == MU_OK && how) fail_msg("worker %d ended with %d", w, how);
+        mu_channel_close(c.go[w]);
+        mu_channel_close(c.done[w]);
+    }
+    if (st != MU_OK) fail_msg("%s", err.msg);
+}
+
+static void workers_may_be_processes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MU_COUNT(subjects); i++) {
+        const subject *s = &subjects[i];
+        model whole;
+        train_whole(&whole, s);
+        char text[8192], how[LAYERS][64];
+        const int workers = 2 + (int)(i % 3);
+        for (int k = 0; s->layer[k]; k++) choose(&whole, s, k, workers, 99, how[k]);
+        write_job(text, sizeof text, s, how);
+        group g;
+        shape_group(&g, s, text, workers, NONE);
+        train_processes(&g, s);
+        const char *worst = "";
+        const double apart = distance(&whole, &g, &worst);
+        print_message("%s: %d processes, changes at most %.1e apart\n", s->name, workers, apart);
+        if (!(apart <= 1e-3)) fail_msg("`%s` is %g of its change apart", worst, apart);
+        close_group(&g);
+        close_model(&whole);
+    }
+}
+
 int main(void) {
     describe_data();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_assignments),
         cmocka_unit_test(mutants_are_noticed),
+        cmocka_unit_test(workers_may_be_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

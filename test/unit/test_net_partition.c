@@ -71,6 +71,24 @@ static void nothing_travels_between_parts_of_the_batch(void **state) {
     close_group(&g);
 }
 
+static void every_row_is_in_one_piece(void **state) {
+    (void)state;
+    group g;
+    open_text(&g, &plain, MLP("partition: {batch: 2, feature: 2}", "partition: {feature: 3}"), 4);
+    const mu_params *ps = g.m.net->params;
+    for (int i = 0; i < ps->n; i++) {
+        int64_t rows = 0;
+        for (int k = 0; k < g.p->n_pieces; k++)
+            rows += g.p->piece[k].whole == ps->list[i] ? g.p->piece[k].rows : 0;
+        assert_int_equal(rows, mu_param_rows(ps->list[i]));
+    }
+    assert_int_equal(g.p->n_pieces, 2 * 2 + 2 * 3);
+    assert_int_equal(g.p->piece[0].workers,
+                     1 << 0 | 1 << 2); // parts 0 and 2 have the first half of the features
+    assert_int_equal(g.p->piece[1].workers, 1 << 1 | 1 << 3);
+    close_group(&g);
+}
+
 static void one_worker_has_the_net_as_it_is(void **state) {
     (void)state;
     group g;
@@ -212,6 +230,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_order),
         cmocka_unit_test(nothing_travels_between_parts_of_the_batch),
+        cmocka_unit_test(every_row_is_in_one_piece),
         cmocka_unit_test(one_worker_has_the_net_as_it_is),
         cmocka_unit_test(channels_count_what_was_told),
         cmocka_unit_test(a_failed_worker_ends_the_others),
