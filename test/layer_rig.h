@@ -163,9 +163,11 @@ static inline void rig_setup(rig *r) {
     mu_err err = {0};
     if (l->class->setup && l->class->setup(l, &err) != MU_OK)
         fail_msg("layer %s: setup: %s", l->class->name, err.msg);
-    if (mu_params_alloc(r->net.params, mu_device_cpu(), true, r->seed, &err) != MU_OK ||
-        mu_params_alloc_grads(r->net.params, &err) != MU_OK)
+    const bool part = r->net.params->wholes; // a part has the values of the whole layer
+    if (part) mu_params_follow(r->net.params);
+    else if (mu_params_alloc(r->net.params, mu_device_cpu(), true, r->seed, &err) != MU_OK)
         fail_msg("%s", err.msg);
+    if (mu_params_alloc_grads(r->net.params, &err) != MU_OK) fail_msg("%s", err.msg);
     for (int k = 0; k < l->n_src; k++) {
         size_t n = mu_tensor_count(&l->src[k]->value);
         l->src[k]->value.data = rig_buffer(r, n);
@@ -181,7 +183,7 @@ static inline void rig_setup(rig *r) {
     l->keep = rig_buffer(r, (l->keep_bytes + 3) / 4);
     l->scratch = rig_buffer(r, (l->scratch_bytes + 3) / 4);
     rig_fill_sources(r);
-    for (int k = 0; k < l->n_param; k++) {
+    for (int k = 0; k < l->n_param && !part; k++) {
         mu_param *p = l->param[k];
         for (size_t i = 0; i < p->count && !p->is_stat; i++)
             p->value[i] += 0.5f * rig_random(r->seed, 300 + (uint64_t)k, i);

@@ -35,6 +35,8 @@ typedef enum mu_field_type {
     MU_INTERVAL,        // mu_interval: "1 epoch", "500 steps", "10m"
     MU_CLASS,           // mu_class_ref: a plug-in block, a word or {type: word, ...}; choices = registry kind
     MU_CLASSES,         // mu_class_refs: a list of such blocks; one block stands for a list of one
+    MU_NODE,            // const struct mu_node *: a word or a block, which the owner of the key reads; NULL =
+                        // none. choices are the words, range the keys of the block, both for help
 } mu_field_type;
 
 enum { MU_AUTO = -1 };

@@ -34,6 +34,20 @@ MU_AT_LEVELS(void, mu_rng_fill_u32, (mu_rng_key key, uint64_t hi, uint64_t first
 MU_AT_LEVELS(void, mu_rng_fill_uniform, (mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n));
 MU_AT_LEVELS(void, mu_rng_fill_gaussian, (mu_rng_key key, uint64_t hi, uint64_t first, float *out, size_t n));
 
+// Some elements of a sample, for who holds a part of each: element e of the part is element
+// e / run * stride + first + e % run of the sample. run 0: the part is all of it.
+typedef struct mu_rng_part {
+    uint64_t run, stride, first;
+} mu_rng_part;
+
+// As above for elements e, e + 1, ... of the part. Of all of a sample e is a multiple of 4.
+void mu_rng_part_u32(mu_rng_key key, uint64_t hi, const mu_rng_part *p, uint64_t e, uint32_t *out,
+                     size_t n);
+void mu_rng_part_uniform(mu_rng_key key, uint64_t hi, const mu_rng_part *p, uint64_t e, float *out,
+                         size_t n);
+void mu_rng_part_gaussian(mu_rng_key key, uint64_t hi, const mu_rng_part *p, uint64_t e, float *out,
+                          size_t n);
+
 // A permutation of 0..n-1 keyed by (key, epoch), evaluated at one position in O(1) (Feistel network
 // with cycle walking). perm(0..n-1) visits each value exactly once.
 uint64_t mu_rng_permute(mu_rng_key key, uint64_t epoch, uint64_t n, uint64_t position);

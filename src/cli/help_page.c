@@ -70,6 +70,7 @@ static void describe(const mu_field *f, char *out, size_t size) {
     };
     if (f->type == MU_ENUM) snprintf(out, size, "%s", f->choices);
     else if (f->type == MU_CLASS) snprintf(out, size, "%s, or {type: %s, ...}", f->choices, f->choices);
+    else if (f->type == MU_NODE) snprintf(out, size, "%s, or {%s}", f->choices, f->range);
     else if (f->type == MU_CLASSES) snprintf(out, size, "[{%s: ...}, ...]", f->choices);
     else if (f->range && *f->range) snprintf(out, size, "%s in %s", words[f->type], f->range);
     else snprintf(out, size, "%s", words[f->type]);

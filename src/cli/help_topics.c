@@ -109,6 +109,8 @@ static void print_common(mu_help_page *p, int level, const mu_topic *t) {
         mu_help_fields(p, mu_param_fields);
         mu_help_heading(p, level, "Keys of a source that is a block, in unrolled nets");
         mu_help_fields(p, mu_src_fields);
+        mu_help_heading(p, level, "Keys of `partition` that is a block, for nets that several workers split");
+        mu_help_fields(p, mu_grid_fields);
     }
 }
 

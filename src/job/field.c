@@ -36,6 +36,7 @@ const char *mu_field_expects(mu_field_type t) {
     case MU_INTERVAL: return "an interval such as `1 epoch`, `500 steps`, `10m` or `never`";
     case MU_CLASS: return "a word or a block with `type`";
     case MU_CLASSES: return "a list of blocks";
+    case MU_NODE: return "a word or a block";
     }
     return "a value";
 }
@@ -350,6 +351,7 @@ void mu_field_set(mu_binder *b, const mu_field *f, const mu_node *n, const char 
     case MU_INTERVAL: set_interval(&p, n, slot); break;
     case MU_CLASS: (void)read_class(&p, n, slot); break;
     case MU_CLASSES: set_classes(&p, n, slot); break;
+    case MU_NODE: *(const mu_node **)slot = n; break;
     }
 }
 
@@ -364,6 +366,7 @@ static bool set_nothing(const mu_field *f, void *slot) {
     case MU_PATHS: *(mu_strings *)slot = (mu_strings){0}; return true;
     case MU_CLASS: *(mu_class_ref *)slot = (mu_class_ref){0}; return true;
     case MU_CLASSES: *(mu_class_refs *)slot = (mu_class_refs){0}; return true;
+    case MU_NODE: *(const mu_node **)slot = NULL; return true;
     default: return false;
     }
 }

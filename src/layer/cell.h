@@ -28,7 +28,8 @@ mu_status mu_cell_backward(mu_layer *l, const mu_step *step, mu_err *err);
 
 #define MU_CELL_CLASS(infer_)                                                                                \
     .state_size = sizeof(mu_cell_layer), .params = mu_recurrent_params, .n_src_max = 3,                      \
-    .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST | MU_LAYER_GAPS, .infer = infer_,                         \
+    .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST | MU_LAYER_GAPS, .cuts = MU_CUT_BATCH,                    \
+    .uncut = "every gate sees the whole state", .infer = infer_,                                             \
     .setup = mu_recurrent_setup,                                                                             \
     .forward = mu_cell_forward, .backward = mu_cell_backward, .cost = mu_recurrent_cost
 

@@ -47,6 +47,7 @@ const mu_layer_class mu_layer_accuracy = {
     .state_size = sizeof(struct accuracy),
     .n_src_min = 2,
     .flags = MU_LAYER_OUTPUT,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
 };

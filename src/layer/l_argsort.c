@@ -31,6 +31,10 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, MU_SHAPE(s->n, s->top), MU_I32, err);
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    if (((const struct argsort *)l->state)->path) rules->cuts = MU_CUT_NEVER;
+}
+
 // Insertion into the k best so far; a score that is not a number sorts last.
 static void best(const float *x, int64_t c, int32_t *out, int64_t k) {
     int64_t have = 0;
@@ -73,6 +77,9 @@ const mu_layer_class mu_layer_argsort = {
     .fields = fields,
     .state_size = sizeof(struct argsort),
     .flags = MU_LAYER_OUTPUT,
+    .cuts = MU_CUT_BATCH,
+    .uncut = "it compares all scores, and writes one file",
+    .cut_rules = cut_rules,
     .infer = infer,
     .forward = forward,
     .teardown = teardown,

@@ -104,6 +104,7 @@ const mu_layer_class mu_layer_bag_of_words = {
     .help = "which words a sample has; source: word numbers, 0 = padding",
     .fields = fields,
     .state_size = sizeof(struct bag_of_words),
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
 };

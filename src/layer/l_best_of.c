@@ -81,6 +81,7 @@ const mu_layer_class mu_layer_best_of = {
     .n_src_min = 2,
     .n_src_max = MU_MAX_SRC,
     .flags = MU_LAYER_PROBABILITIES,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .setup = setup,
     .forward = forward,

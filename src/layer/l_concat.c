@@ -34,6 +34,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, out, l->src[0]->value.dtype, err);
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    const struct concat *s = l->state;
+    if (s->axis == mu_feature_axis(mu_layer_src_shape(l, 0))) rules->cuts = MU_CUT_BATCH;
+}
+
 static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct concat *s = l->state;
     mu_axis_view whole = mu_axis_of(&l->out[0].value.shape, (int)s->axis);
@@ -64,6 +69,9 @@ const mu_layer_class mu_layer_concat = {
     .fields = fields,
     .state_size = sizeof(struct concat),
     .n_src_max = MU_MAX_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
+    .uncut = "sources are joined along the features",
+    .cut_rules = cut_rules,
     .infer = infer,
     .forward = forward,
     .backward = backward,

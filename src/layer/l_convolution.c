@@ -54,6 +54,22 @@ static mu_status check(const mu_layer *l, const struct convolution *s, mu_err *e
     return MU_OK;
 }
 
+// A group of filters reads its own channels alone: then a part has whole groups, and the same share of the
+// source.
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    const struct convolution *s = l->state;
+    if (s->groups == 1) return;
+    rules->cuts &= ~(unsigned)MU_CUT_READS_ALL;
+    rules->grain = s->filters / s->groups;
+}
+
+static void take_part(mu_layer *l) {
+    struct convolution *s = l->state;
+    const int64_t filters = l->cut.feature.end - l->cut.feature.begin;
+    if (s->groups > 1) s->groups = s->groups * filters / s->filters;
+    s->filters = filters;
+}
+
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct convolution *s = l->state;
     MU_TRY(mu_infer_4d(l, 0, err));
@@ -128,6 +144,9 @@ const mu_layer_class mu_layer_convolution = {
     .state_size = sizeof(struct convolution),
     .params = params,
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE | MU_CUT_READS_ALL,
+    .cut_rules = cut_rules,
+    .take_part = take_part,
     .infer = infer,
     .setup = setup,
     .forward = mu_one_op_forward,

@@ -323,6 +323,7 @@ const mu_layer_class mu_layer_dbm = {
     .state_size = sizeof(struct dbm),
     .params = params,
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .setup = setup,
     .forward = forward,

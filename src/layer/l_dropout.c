@@ -2,8 +2,9 @@
 // l_dropout.c - in training each value is zeroed with probability `ratio`, the others grow by
 // 1 / (1 - ratio), so that nothing has to be scaled in other phases, where the layer does nothing.
 //
-// The mask is a function of (seed, layer, sample number, element): the same for every batch size and
-// number of learners. It is kept for backward, which therefore needs neither source nor output.
+// The mask is a function of (seed, layer, sample number, element): the same for every batch size, number of
+// learners and way of cutting the layer. It is kept for backward, which therefore needs neither source nor
+// output.
 #include "layer/infer.h"
 #include "layer/pass.h"
 
@@ -30,7 +31,8 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     const struct dropout *s = l->state;
     const mu_shape *in = mu_layer_src_shape(l, 0);
     if (!active(l)) return MU_OK;
-    mu_dropout_desc d = {.n = in->d[0], .per_sample = mu_shape_inner(in, 1), .ratio = s->ratio};
+    mu_dropout_desc d = {.n = in->d[0], .per_sample = mu_shape_inner(in, 1), .ratio = s->ratio,
+                          .draws = mu_cut_draws(&l->cut)};
     return mu_layer_set_op(l, &(mu_op_desc){.prim = MU_PRIM_DROPOUT, .dropout = d}, err);
 }
 

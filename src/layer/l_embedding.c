@@ -174,6 +174,7 @@ const mu_layer_class mu_layer_embedding = {
     .state_size = sizeof(struct embedding),
     .params = params,
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -66,6 +66,7 @@ const mu_layer_class mu_layer_euclidean_loss = {
     .state_size = sizeof(struct euclidean_loss),
     .n_src_min = 2,
     .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
     .backward = backward,

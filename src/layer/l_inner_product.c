@@ -61,6 +61,14 @@ static mu_status find_axis(mu_layer *l, int *axis, mu_shape *out, mu_err *err) {
     return MU_OK;
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    if (((const struct inner_product *)l->state)->transpose) rules->cuts &= ~(unsigned)MU_CUT_FEATURE;
+}
+
+static void take_part(mu_layer *l) {
+    ((struct inner_product *)l->state)->outputs = l->cut.feature.end - l->cut.feature.begin;
+}
+
 static mu_status infer(mu_layer *l, mu_err *err) {
     struct inner_product *s = l->state;
     mu_shape out;
@@ -147,6 +155,10 @@ const mu_layer_class mu_layer_inner_product = {
     .state_size = sizeof(struct inner_product),
     .params = params,
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE | MU_CUT_READS_ALL,
+    .uncut = "with `transpose` the weights of an output are no row",
+    .cut_rules = cut_rules,
+    .take_part = take_part,
     .infer = infer,
     .setup = setup,
     .forward = forward,

@@ -65,6 +65,7 @@ const mu_layer_class mu_layer_l2_normalise = {
     .fields = fields,
     .state_size = sizeof(struct l2_normalise),
     .flags = MU_LAYER_IN_PLACE | MU_BACK_NEEDS_DST,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -189,6 +189,7 @@ const mu_layer_class mu_layer_linear_words = {
     .fields = fields,
     .state_size = sizeof(struct linear_words),
     .params = params,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
     .backward = backward,

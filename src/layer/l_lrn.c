@@ -35,6 +35,10 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_layer_add_out(l, NULL, *mu_layer_src_shape(l, 0), MU_F32, err);
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    if (((const struct lrn *)l->state)->region == 0) rules->cuts = MU_CUT_BATCH;
+}
+
 static mu_status setup(mu_layer *l, mu_err *err) {
     const struct lrn *s = l->state;
     const mu_shape *in = mu_layer_src_shape(l, 0);
@@ -65,6 +69,9 @@ const mu_layer_class mu_layer_lrn = {
     .fields = fields,
     .state_size = sizeof(struct lrn),
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
+    .uncut = "with `region: across` channels are neighbours",
+    .cut_rules = cut_rules,
     .infer = infer,
     .setup = setup,
     .forward = mu_one_op_forward,

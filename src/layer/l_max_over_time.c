@@ -115,6 +115,7 @@ const mu_layer_class mu_layer_max_over_time = {
     .state_size = sizeof(struct over_time),
     .n_src_max = 2,
     .flags = MU_BACK_NEEDS_SRC, // the words; of the vectors just their places are kept
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .forward = forward,
     .backward = backward,

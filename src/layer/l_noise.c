@@ -7,7 +7,8 @@
 //   salt_pepper   a value becomes 0 or 1, each with probability level / 2
 //
 // What happens to a value is a function of (seed, layer, sample number, element): the same for every batch
-// size and number of learners. A gradient passes where the value did; that is kept, a byte a value.
+// size, number of learners and way of cutting the layer. A gradient passes where the value did; that is
+// kept, a byte a value.
 #include "layer/infer.h"
 #include "layer/pass.h"
 
@@ -68,12 +69,13 @@ static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err
     }
     const mu_shape *in = mu_layer_src_shape(l, 0);
     const int64_t rows = in->d[0], width = mu_shape_inner(in, 1), piece = MU_COUNT(u);
+    const mu_rng_part draws = mu_cut_draws(&l->cut);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t e = 0; e < width; e += piece) {
             const int64_t n = width - e < piece ? width - e : piece, at = r * width + e;
             const uint64_t sample = (uint64_t)(step->first_sample + r);
-            if (s->kind == GAUSSIAN) mu_rng_fill_gaussian(l->key, sample, (uint64_t)e, u, (size_t)n);
-            else mu_rng_fill_uniform(l->key, sample, (uint64_t)e, u, (size_t)n);
+            if (s->kind == GAUSSIAN) mu_rng_part_gaussian(l->key, sample, &draws, (uint64_t)e, u, (size_t)n);
+            else mu_rng_part_uniform(l->key, sample, &draws, (uint64_t)e, u, (size_t)n);
             spoil(s, x + at, u, n, y + at, s->kind == GAUSSIAN ? NULL : (uint8_t *)l->keep + at);
         }
     return MU_OK;

@@ -51,6 +51,7 @@ const mu_layer_class mu_layer_one_hot = {
     .help = "integers as vectors of zeros with one 1",
     .fields = fields,
     .state_size = sizeof(struct one_hot),
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
 };

@@ -94,6 +94,7 @@ const mu_layer_class mu_layer_pooling = {
     .fields = fields,
     .state_size = sizeof(struct pooling),
     .flags = 0, // ops keep the places of the maxima
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .setup = setup,
     .forward = mu_one_op_forward,

@@ -161,6 +161,10 @@ static mu_status setup(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    if (((const struct rbm *)l->state)->sparsity > 0) rules->cuts = MU_CUT_NEVER;
+}
+
 static void teardown(mu_layer *l) { mu_bond_teardown(&((struct rbm *)l->state)->bond); }
 
 // ---- both directions ----
@@ -426,6 +430,9 @@ const mu_layer_class mu_layer_rbm = {
     .params = params,
     .n_src_max = 2,
     .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST,
+    .cuts = MU_CUT_BATCH,
+    .uncut = "units see all units of the other side, and `sparsity` the mean of all rows",
+    .cut_rules = cut_rules,
     .infer = infer,
     .setup = setup,
     .forward = forward,

@@ -47,11 +47,18 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return mu_reorder_infer(l, out, err);
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    if (((const struct reshape *)l->state)->shape.v[0] != 0) rules->cuts = MU_CUT_NEVER;
+}
+
 const mu_layer_class mu_layer_reshape = {
     .name = "reshape",
     .help = "the same values under another shape",
     .fields = fields,
     .state_size = sizeof(struct reshape),
+    .cuts = MU_CUT_BATCH,
+    .uncut = "its features are made of several others, or `shape` begins with a number, not with 0",
+    .cut_rules = cut_rules,
     .infer = infer,
     .forward = mu_reorder_forward,
     .backward = mu_reorder_backward,

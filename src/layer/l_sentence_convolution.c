@@ -136,6 +136,7 @@ const mu_layer_class mu_layer_sentence_convolution = {
     .state_size = sizeof(struct sentence),
     .params = params,
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .setup = setup,
     .forward = mu_one_op_forward,

@@ -110,6 +110,7 @@ const mu_layer_class mu_layer_sigmoid_loss = {
     .state_size = sizeof(struct sigmoid_loss),
     .n_src_min = 2,
     .flags = MU_LAYER_LOSS | MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -66,6 +66,11 @@ static mu_status infer(mu_layer *l, mu_err *err) {
     return MU_OK;
 }
 
+static void cut_rules(const mu_layer *l, mu_cut_rules *rules) {
+    const struct slice *s = l->state;
+    if (s->axis == mu_feature_axis(mu_layer_src_shape(l, 0))) rules->cuts = MU_CUT_BATCH;
+}
+
 static mu_status forward(mu_layer *l, MU_UNUSED const mu_step *step, MU_UNUSED mu_err *err) {
     const struct slice *s = l->state;
     mu_axis_view whole = mu_axis_of(mu_layer_src_shape(l, 0), (int)s->axis);
@@ -96,6 +101,9 @@ const mu_layer_class mu_layer_slice = {
     .help = "cuts a source along one axis; outputs NAME.0, NAME.1, ...",
     .fields = fields,
     .state_size = sizeof(struct slice),
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
+    .uncut = "the source is cut along the features",
+    .cut_rules = cut_rules,
     .infer = infer,
     .forward = forward,
     .backward = backward,

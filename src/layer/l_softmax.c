@@ -34,6 +34,7 @@ const mu_layer_class mu_layer_softmax = {
     .name = "softmax",
     .help = "probabilities from scores",
     .flags = MU_BACK_NEEDS_DST | MU_LAYER_SAME_SHAPE | MU_LAYER_PROBABILITIES,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .setup = setup,
     .forward = forward,

@@ -115,6 +115,7 @@ const mu_layer_class mu_layer_softmax_loss = {
     .state_size = sizeof(struct softmax_loss),
     .n_src_min = 2,
     .flags = MU_LAYER_LOSS,
+    .cuts = MU_CUT_BATCH,
     .infer = infer,
     .setup = setup,
     .forward = forward,

@@ -64,8 +64,9 @@ static mu_status forward(mu_layer *l, const mu_step *step, MU_UNUSED mu_err *err
         mean += m;
         sums[j] = (float)slope;
     }
-    *s->loss = (mu_metric){s->loss->name, (double)s->weight * loss * (double)rows, (double)rows, true};
-    *s->mean = (mu_metric){s->mean->name, mean / (double)units * (double)rows, (double)rows, false};
+    const double counted = (double)rows * mu_cut_share(&l->cut); // parts by feature count a row once together
+    *s->loss = (mu_metric){s->loss->name, (double)s->weight * loss * (double)rows, counted, true};
+    *s->mean = (mu_metric){s->mean->name, mean / (double)units * counted, counted, false};
     mu_pass_on(l->out[0].value.f, x, &l->out[0].value);
     return MU_OK;
 }
@@ -89,6 +90,8 @@ const mu_layer_class mu_layer_sparsity = {
     .fields = fields,
     .state_size = sizeof(struct sparsity),
     .flags = MU_LAYER_IN_PLACE | MU_LAYER_PENALTY,
+    .cuts = MU_CUT_FEATURE,
+    .uncut = "the mean activation is that of all rows",
     .infer = infer,
     .forward = forward,
     .backward = backward,

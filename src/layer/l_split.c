@@ -55,6 +55,7 @@ const mu_layer_class mu_layer_split = {
     .fields = fields,
     .state_size = sizeof(struct split),
     .flags = MU_LAYER_ALIAS | MU_LAYER_SAME_SHAPE,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .forward = forward,
     .backward = backward,

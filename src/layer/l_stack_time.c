@@ -50,6 +50,7 @@ const mu_layer_class mu_layer_stack_time = {
     .name = "stack_time",
     .help = "sources (n, ...) as the steps of a sequence (n, t, ...)",
     .n_src_max = MU_MAX_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .forward = forward,
     .backward = backward,

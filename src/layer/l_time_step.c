@@ -117,6 +117,7 @@ const mu_layer_class mu_layer_time_step = {
     .help = "one step of a sequence (n, t, ...), or several as outputs NAME.0, NAME.1, ...",
     .fields = fields,
     .state_size = sizeof(struct time_step),
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -71,6 +71,38 @@ mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss) {
     return m;
 }
 
+// ---- parts ----
+
+static bool has_features(const mu_tensor *t) { return t->dtype == MU_F32 && mu_feature_axis(&t->shape) >= 0; }
+
+mu_cut_rules mu_layer_cut_rules(const mu_layer *l) {
+    const mu_layer_class *c = l->class;
+    const unsigned ends = MU_LAYER_LOSS | MU_LAYER_OUTPUT | MU_LAYER_PENALTY;
+    mu_cut_rules r = {.cuts = c->cuts, .grain = 1};
+    const bool by_element = (c->flags & MU_LAYER_IN_PLACE) && !(c->flags & ends);
+    if (!r.cuts && by_element) r.cuts = MU_CUT_BATCH | MU_CUT_FEATURE;
+    if (c->cut_rules) c->cut_rules(l, &r);
+    bool features = l->n_out > 0;
+    for (int k = 0; k < l->n_out; k++) features &= has_features(&l->out[k].value);
+    if (!features) r.cuts &= ~(unsigned)MU_CUT_FEATURE;
+    return r;
+}
+
+mu_cut mu_layer_src_cut(const mu_layer *l, const mu_cut_rules *rules, const mu_cut *part, int k) {
+    const mu_tensor *t = &l->src[k]->value;
+    mu_cut c = {.batch = part->batch};
+    if (mu_is_cut(&part->feature) && !(rules->cuts & MU_CUT_READS_ALL) && has_features(t))
+        c.feature = mu_extent_scaled(&part->feature, mu_features(&t->shape));
+    return c;
+}
+
+mu_cut mu_layer_out_cut(const mu_layer *l, const mu_cut *part, int k) {
+    mu_cut c = {.batch = part->batch};
+    if (mu_is_cut(&part->feature))
+        c.feature = mu_extent_scaled(&part->feature, mu_features(&l->out[k].value.shape));
+    return c;
+}
+
 static size_t whole_lines(size_t bytes) { return (bytes + MU_CACHE_LINE - 1) & ~(size_t)(MU_CACHE_LINE - 1); }
 
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err) {

@@ -18,6 +18,7 @@
 #define MU_LAYER_LAYER_H
 
 #include "job/job.h"
+#include "layer/cut.h"
 #include "layer/param.h"
 #include "ops/op.h"
 
@@ -107,6 +108,8 @@ typedef struct mu_layer {
     const char  *name;
     const char  *origin;                // its name in the job: "gru" of the copy "gru#3"; NULL = the same
     int          copy, n_copies;        // of an unrolled layer: which of how many time steps; else 0 of 0
+    mu_cut       cut;                   // which part of the layer it is; zeros = all of it
+    int          piece;                 // its number among the parts by feature
     unsigned     left_out;              // bit k: source k of the job is none of this copy's (net/unroll.h)
     mu_srcpos    pos;                   // of the block in the job file
     mu_phase     phase;                 // of the net it is in
@@ -121,7 +124,7 @@ typedef struct mu_layer {
     mu_op       *op;                    // the usual case of one op; destroyed by the net
     size_t       keep_bytes, scratch_bytes;     // wanted by infer or setup
     void        *keep, *scratch;        // given by the plan
-    mu_rng_key   key;                   // (seed, "layer/<name>")
+    mu_rng_key   key;                   // (seed, "layer/<name>"), of a part the name of the whole layer
     const mu_contrast *contrast;        // of this net; NULL: nothing in it learns by contrast
     bool         in_contrast;           // it does: an energy layer, not all of its parameters are frozen.
                                         // Known when infer has declared them
@@ -129,7 +132,9 @@ typedef struct mu_layer {
     bool         in_backward;           // gradients pass through it
     bool         broken;                // infer failed: reported, consumers are not inferred
     int          at;                    // place in the net's list
-    bool         inserted;              // not in the job: split(x), steps(x), stack(x)
+    bool         inserted;              // not in the job: split(x), steps(x), stack(x), bridge(x>y), ...
+    bool         leads, learns;         // ends of a bridge: what reads it at another worker leads to a loss;
+                                        // what it brings comes from something that learns
     struct mu_layer *copy_before;       // the copy of the step before; NULL = none
     struct mu_net_builder *builder;     // only during infer
     // The net's part of declaring a parameter: adds what the job says of it, and l->param gets it.
@@ -143,6 +148,13 @@ typedef struct mu_layer_class {
     const char *const *params; // names the job may configure ("weight", "bias"), NULL-terminated; NULL = none
     int         n_src_min, n_src_max; // (optional, 1; n_src_min) read them by mu_layer_min_src, _max_src
     unsigned    flags;
+    unsigned    cuts;           // how it may be cut among workers (cut.h); 0 = as the flags say
+    const char *uncut;          // (optional) why not otherwise: "its mean is that of the whole batch"
+    // (optional, they change nothing) What its settings and shapes change about `cuts`. After infer.
+    void      (*cut_rules)(const mu_layer *l, mu_cut_rules *rules);
+    // (optional, no setting counts features) Makes the settings those of a part, l->cut.feature.
+    // Before infer.
+    void      (*take_part)(mu_layer *l);
     mu_status (*infer)(mu_layer *l, mu_err *err);
     mu_status (*setup)(mu_layer *l, mu_err *err);                       // (optional)
     mu_status (*forward)(mu_layer *l, const mu_step *s, mu_err *err);
@@ -160,6 +172,16 @@ extern const mu_registry mu_layers;
 static inline int mu_layer_min_src(const mu_layer_class *c) { return c->n_src_min ? c->n_src_min : 1; }
 static inline int mu_layer_max_src(const mu_layer_class *c) {
     return c->n_src_max ? c->n_src_max : mu_layer_min_src(c);
+}
+
+// ---- for who cuts it, after infer ----
+mu_cut_rules mu_layer_cut_rules(const mu_layer *l);
+// What a part of these rows and features reads of source k, and has of output k. The layer is a whole one.
+mu_cut mu_layer_src_cut(const mu_layer *l, const mu_cut_rules *rules, const mu_cut *part, int k);
+mu_cut mu_layer_out_cut(const mu_layer *l, const mu_cut *part, int k);
+// The features that a cut is told in are those of the first output.
+static inline int64_t mu_layer_features(const mu_layer *l) {
+    return l->n_out ? mu_features(&l->out[0].value.shape) : 1;
 }
 
 // ---- for infer ----
@@ -183,6 +205,8 @@ mu_status mu_layer_fail(const mu_layer *l, mu_err *err, const char *fmt, ...)
 mu_metric *mu_layer_add_metric(mu_layer *l, const char *name, bool is_loss);
 // The op's needs become the layer's; sets l->op.
 mu_status mu_layer_set_op(mu_layer *l, const mu_op_desc *d, mu_err *err);
+// As messages call it: what is wrong with one copy or part is wrong with all, and said once.
+static inline const char *mu_layer_job_name(const mu_layer *l) { return l->origin ? l->origin : l->name; }
 static inline bool mu_layer_trains(const mu_layer *l) { return l->phase == MU_TRAIN; }
 // Does it work after the forward pass? Contrast runs in the order of backward.
 static inline bool mu_layer_runs_in_backward(const mu_layer *l) { return l->in_backward || l->in_contrast; }

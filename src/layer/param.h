@@ -2,8 +2,9 @@
 // param.h - parameters and the forms a gradient can have.
 //
 // All parameters of a job lie in one block (net/params.h) at 64-byte aligned offsets, their gradients
-// in a second block at the same offsets, updater history in further ones. A gradient takes the
-// cheapest form; the updater applies all of them:
+// in a second block at the same offsets, updater history in further ones. A layer that is cut by feature
+// (cut.h) has a piece of each: some rows of the whole parameter, which lie in the middle of its place.
+// A gradient takes the cheapest form; the updater applies all of them:
 //     dense     n values in the gradient block
 //     rows      some rows of a matrix (embeddings)
 //     factors   dW[o][i] = sum over b of dy[b][o] * x[b][i], never multiplied out until applied
@@ -41,7 +42,9 @@ typedef struct mu_param {
     const char  *name;          // global: "conv1.weight"
     mu_srcpos    pos;           // of its block or layer in the job file
     mu_shape     shape;         // logical, PyTorch's order
-    int          index;         // in the job's set (net/params.h)
+    int          index;         // in its set (net/params.h)
+    const struct mu_param *whole;       // of a piece: this one's rows from row0 on; NULL = it is a whole
+    int64_t      row0;
     size_t       offset, count; // place in each block, in floats
     mu_class_ref init;          // initialiser
     int64_t      fan_in, fan_out;

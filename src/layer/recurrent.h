@@ -69,7 +69,8 @@ void      mu_recurrent_begin_gradients(mu_layer *l, mu_op_args *a);     // of th
 
 #define MU_RECURRENT_CLASS(infer_)                                                                           \
     .state_size = sizeof(mu_recurrent), .params = mu_recurrent_params, .n_src_max = 2,                       \
-    .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST | MU_LAYER_LOOPS, .infer = infer_,                        \
+    .flags = MU_BACK_NEEDS_SRC | MU_BACK_NEEDS_DST | MU_LAYER_LOOPS, .cuts = MU_CUT_BATCH,                   \
+    .uncut = "every gate sees the whole state", .infer = infer_,                                             \
     .setup = mu_recurrent_setup,                                                                             \
     .forward = mu_recurrent_forward, .backward = mu_recurrent_backward, .cost = mu_recurrent_cost
 

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "job/suggest.h"
 #include "net/build.h"
+#include "net/partition_inner.h"
 #include "net/unroll.h"
 
 #include <inttypes.h>
@@ -15,7 +16,8 @@
 typedef struct layer_opts {             // keys every layer block may have
     const char  *name, *type;
     mu_strings   src, include, exclude;
-    int64_t      unroll;
+    int64_t      unroll, location;
+    const mu_node *partition;
     mu_class_ref init;
 } layer_opts;
 
@@ -31,27 +33,9 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
     MU_FIELD_CLASS(layer_opts, init, "", "init",
                    "initial values of `weight`, of recurrent layers of both weights"),
-    {0},
-};
-
-typedef struct param_opts {
-    const char *name;
-    mu_class_ref init;
-    float lr, decay, max_norm;
-    int rule;                   // 1 = descent
-} param_opts;
-
-const mu_field mu_param_fields[] = {
-    MU_FIELD(param_opts, name, MU_STRING, "", NULL, "global name; equal names share one parameter"),
-    MU_FIELD_CLASS(param_opts, init, "", "init", "initial values"),
-    MU_FIELD(param_opts, lr, MU_FLOAT, "1", "[0,)", "multiplier of the learning rate"),
-    MU_FIELD(param_opts, decay, MU_FLOAT, "1", "[0,)", "multiplier of the weight decay"),
-    MU_FIELD_ENUM(param_opts, rule, "updater", "updater|descent",
-                  "descent: plain gradient descent, without momentum and history, whatever the updater is"),
-    MU_FIELD(
-        param_opts, max_norm, MU_FLOAT, "0", "[0,)",
-        "longest row (of an inner product the weights of one output, with `transpose` those of one input); "
-        "longer ones are scaled back after each update, 0 = free"),
+    {"partition", MU_NODE, offsetof(layer_opts, partition), "", "batch: 1, feature: 1", "batch|feature|none",
+     "how the workers of a group split the layer, see `muster check --graph`; none = it stays whole"},
+    MU_FIELD(layer_opts, location, MU_INT, "0", "[0,15]", "the worker of a layer that stays whole"),
     {0},
 };
 
@@ -205,17 +189,14 @@ void mu_build_report_src(mu_net_builder *nb, const char *layer, const char *name
                      nb->net->layer[0]->out[0].name);
 }
 
-// As messages call it: what is wrong with one copy is wrong with all, and said once.
-static const char *job_name(const mu_layer *l) { return l->origin ? l->origin : l->name; }
-
 static void add_src(mu_net_builder *nb, mu_layer *l, const char *name, mu_srcpos pos) {
     mu_blob *b = find_blob(nb, name);
     if (!b) {
-        mu_build_report_src(nb, job_name(l), name, pos);
+        mu_build_report_src(nb, mu_layer_job_name(l), name, pos);
         l->broken = true;
     } else if (l->n_src == MU_MAX_SRC) {
-        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources", job_name(l),
-                     MU_MAX_SRC);
+        mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos, "layer `%s` has more than %d sources",
+                     mu_layer_job_name(l), MU_MAX_SRC);
         l->broken = true;
     } else {
         l->src[l->n_src++] = b;
@@ -241,10 +222,10 @@ static void resolve_src(mu_net_builder *nb, mu_layer *l, int index) {
         mu_diag *g =
             least == most
                 ? mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
-                               "layer `%s` of type `%s` takes %d source%s, not %d", job_name(l),
+                               "layer `%s` of type `%s` takes %d source%s, not %d", mu_layer_job_name(l),
                                l->class->name, least, least == 1 ? "" : "s", l->n_src)
                 : mu_diags_add(nb->b->diags, MU_DIAG_ERROR, pos,
-                               "layer `%s` of type `%s` takes %d to %d sources, not %d", job_name(l),
+                               "layer `%s` of type `%s` takes %d to %d sources, not %d", mu_layer_job_name(l),
                                l->class->name, least, most, l->n_src);
         if (least == 2 && l->n_src == 1)
             mu_diag_hint(nb->b->diags, g, "Write `src: [%s, data.label]`.",
@@ -346,19 +327,6 @@ static const mu_layer_class *find_class(mu_net_builder *nb, const mu_node *node,
     return NULL;
 }
 
-static void check_param_blocks(mu_net_builder *nb, const mu_node *node, const mu_layer_class *c,
-                               const char *name) {
-    for (int k = 0; c->params && c->params[k]; k++) {
-        const mu_node *block = mu_node_find(node, c->params[k]);
-        if (!block) continue;
-        char what[200];
-        snprintf(what, sizeof what, "`%s` of layer `%s`", c->params[k], name);
-        param_opts opts = {0};
-        mu_bind_part part = {mu_param_fields, &opts};
-        mu_bind(nb->b, block, block->pos, what, &part, 1, NULL, 0);
-    }
-}
-
 static void check_name(mu_net_builder *nb, const char *name, const mu_node *node, bool copy) {
     mu_diags *d = nb->b->diags;
     const mu_layer *other = find_layer(nb, name, strlen(name));
@@ -395,6 +363,24 @@ static mu_status new_layer(mu_net_builder *nb, const mu_unrolled *u, mu_layer **
     return MU_OK;
 }
 
+static void bind_keys(mu_binder *b, const mu_node *node, const mu_layer_class *c, void *state,
+                      const char *name) {
+    size_t n_params = 0;
+    while (c->params && c->params[n_params]) n_params++;
+    layer_opts common = {0};
+    char what[160];
+    snprintf(what, sizeof what, "layer `%.120s`", name);
+    const mu_bind_part parts[2] = {{mu_layer_common_fields, &common}, {c->fields, state}};
+    mu_bind(b, node, node->pos, what, parts, c->fields ? 2 : 1, c->params, n_params);
+}
+
+void mu_build_bind_quietly(mu_net_builder *nb, const mu_node *block, const mu_layer *l) {
+    mu_diags quiet = *nb->b->diags;
+    mu_binder again = *nb->b;
+    again.diags = &quiet;
+    bind_keys(&again, block, l->class, l->state, l->name);
+}
+
 static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *err) {
     mu_diags *d = nb->b->diags;
     size_t errors_before = d->n_errors;
@@ -406,16 +392,11 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
         return MU_OK;
     }
     const mu_layer_class *c = find_class(nb, node, u->origin);
-    size_t n_params = 0;
-    while (c && c->params && c->params[n_params]) n_params++;
     void *state = c ? mu_arena_alloc(&nb->net->arena, c->state_size + 1) : NULL;
-    layer_opts common = {0};
-    char what[160];
-    snprintf(what, sizeof what, "layer `%.120s`", u->origin);
-    mu_bind_part parts[2] = {{mu_layer_common_fields, &common}, {c ? c->fields : NULL, state}};
     if (c && !state) return MU_FAIL_NOMEM(err, "a layer");
-    if (c) mu_bind(nb->b, node, node->pos, what, parts, c->fields ? 2 : 1, c->params, n_params);
-    if (c) check_param_blocks(nb, node, c, u->origin);
+    if (c) bind_keys(nb->b, node, c, state, u->origin);
+    if (c) mu_build_check_params(nb, node, c, u->origin);
+    if (c) (void)mu_layer_split_read(nb->b, node, u->origin);
     if (u->absent || (!u->inserted && mu_build_is_absent(nb, node, u->origin))) {
         nb->absent[nb->n_absent++] = u->name;
         return MU_OK;
@@ -432,6 +413,7 @@ static mu_status bind_block(mu_net_builder *nb, const mu_unrolled *u, mu_err *er
 }
 
 mu_status mu_build_layers(mu_net_builder *nb, mu_err *err) {
+    if (nb->o->partition) return mu_partition_emit(nb, err);
     MU_TRY(add_input(nb, err));
     mu_unrolled *list = NULL;
     size_t n = 0;
@@ -481,111 +463,4 @@ mu_status mu_build_infer(mu_net_builder *nb, mu_err *err) {
         }
     }
     return MU_OK;
-}
-
-// ---- parameters (called by layers from infer) ----
-
-// "word" or "word key=value": the default initialiser of a layer, as text.
-static mu_class_ref default_init(mu_net_builder *nb, const char *text, mu_srcpos pos) {
-    char word[64], key[64], value[64];
-    int n = sscanf(text, "%63s %63[^=]=%63s", word, key, value);
-    mu_node type = {.kind = MU_SCALAR, .pos = pos, .text = word, .key = "type"};
-    mu_node option = {.kind = MU_SCALAR, .pos = pos, .text = value, .key = key};
-    mu_node *items[2] = {&type, &option};
-    mu_node map = {.kind = MU_MAP, .pos = pos, .n = n == 3 ? 2 : 1, .item = items};
-    return mu_bind_class(nb->b, &map, pos, "initial values", &mu_inits, "type", NULL, 0);
-}
-
-// Initial values from outside are looked for at once, so that a check of the job finds what is missing.
-static mu_status check_init(const mu_net_builder *nb, const mu_param *p, mu_srcpos pos, mu_err *err) {
-    const mu_init_class *init = (const mu_init_class *)p->init.plugin;
-    const mu_params *ps = nb->net->params;
-    if (!init || !init->load || nb->net->phase != MU_TRAIN || ps->late || ps->complete || p->n_users > 1)
-        return MU_OK;
-    mu_status s = init->load(p->init.state, p->name, &p->shape, NULL, err);
-    if (s != MU_OK && err && !err->pos.line) err->pos = pos;
-    return s;
-}
-
-// An update keeps the old values of a row beside it while the row is scaled (ps/slices.h).
-static mu_status check_max_norm(const mu_param *p, mu_err *err) {
-    int64_t count;
-    if (p->max_norm <= 0 || !mu_shape_count_checked(&p->shape, &count)) return MU_OK;
-    const int64_t cols = p->shape.n > 1 ? count / p->shape.d[0] : 0;
-    if (cols > 0 && cols <= MU_MAX_NORM_COLS) return MU_OK;
-    mu_status st =
-        cols
-            ? MU_FAIL_AT(err, MU_EJOB, p->pos, "`max_norm` is for rows of up to %d values, `%s` has %" PRId64,
-                         MU_MAX_NORM_COLS, p->name, cols)
-            : MU_FAIL_AT(err, MU_EJOB, p->pos, "`max_norm` is for matrices, `%s` has no rows", p->name);
-    mu_err_hint(err, cols ? "Use weight decay there (`updater.decay`)." : "Give it to the weight.");
-    return st;
-}
-
-static const char *first_user(const mu_net *net, const mu_param *p) {
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layer[i]->n_param; k++)
-            if (net->layer[i]->param[k] == p) return job_name(net->layer[i]);
-    return "";
-}
-
-// A shared parameter learns as its first user says. What a later one says must be the same, or it would be
-// dropped silently. Values are compared: copies of an unrolled layer repeat their block.
-static mu_status check_described(const mu_net_builder *nb, const mu_param *p, const mu_param *want,
-                                 const mu_node *block, const mu_node *init, mu_err *err) {
-    static const char *const keys[] = {"lr", "decay", "max_norm"};
-    const bool differs[] = {want->lr_mult != p->lr_mult, want->decay_mult != p->decay_mult,
-                            want->max_norm != p->max_norm};
-    const mu_node *at = init && !mu_params_same_init(&want->init, &p->init) ? init : NULL;
-    for (size_t i = 0; block && i < MU_COUNT(keys); i++)
-        if (differs[i] && mu_node_find(block, keys[i])) at = mu_node_find(block, keys[i]);
-    if (!at || nb->net->params->complete || p->n_users < 2) return MU_OK;
-    const char *layer = first_user(nb->net, p);
-    mu_status st = MU_FAIL_AT(err, MU_EJOB, at->pos, "`%s` is described by layer `%s`, with another `%s`",
-                              p->name, layer, at->key);
-    mu_err_hint(err, "Layers that share a parameter share how it begins and learns: write `%s` in `%s`.",
-                at->key, layer);
-    return st;
-}
-
-mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init_text,
-                             mu_err *err) {
-    mu_net_builder *nb = l->builder;
-    const mu_node *block = l->node ? mu_node_find(l->node, what) : NULL;
-    param_opts opts = {.lr = 1, .decay = 1};
-    layer_opts common = {0};
-    if (block) {
-        mu_bind_part part = {mu_param_fields, &opts};
-        mu_diags quiet = *nb->b->diags; // problems of this block were reported when the layer was bound
-        mu_binder again = *nb->b;
-        again.diags = &quiet;
-        mu_bind(&again, block, block->pos, what, &part, 1, NULL, 0);
-    }
-    const mu_node *short_init = l->node && !strncmp(what, "weight", 6) ? mu_node_find(l->node, "init") : NULL;
-    if (!opts.init.plugin && short_init) {
-        mu_diags quiet = *nb->b->diags;
-        mu_binder again = *nb->b;
-        again.diags = &quiet;
-        common.init =
-            mu_bind_class(&again, short_init, short_init->pos, "initial values", &mu_inits, "type", NULL, 0);
-    }
-    proto->init = opts.init.plugin     ? opts.init
-                  : common.init.plugin ? common.init
-                                       : default_init(nb, init_text, l->pos);
-    proto->lr_mult = opts.lr;
-    proto->decay_mult = opts.decay;
-    proto->descends = opts.rule == 1;
-    proto->max_norm = opts.max_norm;
-    proto->pos = block ? block->pos : l->pos;
-    proto->name = opts.name && *opts.name ? opts.name : mu_arena_printf(l->arena, "%s.%s", job_name(l), what);
-    if (!proto->name) return MU_FAIL_NOMEM(err, "a name");
-    MU_TRY(check_max_norm(proto, err));
-    if (l->n_param == MU_MAX_PARAM)
-        return mu_layer_fail(l, err, "layer `%s` declares too many parameters", l->name);
-    MU_TRY(mu_params_add(nb->net->params, proto, &l->param[l->n_param++], err));
-    const mu_param *p = l->param[l->n_param - 1];
-    l->in_contrast |= l->contrast && l->class->contrast && !p->is_stat && p->lr_mult > 0;
-    const mu_node *init = opts.init.plugin ? mu_node_find(block, "init") : short_init;
-    MU_TRY(check_described(nb, p, proto, block, init, err));
-    return check_init(nb, p, init ? init->pos : proto->pos, err);
 }

@@ -28,11 +28,16 @@ mu_status mu_build_layers(mu_net_builder *nb, mu_err *err);     // bind.c: block
 mu_status mu_build_splits(mu_net_builder *nb, mu_err *err); // graph.c: who needs gradients, split(x) inserted
 mu_status mu_build_infer(mu_net_builder *nb, mu_err *err);      // bind.c: shapes and parameters
 mu_status mu_build_add_param(mu_layer *l, mu_param *proto, const char *what, const char *init,
-                             mu_err *err);                      // bind.c: mu_layer.add_param
+                             mu_err *err);                      // bind_params.c: mu_layer.add_param
 mu_status mu_build_plan(mu_net_builder *nb, mu_err *err);       // graph.c: in place, lifetimes, sizes
 mu_status mu_build_memory(mu_net *net, mu_err *err); // graph.c: with what ops keep: blocks and pointers
 
 mu_layer *mu_build_new_layer(mu_net_builder *nb, mu_err *err); // the next of the list; NULL after reporting
+// Problems in the blocks of a layer's parameters.
+void      mu_build_check_params(mu_net_builder *nb, const mu_node *block, const mu_layer_class *c,
+                                const char *name);             // bind_params.c
+// Writes the keys of a block into l->state again; what is wrong with it has been said.
+void      mu_build_bind_quietly(mu_net_builder *nb, const mu_node *block, const mu_layer *l);
 mu_status mu_build_append(mu_net_builder *nb, mu_layer *l, mu_err *err);
 // Is the layer of this block left out of the net's phase? Problems with its phases are reported.
 bool      mu_build_is_absent(mu_net_builder *nb, const mu_node *block, const char *name);

@@ -26,14 +26,14 @@ static void mark_backward(mu_net *net) {
     int n = net->n_layers;
     for (int i = n - 1; i >= 0; i--) { // leads to a loss
         mu_layer *l = net->layer[i];
-        bool leads = l->class->flags & (MU_LAYER_LOSS | MU_LAYER_PENALTY);
+        bool leads = l->leads || (l->class->flags & (MU_LAYER_LOSS | MU_LAYER_PENALTY));
         for (int k = 0; k < MU_MAX_OUT; k++) leads |= l->out[k].needs_grad; // n_out is not known before infer
         l->in_backward = net->backward && !l->contrast && leads && l->class->backward;
         for (int k = 0; l->in_backward && k < l->n_src; k++) l->src[k]->needs_grad = true;
     }
     for (int i = 0; i < n; i++) { // something below has parameters
         mu_layer *l = net->layer[i];
-        bool below = has_params(l);
+        bool below = l->learns || has_params(l);
         for (int k = 0; k < l->n_src; k++) below |= l->src[k]->needs_grad;
         l->in_backward &= below;
         for (int k = 0; k < MU_MAX_OUT; k++) l->out[k].needs_grad &= l->in_backward;

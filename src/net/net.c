@@ -9,6 +9,7 @@
 #include "net/net.h"
 
 #include "net/build.h"
+#include "net/partition_inner.h"
 
 #include <string.h>
 
@@ -79,22 +80,27 @@ static void check_has_energy(mu_net_builder *nb) {
 static mu_status shape(mu_net_builder *nb, mu_err *err) {
     mu_net *net = nb->net;
     size_t errors_before = nb->b->diags->n_errors;
-    if (nb->o->share) net->params = nb->o->share;
-    else {
+    const mu_partition *p = nb->o->partition;
+    net->owns_params = p || !nb->o->share;
+    if (p) {
+        MU_TRY(mu_params_create_pieces(p->whole->params, &net->params, err));
+    } else if (nb->o->share) {
+        net->params = nb->o->share;
+    } else {
         MU_TRY(mu_params_create(&net->params, err));
-        net->owns_params = true;
         net->params->late = nb->o->restored;
     }
     MU_TRY(mu_build_layers(nb, err));
     MU_TRY(mu_build_splits(nb, err));
     MU_TRY(mu_build_infer(nb, err));
-    if (net->phase == MU_TRAIN) {
+    if (net->phase == MU_TRAIN && !p) {
         if (nb->o->contrast) check_has_energy(nb);
         else check_has_loss(nb);
     }
     if (nb->b->diags->n_errors > errors_before)
         return MU_FAIL(err, MU_EJOB, "the net has problems");
     net->params->complete = true;
+    if (p) MU_TRY(mu_partition_check(net, err));
     return mu_build_plan(nb, err);
 }
 
@@ -122,7 +128,8 @@ mu_status mu_net_ready(mu_net *net, mu_device *d, mu_err *err) {
     if (net->device) return MU_FAIL(err, MU_EBACKEND, "the net could not be made ready before");
     net->device = d;
     MU_TRY(setup_layers(net, err));
-    if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
+    if (net->params->wholes) mu_params_follow(net->params);
+    else if (!net->params->value) MU_TRY(mu_params_alloc(net->params, d, net->backward, net->seed, err));
     if (net->backward) MU_TRY(mu_params_alloc_grads(net->params, err));
     MU_TRY(mu_build_memory(net, err));
     net->ready = true;
@@ -166,7 +173,7 @@ mu_layer *mu_net_find(const mu_net *net, const char *name) {
 
 const mu_layer *mu_net_family(const mu_layer *l) {
     for (;;) {
-        const mu_layer *from = l->inserted ? l->src[0]->producer : l;
+        const mu_layer *from = l->inserted && l->n_src ? l->src[0]->producer : l;
         if (l->inserted && !from->inserted && !from->n_copies) return l;
         if (!l->copy_before && from == l) return l;
         l = l->copy_before ? l->copy_before : from;
@@ -184,7 +191,11 @@ bool mu_net_is_end(const mu_net *net, const mu_blob *b) {
 
 void mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields) {
     mu_layer *in = net->layer[0];
-    for (int i = 0; i < n_fields && i < in->n_out; i++) in->out[i].value.data = fields[i].data;
+    for (int i = 0; i < n_fields && i < in->n_out; i++) {
+        const mu_shape *s = &in->out[i].value.shape; // of a worker's net: after the rows of other workers
+        const int64_t skipped = s->n ? in->cut.batch.begin * mu_shape_inner(s, 1) : 0;
+        in->out[i].value.data = (char *)fields[i].data + 4 * skipped;
+    }
     for (int i = 1; i < net->n_layers; i++) // blobs that are views of the input
         for (int k = 0; k < net->layer[i]->n_out; k++) {
             mu_blob *b = &net->layer[i]->out[k], *r = b;
@@ -200,7 +211,21 @@ static mu_status back(mu_layer *l, const mu_step *s, mu_err *err) {
                           : l->class->backward(l, s, err);
 }
 
+// The moment as a layer sees it that has rows [begin, end) of the batch.
+static mu_step step_of_part(const mu_extent *rows, const mu_step *s) {
+    mu_step own = *s;
+    const int64_t valid = s->rows - rows->begin, most = rows->end - rows->begin;
+    own.first_sample += rows->begin;
+    own.rows = valid < 0 ? 0 : valid < most ? valid : most;
+    return own;
+}
+
 mu_status mu_net_pass(mu_layer *l, mu_pass pass, const mu_step *s, mu_err *err) {
+    mu_step own;
+    if (mu_is_cut(&l->cut.batch)) {
+        own = step_of_part(&l->cut.batch, s);
+        s = &own;
+    }
     const mu_step_hooks *h = s->hooks;
     const bool forward = pass == MU_PASS_FORWARD;
     if (!forward && !mu_layer_runs_in_backward(l)) return MU_OK;

@@ -51,6 +51,10 @@ typedef struct mu_net_opts {
     bool                 keep_factors;  // gradients in factor form must live to the end of the step
     const mu_contrast   *contrast;      // the algorithm trains energy layers; NULL = losses, backward
     bool                 restored;      // a checkpoint gives all values: files with initial ones may be gone
+    // Set by mu_partition_net: this net is one worker's part of a whole one, which has layers, fields and
+    // parameters; its own are pieces. NULL = it is a whole net.
+    const struct mu_partition *partition;
+    int                  worker;
 } mu_net_opts;
 
 // Problems in the job go to the binder's diags and give MU_EJOB; everything else goes to err.
@@ -71,7 +75,7 @@ bool      mu_net_is_end(const mu_net *net, const mu_blob *b);
 // Points the input node's blobs at a batch (no copy).
 void      mu_net_set_input(mu_net *net, const mu_tensor *fields, int n_fields);
 // Runs one layer: all passes of all callers go through here. It tells the step's hooks, and errors name the
-// layer. What another layer of the net shall see of the moment (rows, first sample) is to be decided here.
+// layer. A layer that is a part of a batch sees its own rows and first sample.
 typedef enum mu_pass {
     MU_PASS_FORWARD,
     MU_PASS_BACK        // backward, or contrast where the layer learns so; nothing when it does neither
@@ -84,6 +88,7 @@ void      mu_net_begin_grads(mu_net *net, const mu_step *s); // does just that, 
 
 // Keys of every layer block, for help and the reference.
 extern const mu_field mu_layer_common_fields[], mu_param_fields[];
-extern const mu_field mu_src_fields[]; // of a source that is a block (unroll.c)
+extern const mu_field mu_src_fields[];  // of a source that is a block (unroll.c)
+extern const mu_field mu_grid_fields[]; // of `partition` that is a block (partition_keys.c)
 
 #endif

@@ -72,6 +72,16 @@ bool mu_params_same_init(const mu_class_ref *a, const mu_class_ref *b) {
     return true;
 }
 
+static mu_status room_for_one(mu_params *ps, mu_err *err) {
+    if (ps->n < ps->cap) return MU_OK;
+    int cap = ps->cap ? 2 * ps->cap : 16;
+    mu_param **list = mu_realloc(ps->list, (size_t)cap * sizeof *list, "params");
+    if (!list) return MU_FAIL_NOMEM(err, "the parameter list");
+    ps->list = list;
+    ps->cap = cap;
+    return MU_OK;
+}
+
 mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu_err *err) {
     mu_param *p = mu_params_find(ps, proto->name);
     if (p) {
@@ -89,13 +99,7 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
         return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` has an impossible shape %s", proto->name,
                           mu_shape_text(&proto->shape, a));
     }
-    if (ps->n == ps->cap) {
-        int cap = ps->cap ? 2 * ps->cap : 16;
-        mu_param **list = mu_realloc(ps->list, (size_t)cap * sizeof *list, "params");
-        if (!list) return MU_FAIL_NOMEM(err, "the parameter list");
-        ps->list = list;
-        ps->cap = cap;
-    }
+    MU_TRY(room_for_one(ps, err));
     p = mu_arena_alloc(&ps->arena, sizeof *p);
     char *name = mu_arena_strdup(&ps->arena, proto->name);
     void *state = proto->init.plugin ? mu_arena_alloc(&ps->arena, proto->init.plugin->state_size + 1) : NULL;
@@ -116,12 +120,93 @@ mu_status mu_params_add(mu_params *ps, const mu_param *proto, mu_param **out, mu
     return MU_OK;
 }
 
+// ---- pieces ----
+
+mu_status mu_params_create_pieces(const mu_params *wholes, mu_params **out, mu_err *err) {
+    MU_TRY(mu_params_create(out, err));
+    (*out)->wholes = wholes;
+    (*out)->count = wholes->count;
+    return MU_OK;
+}
+
+// The rows of `whole` that a part with these features has. False: they cannot be shared out like that.
+static bool rows_of(const mu_param *whole, const mu_extent *feature, mu_extent *rows) {
+    const int64_t n = mu_param_rows(whole);
+    *rows = (mu_extent){0, n, 0};
+    if (!mu_is_cut(feature)) return true;
+    if (!whole->shape.n) return false;
+    if (feature->begin * n % feature->whole || feature->end * n % feature->whole) return false;
+    *rows = mu_extent_scaled(feature, n);
+    return true;
+}
+
+static mu_status check_piece(const mu_param *whole, const mu_param *want, const mu_extent *feature,
+                             mu_extent *rows, mu_err *err) {
+    char a[96], b[96];
+    mu_shape shape = whole->shape;
+    const bool shared_out = rows_of(whole, feature, rows);
+    if (shape.n) shape.d[0] = rows->end - rows->begin;
+    if (shared_out && mu_shape_equal(&shape, &want->shape)) return MU_OK;
+    return MU_FAIL_AT(err, MU_EJOB, want->pos,
+                      "a part of `%s` %s has shape %s: its rows are not shared out as the features are",
+                      whole->name, mu_shape_text(&whole->shape, a), mu_shape_text(&want->shape, b));
+}
+
+static bool same_piece(const mu_param *p, const mu_param *whole, const mu_extent *rows) {
+    return p->whole == whole && p->row0 == rows->begin && mu_param_rows(p) == rows->end - rows->begin;
+}
+
+mu_status mu_params_add_piece(mu_params *ps, const mu_param *proto, const mu_extent *feature, int piece,
+                              mu_param **out, mu_err *err) {
+    const mu_param *whole = mu_params_find(ps->wholes, proto->name);
+    mu_extent rows;
+    if (!whole)
+        return MU_FAIL_AT(err, MU_EJOB, proto->pos, "parameter `%s` does not exist in the whole net",
+                          proto->name);
+    MU_TRY(check_piece(whole, proto, feature, &rows, err));
+    for (int i = 0; i < ps->n; i++)
+        if (same_piece(ps->list[i], whole, &rows)) {
+            ps->list[i]->n_users++;
+            *out = ps->list[i];
+            return MU_OK;
+        }
+    MU_TRY(room_for_one(ps, err));
+    mu_param *p = mu_arena_alloc(&ps->arena, sizeof *p);
+    const char *name = mu_is_cut(feature) ? mu_arena_printf(&ps->arena, "%s@%d", whole->name, piece)
+                                          : mu_arena_strdup(&ps->arena, whole->name);
+    if (!p || !name) return MU_FAIL_NOMEM(err, "a piece of a parameter");
+    *p = *whole; // how it learns
+    p->name = name;
+    p->whole = whole;
+    p->row0 = rows.begin;
+    p->shape = proto->shape;
+    p->count = (size_t)mu_shape_count(&p->shape);
+    p->offset = whole->offset + (size_t)rows.begin * (whole->count / (size_t)mu_param_rows(whole));
+    p->index = ps->n;
+    p->n_users = 1;
+    p->grad = (mu_grad){0};
+    p->max_rows = p->max_batch = p->max_x = 0; // its layer says
+    p->allow_factors = false;
+    p->start = NULL;
+    ps->list[ps->n++] = *out = p;
+    return MU_OK;
+}
+
+void mu_params_follow(mu_params *ps) {
+    const mu_params *w = ps->wholes;
+    ps->device = w->device;
+    ps->n_slots = w->n_slots;
+    mu_params_rebase(ps, w->value, w->slot);
+}
+
+// ---- blocks ----
+
 // Blocks that are streamed together (value, gradient, history at one index) must not lie at the same
 // offset of a page: the core would take a load for one that depends on a store to another block
 // (14-18 % of an update's time at 4 MB). So each block starts some odd number of cache lines later.
 static mu_status take_block(mu_params *ps, const char *tag, float **out, mu_err *err) {
     static const size_t lines[MU_PARAM_BLOCKS] = {0, 5, 11, 17, 23};
-    size_t shift = lines[ps->n_raw] * MU_CACHE_LINE;
+    size_t shift = lines[ps->n_raw + (ps->wholes != NULL)] * MU_CACHE_LINE; // values are the wholes'
     char *raw = ps->device->class->alloc(ps->device, ps->count * sizeof(float) + shift + MU_CACHE_LINE, tag);
     if (raw) {
         ps->raw[ps->n_raw++] = raw;

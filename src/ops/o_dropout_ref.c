@@ -3,12 +3,17 @@
 //
 // Element e of sample g is dropped when word e of stream (key, g) is below ratio * 2^32. Sample numbers
 // run on over the epochs, so masks never repeat, and they do not depend on how samples are batched or
-// spread over learners. `keep` holds one byte an element, 1 = kept.
+// spread over learners, nor on how a
+// layer is split: e counts the elements of the whole sample. `keep` holds one byte an element, 1 = kept.
 #include "ops/op.h"
 
 static mu_status create(mu_op *op, MU_UNUSED mu_err *err) {
     op->keep_bytes = (size_t)(op->desc.dropout.n * op->desc.dropout.per_sample);
     return MU_OK;
+}
+
+static uint64_t element(const mu_rng_part *p, uint64_t e) {
+    return p->run ? e / p->run * p->stride + p->first + e % p->run : e;
 }
 
 static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) {
@@ -18,9 +23,10 @@ static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) 
     for (int64_t n = 0; n < d->n; n++)
         for (int64_t e = 0; e < d->per_sample; e++) {
             uint32_t word[4];
-            mu_rng_block(a->key, (uint64_t)(a->first_sample + n), (uint64_t)e / 4, word);
+            const uint64_t of_whole = element(&d->draws, (uint64_t)e);
+            mu_rng_block(a->key, (uint64_t)(a->first_sample + n), of_whole / 4, word);
             int64_t i = n * d->per_sample + e;
-            kept[i] = (double)word[e % 4] >= limit;
+            kept[i] = (double)word[of_whole % 4] >= limit;
             a->dst[i] = kept[i] ? a->src[i] * (1.0f / (1.0f - d->ratio)) : 0.0f;
         }
     return MU_OK;

@@ -39,7 +39,7 @@ static mu_status forward(mu_op *op, const mu_op_args *a, MU_UNUSED mu_err *err) 
     for (int64_t n = 0; n < d->n; n++)
         for (int64_t e = 0; e < d->per_sample; e += BLOCK) {
             int64_t m = d->per_sample - e < BLOCK ? d->per_sample - e : BLOCK, i = n * d->per_sample + e;
-            mu_rng_fill_u32(a->key, (uint64_t)(a->first_sample + n), (uint64_t)e, word, (size_t)m);
+            mu_rng_part_u32(a->key, (uint64_t)(a->first_sample + n), &d->draws, (uint64_t)e, word, (size_t)m);
             mask_block(word, limit, scale, m, a->src + i, a->dst + i, (uint8_t *)a->keep + i);
         }
     return MU_OK;

@@ -77,6 +77,7 @@ typedef struct mu_softmax_desc {
 typedef struct mu_dropout_desc { // dst = src * mask / (1 - ratio); mask from the counter-based generator
     int64_t n, per_sample;              // keyed by (key, sample number, element): independent of batching
     float   ratio;
+    mu_rng_part draws;                  // which elements of a whole sample these are; run 0 = all
 } mu_dropout_desc; // keep holds one byte per element; in place allowed
 
 typedef enum mu_cell { MU_CELL_RNN, MU_CELL_GRU, MU_CELL_LSTM } mu_cell;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // conform_layer.c - what every layer of the registry must do, new plug-ins included.
 //
-// For each layer and each of its settings below, with the best op implementations and with the plain
-// ones:
+// For each layer and each of its settings in layer_table.h, with the best op implementations and with the
+// plain ones:
 //   - forward writes exactly its declared outputs, the same ones again when repeated, allocates nothing
 //   - backward agrees with central differences for every source and parameter
 //   - backward reads only what the flags say: everything else is poisoned before it is called
@@ -10,148 +10,10 @@
 //   - in place gives the same as apart
 //   - losses count only valid rows
 //   - teardown frees everything, also after an allocation has failed
-// A layer without settings in the table is tried with its defaults on 2-D and 4-D sources.
 #include "layer_rig.h"
+#include "layer_table.h"
 
 #include <unistd.h>
-
-typedef struct variant {
-    const char *layer, *settings, *sources;
-} variant;
-
-static const variant table[] = {
-    {"accuracy", "", "f4,5 i4<5"},
-    {"accuracy", "top: [1, 3], ignore_label: 1", "f4,5,1,1 i4<5"},
-    {"accuracy", "", "f4,3,5 i4,3<5"},
-    {"add", "", "f3,4 f3,4"},
-    {"add", "coefficients: [2, -1, 0.5]", "f2,3,4,4 f2,3,4,4 f2,3,4,4"},
-    {"argsort", "top: 3", "f4,5"},
-    {"argsort", "top: 2, path: conform_layer.out", "f4,5"},
-    {"bag_of_words", "vocab: 7", "i4,6<7"},
-    {"bag_of_words", "vocab: 5, value: count", "i3,9<5"},
-    {"batch_norm", "", "f3,4,3,3"},
-    {"batch_norm", "affine: false, momentum: 0.3", "f6,5"},
-    {"best_of", "", "f4,5 f4,5"},
-    {"best_of", "", "f4,3,5 f4,3,5 f4,3,5"},
-    {"concat", "", "f3,4 f3,2"},
-    {"concat", "", "f2,3,4,4 f2,1,4,4 f2,2,4,4"},
-    {"concat", "axis: 2", "f2,3,4,5 f2,3,2,5"},
-    {"concat", "axis: 3", "f2,3,4,5 f2,3,4,1"},
-    {"concat", "axis: 1", "i3,4 i3,2"},
-    {"contrastive_loss", "temperature: 0.5", "f5,4 f5,4"},
-    {"contrastive_loss", "temperature: 1, loss_weight: 2", "f6,3 f6,3 i6<3"},
-    {"convolution", "filters: 4, kernel: 3", "f2,3,6,5"},
-    {"convolution", "filters: 4, kernel: 3, stride: 2, pad: 1, groups: 2", "f2,4,7,7"},
-    {"convolution", "filters: 3, kernel: [3, 2], dilation: 2, pad: [2, 1], bias_term: false", "f2,2,7,6"},
-    {"convolution", "filters: 5, kernel: 1, bias: {init: gaussian}", "f2,3,4,4"},
-    {"csv_output", "path: conform_layer.out", "f4,5 i4<3 f4,2,2,3"},
-    {"dbm", "hidden: [4, 3]", "f4,6"},
-    {"dbm", "hidden: [4, 3, 5], mean_field: 2", "f2,2,3,2"},
-    {"dropout", "", "f4,6"},
-    {"dropout", "ratio: 0.3", "f2,3,4,5"},
-    {"dropout", "ratio: 0", "f4,6"},
-    {"dropout", "ratio: 0.3", "f4,3,6"},
-    {"embedding", "vocab: 7, dim: 3", "i4<7"},
-    {"embedding", "vocab: 5, dim: 4", "i3,6<5"},
-    {"euclidean_loss", "", "f4,5 f4,5"},
-    {"euclidean_loss", "loss_weight: 0.5", "f2,3,4,4 f2,3,4,4"},
-    {"euclidean_loss", "squared_error: true", "f4,12 f4,1,3,4"},
-    {"flatten", "", "f2,3,4,5"},
-    {"flatten", "", "f2,3,4"},
-    {"gru", "hidden: 5", "f3,4,6"},
-    {"gru", "hidden: 17, bias_term: false", "f2,5,3"},
-    {"gru", "hidden: 6, vocab: 7", "i3,5<7"},
-    {"gru", "hidden: 6, vocab: 70, outputs: last", "i3,2<70 i3<2@4"},
-    {"gru", "hidden: 4, outputs: last", "f3,3,5 i3<2@3"},
-    {"gru_cell", "hidden: 5", "f3,4 f3,5"},
-    {"gru_cell", "hidden: 3, vocab: 6", "i4<6 f4,3"},
-    {"gru_cell", "hidden: 3, vocab: 6", "i4<6"},
-    {"gru_cell", "hidden: 5", "f3,4 i3<2@4"},
-    {"gru_cell", "hidden: 5", "f3,4 f3,5 i3<2@4"},
-    {"inner_product", "outputs: 5", "f4,7"},
-    {"inner_product", "outputs: 6, bias_term: false", "f3,4,3,2"},
-    {"inner_product", "outputs: 17, bias: {init: gaussian}", "f33,40"},
-    {"inner_product", "outputs: 5, axis: 2", "f3,4,7"},
-    {"inner_product", "outputs: 5, axis: -2", "f3,4,3"},
-    {"inner_product", "outputs: 6, transpose: true", "f4,7"},
-    {"inner_product", "outputs: 17, transpose: true, axis: -1, bias: {init: gaussian}", "f5,8,20"},
-    {"inner_product", "outputs: 6, transpose: true, bias_term: false", "f3,4,3,2"},
-    {"l2_normalise", "", "f4,5"},
-    {"l2_normalise", "eps: 0.1", "f3,2,3,2"},
-    {"linear_words", "outputs: 3, vocab: 7", "i4,6<7"},
-    {"linear_words", "outputs: 5, vocab: 6, buckets: 0", "i3,4<6"},
-    {"linear_words", "outputs: 2, vocab: 9, buckets: 11, dropout: 0.4, bias: {init: gaussian}", "i5,8<9"},
-    {"lstm_cell", "hidden: 5", "f3,4 f3,10"},
-    {"lstm_cell", "hidden: 3, bias_term: false, vocab: 6", "i4<6 f4,6"},
-    {"lstm_cell", "hidden: 5, forget_bias: 1", "f3,4 i3<2@4"},
-    {"lrn", "size: 3, alpha: 0.8, beta: 0.75", "f2,7,3,3"},
-    {"lrn", "size: 5, alpha: 2, beta: 0.5, k: 2", "f2,8,2,2"},
-    {"lrn", "region: within, size: 3, alpha: 0.9", "f2,3,6,5"},
-    {"lstm", "hidden: 5", "f3,4,6"},
-    {"lstm", "hidden: 17, bias_term: false, outputs: last", "f2,5,3"},
-    {"lstm", "hidden: 6, vocab: 7, forget_bias: 1", "i3,5<7 i3<2@4"},
-    {"max_over_time", "", "f3,5,4"},
-    {"max_over_time", "", "f3,5,4 i3,5<3"},
-    {"max_over_time", "method: mean", "f3,5,4"},
-    {"max_over_time", "method: mean", "f3,5,4 i3,5<3"},
-    {"noise", "", "f4,6"},
-    {"noise", "kind: mask, level: 0", "f4,6"},
-    {"noise", "kind: mask, level: 0.5, always: true", "f4,6"},
-    {"noise", "kind: gaussian, level: 0.2", "f2,3,4,5"},
-    {"noise", "kind: salt_pepper, level: 0.5", "f3,70"},
-    {"one_hot", "vocab: 4", "i3<4"},
-    {"one_hot", "vocab: 5", "i3,4<5"},
-    {"pooling", "kernel: 2", "f2,3,6,6"},
-    {"pooling", "kernel: 3, stride: 2", "f2,4,8,7"},
-    {"pooling", "kernel: 3, stride: 2, pad: 1", "f2,2,7,8"},
-    {"pooling", "method: average, kernel: 3, stride: 2, pad: 1", "f2,2,7,8"},
-    {"pooling", "method: average, kernel: [3, 2], stride: 2, pad: 1, count_pad: false, round: floor",
-     "f2,3,7,6"},
-    {"rbm", "hidden: 5", "f4,7"},
-    {"rbm", "hidden: 6, hidden_units: gaussian", "f3,4,3,2"},
-    {"rbm", "hidden: 4", "f3,6 f3,2"},
-    {"relu", "", "f4,9"},
-    {"relu", "slope: 0.1", "f2,3,4,5"},
-    {"reshape", "shape: [0, 4, 3, -1]", "f2,24"},
-    {"reshape", "shape: [0, 4, -1, 3]", "f2,3,4,4"},
-    {"reshape", "shape: [0, -1, 2]", "f2,3,4,4"},
-    {"rnn", "hidden: 5", "f3,4,6"},
-    {"rnn", "hidden: 17, bias_term: false, outputs: last", "f2,5,3"},
-    {"rnn", "hidden: 6, vocab: 7", "i3,5<7 i3<2@4"},
-    {"sentence_convolution", "filters: 6", "f3,9,5"},
-    {"sentence_convolution", "filters: 4, widths: [2], bias_term: false", "f2,6,7"},
-    {"sentence_convolution", "filters: 3, widths: [1, 6], bias: {init: gaussian}", "f4,6,3"},
-    {"rnn_cell", "hidden: 5", "f3,4 f3,5"},
-    {"rnn_cell", "hidden: 3, bias_term: false", "f3,4"},
-    {"sigmoid", "", "f4,9"},
-    {"sigmoid_loss", "", "f4,5 f4,5"},
-    {"sigmoid_loss", "loss_weight: 2", "f4,1 i4<2"},
-    {"sigmoid_loss", "squared_error: true", "f4,12 f4,1,3,4"},
-    {"slice", "", "f3,6"},
-    {"slice", "axis: 1, points: [1, 4]", "f2,5,3,3"},
-    {"slice", "axis: 3, outputs: 3", "f2,2,3,6"},
-    {"softmax", "", "f4,6"},
-    {"softmax", "", "f2,5,3,3"},
-    {"softmax", "", "f3,4,5"},
-    {"softmax_loss", "", "f4,5 i4<5"},
-    {"softmax_loss", "top: [1, 3], loss_weight: 0.5, ignore_label: 2", "f6,5,1,1 i6<5"},
-    {"softmax_loss", "", "f4,3,5 i4,3<5"},
-    {"softmax_loss", "top: [1, 2], ignore_label: 2", "f4,3,5 i4,3<5"},
-    {"sparsity", "", "f4,6"},
-    {"sparsity", "target: 0.3, weight: 2", "f5,3,2,2"},
-    {"split", "", "f3,5"},
-    {"split", "outputs: 3", "f2,3,4,4"},
-    {"stack_time", "", "f3,4 f3,4 f3,4"},
-    {"stack_time", "", "i3<4 i3<4"},
-    {"stanh", "", "f4,9"},
-    {"tanh", "", "f2,3,4,5"},
-    {"tanh", "", "f2,3,4"},
-    {"time_step", "", "f3,4,2"},
-    {"time_step", "step: 1, outputs: 2", "f3,4,2"},
-    {"time_step", "step: 0, outputs: 2, length: 3, total: 5", "f2,5,3"},
-    {"time_step", "step: 2", "i3,5<4"},
-};
-static const char *const fallback[] = {"f4,6", "f2,4,6,6", "f4,6 f4,6", "f4,6 i4<6"};
 
 typedef struct where {
     const char *settings, *sources, *ops;
@@ -460,17 +322,18 @@ static void every_layer_conforms(void **state) {
     for (size_t i = 0; i < mu_layers.n; i++) {
         const mu_layer_class *c = (const mu_layer_class *)mu_layers.list[i];
         int known = 0, accepted = 0;
-        for (size_t k = 0; k < MU_COUNT(table); k++)
-            if (!strcmp(table[k].layer, c->name)) {
+        for (size_t k = 0; k < MU_COUNT(layer_table); k++)
+            if (!strcmp(layer_table[k].layer, c->name)) {
                 known++;
-                if (!check_variant(c, table[k].settings, table[k].sources))
-                    fail_msg("layer %s refuses {%s} on %s", c->name, table[k].settings, table[k].sources);
+                if (!check_variant(c, layer_table[k].settings, layer_table[k].sources))
+                    fail_msg("layer %s refuses {%s} on %s", c->name, layer_table[k].settings,
+                             layer_table[k].sources);
             }
-        for (size_t k = 0; !known && k < MU_COUNT(fallback); k++) {
+        for (size_t k = 0; !known && k < MU_COUNT(layer_fallback); k++) {
             int n = 1;
-            for (const char *p = fallback[k]; *p; p++) n += *p == ' ';
+            for (const char *p = layer_fallback[k]; *p; p++) n += *p == ' ';
             if (n >= mu_layer_min_src(c) && n <= mu_layer_max_src(c))
-                accepted += check_variant(c, "", fallback[k]);
+                accepted += check_variant(c, "", layer_fallback[k]);
         }
         if (!known && !accepted)
             print_message("NOT TESTED: layer %s accepts none of the usual sources\n", c->name);

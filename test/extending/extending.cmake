@@ -37,10 +37,10 @@ function(extended suffix folder)
   endforeach()
 endfunction()
 
-set(conform conform_layer conform_init conform_updater conform_schedule conform_reader conform_op
+set(conform conform_layer conform_cuts conform_init conform_updater conform_schedule conform_reader conform_op
     conform_protocol conform_gradients test_updater_apply test_ops_meaning)
 extended(_extended test/extending muster ${conform})
-extended(_wrong test/extending/wrong conform_layer conform_updater)
+extended(_wrong test/extending/wrong conform_layer conform_cuts conform_updater)
 
 if(CMOCKA_FOUND)
   foreach(n ${conform})
@@ -48,7 +48,8 @@ if(CMOCKA_FOUND)
     set_tests_properties(${n}_extended PROPERTIES TIMEOUT 300)
   endforeach()
   # The same programs must find what is wrong with a plug-in they have never heard of.
-  foreach(pair "layer;layer wrong .*: gradient of src0.* central difference" "updater;wrong: loss .* before")
+  foreach(pair "layer;layer wrong .*: gradient of src0.* central difference"
+               "cuts;layer centre .* cut into 1 x 2.*: output 0" "updater;wrong: loss .* before")
     list(GET pair 0 n)
     list(GET pair 1 answer)
     add_test(NAME conform_${n}_wrong COMMAND conform_${n}_wrong WORKING_DIRECTORY ${CMAKE_BINARY_DIR})

@@ -54,6 +54,7 @@ const mu_layer_class mu_layer_swish = {
     .fields = fields,
     .state_size = sizeof(struct swish),
     .flags = MU_BACK_NEEDS_SRC,
+    .cuts = MU_CUT_BATCH | MU_CUT_FEATURE,
     .infer = infer,
     .forward = forward,
     .backward = backward,

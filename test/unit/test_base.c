@@ -66,6 +66,35 @@ static void moments_are_right(void **state) {
     assert_memory_equal(part, g + 1000, sizeof part);
 }
 
+// A part draws what the whole has in its place, wherever a series begins.
+static void parts_draw_what_the_whole_has(void **state) {
+    (void)state;
+    enum { N = 2600 };
+    static uint32_t u[N], part_u[N];
+    static float f[N], g[N], part_f[N], part_g[N];
+    const mu_rng_key key = mu_rng_key_make(3, "part");
+    const mu_rng_part parts[] = {{0}, {1, 1, 0}, {3, 7, 2}, {5, 13, 8}, {130, 650, 129}, {300, 1300, 1000}};
+    mu_rng_fill_u32(key, 9, 0, u, N);
+    mu_rng_fill_uniform(key, 9, 0, f, N);
+    mu_rng_fill_gaussian(key, 9, 0, g, N);
+    for (size_t k = 0; k < MU_COUNT(parts); k++) {
+        const mu_rng_part *p = &parts[k];
+        const uint64_t all = p->run ? N / p->stride * p->run : N;
+        for (uint64_t e = 0; e < all; e += p->run ? 37 : 40) {
+            const uint64_t n = all - e < 500 ? all - e : 500;
+            mu_rng_part_u32(key, 9, p, e, part_u, n);
+            mu_rng_part_uniform(key, 9, p, e, part_f, n);
+            mu_rng_part_gaussian(key, 9, p, e, part_g, n);
+            for (uint64_t i = 0; i < n; i++) {
+                const uint64_t at = e + i,
+                               of_whole = p->run ? at / p->run * p->stride + p->first + at % p->run : at;
+                if (part_u[i] != u[of_whole] || part_f[i] != f[of_whole] || part_g[i] != g[of_whole])
+                    fail_msg("part %zu, element %d draws something else", k, (int)at);
+            }
+        }
+    }
+}
+
 static void permutations_visit_everything_once(void **state) {
     (void)state;
     static unsigned char seen[5000];
@@ -167,6 +196,7 @@ static void log_masks_controls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_draw_what_the_whole_has),
         cmocka_unit_test(philox_known_answers),          cmocka_unit_test(vectors_equal_blocks),
         cmocka_unit_test(moments_are_right),             cmocka_unit_test(permutations_visit_everything_once),
         cmocka_unit_test(heap_counts_and_fails_on_demand), cmocka_unit_test(arenas_keep_what_they_gave),

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// test_net_group.c - a net that several workers split trains as the whole one does.
+//
+// Nets of several kinds are split at random, as their layers allow, over 2 to 4 workers of this process.
+// After 20 steps the change of every parameter is that of the net that is not split, within 1e-3 of its norm.
+// Workers are threads, or all are stepped by one thread in the global order with channels that never wait,
+// which shows that the order is one. Mutants of the group must be noticed by the same comparison.
+// MUSTER_PARTITIONS is the number of random splits of each net.
+#include "group_help.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const subject subjects[] = {
+    {"mlp",
+     "bp",
+     {0},
+     {"{name: fc1, type: inner_product, src: data.image, outputs: 17", "{name: act1, type: relu",
+      "{name: drop1, type: dropout, ratio: 0.3", "{name: fc2, type: inner_product, outputs: 13",
+      "{name: act2, type: tanh", "{name: noise2, type: noise, kind: gaussian, level: 0.1",
+      "{name: fc3, type: inner_product, outputs: 5",
+      "{name: loss, type: softmax_loss, src: [fc3, data.label]",
+      "{name: acc, type: accuracy, src: [fc3, data.label]"}},
+    {"conv",
+     "bp",
+     {0},
+     {"{name: c1, type: convolution, src: data.image, filters: 6, kernel: 3, pad: 1", "{name: r1, type: relu",
+      "{name: p1, type: pooling, kernel: 2",
+      "{name: a, type: convolution, src: p1, filters: 8, kernel: 3, pad: 1, bias_term: false",
+      "{name: b, type: convolution, src: p1, filters: 8, kernel: 1, bias_term: false",
+      "{name: sum, type: add, src: [a, b]", "{name: norm, type: batch_norm", "{name: r2, type: sigmoid",
+      "{name: near, type: lrn, size: 3, alpha: 0.5", "{name: within, type: lrn, region: within, size: 3",
+      "{name: g, type: convolution, filters: 12, groups: 4, "
+      "kernel: 3",
+      "{name: drop, type: dropout, ratio: 0.2", "{name: flat, type: flatten",
+      "{name: fc, type: inner_product, outputs: 5",
+      "{name: loss, type: softmax_loss, src: [fc, data.label]"}},
+    {"rnn",
+     "bptt",
+     {0},
+     {"{name: word, type: embedding, src: data.words, dim: 7, unroll: 6",
+      "{name: gru, type: gru_cell, hidden: 8, unroll: 6, src: [word, {layer: gru, shift: 1}, "
+      "{layer: data.begin, connect: one_to_all}]",
+      "{name: drop, type: dropout, ratio: 0.2, src: gru, unroll: 6",
+      "{name: out, type: inner_product, outputs: 9, unroll: 6",
+      "{name: loss, type: softmax_loss, src: [out, data.next], unroll: 6"}},
+    {"sequence",
+     "bp",
+     {0},
+     {"{name: word, type: embedding, src: data.words, dim: 7",
+      "{name: each, type: inner_product, outputs: 6, axis: 2", "{name: act, type: tanh",
+      "{name: drop, type: dropout, ratio: 0.3", "{name: most, type: max_over_time, src: [drop, data.words]",
+      "{name: lstm, type: lstm, src: [drop, data.begin], hidden: 5, outputs: last",
+      "{name: both, type: concat, src: [most, lstm]", "{name: fc, type: inner_product, outputs: 5",
+      "{name: loss, type: softmax_loss, src: [fc, data.label]"}},
+    {"auto-encoder",
+     "bp",
+     {0},
+     {"{name: flat, type: flatten, src: data.image", "{name: enc, type: inner_product, outputs: 12",
+      "{name: code, type: sigmoid", "{name: few, type: sparsity, weight: 0.5",
+      "{name: dec, type: inner_product, outputs: 128, transpose: true, "
+      "weight: {name: enc.weight}",
+      "{name: loss, type: sigmoid_loss, src: [dec, flat]"}},
+    {"rbm",
+     "cd",
+     {.k = 2, .persistent = true, .chains = ROWS},
+     {"{name: low, type: rbm, src: data.image, hidden: 14", "{name: high, type: rbm, hidden: 9"}},
+};
+
+// ---- trainings ----
+
+static double train_whole(model *m, const subject *s) {
+    char text[8192];
+    mu_err err = {0};
+    write_job(text, sizeof text, s, NULL);
+    open_model(m, text);
+    check(m, shape_model(m, s, &err), &err);
+    ready_model(m);
+    for (int step = 0; step < STEPS; step++) {
+        const mu_step moment = step_at(step);
+        make_batch(step);
+        set_batch(m->net);
+        check(m, run_algo(s->algo, m->net, &moment, &err), &err);
+        for (int i = 0; i < m->net->params->n; i++) {
+            const mu_param *p = m->net->params->list[i];
+            const mu_grad *grad = &p->grad;
+            const float one = 1;
+            if (p->is_stat || grad->form == MU_GRAD_NONE) continue;
+            const mu_target t = mu_target_of(m->updater, m->net->params, p);
+            mu_updater_apply(&t,
+                             &(mu_update){.n = 1, .grad = &grad, .weight = &one, .rate = m->updater->base});
+        }
+    }
+    return loss_of(m->net);
+}
+
+static double train_group(group *g, const subject *s, bool threads) {
+    for (int step = 0; step < STEPS; step++) {
+        make_batch(step);
+        for (int w = 0; w < g->p->workers; w++) set_batch(g->net[w]);
+        if (threads || s->contrast.k) step_by_threads(g, s, step);
+        else step_in_order(g, step);
+        apply_group(g);
+    }
+    return group_loss(g);
+}
+
+// The largest distance of two changes of a parameter, as a share of the change of the whole net's.
+static double distance(const model *whole, const group *g, const char **worst) {
+    const mu_params *a = whole->net->params, *b = g->m.net->params;
+    double most = 0;
+    for (int i = 0; i < a->n; i++) {
+        const mu_param *p = a->list[i];
+        double change = 0, apart = 0, size = 0;
+        for (size_t k = p->offset; k < p->offset + p->count; k++) {
+            const double x = (double)a->value[k] - (double)whole->start[k],
+                         y = (double)b->value[k] - (double)g->m.start[k];
+            change += x * x;
+            apart += (x - y) * (x - y);
+            size += (double)whole->start[k] * (double)whole->start[k];
+        }
+        if (!p->is_stat && !(sqrt(change) >= 1e-3 * sqrt(size)))
+            fail_msg("`%s` moves by %g of %g only", p->name, sqrt(change), sqrt(size));
+        const double share = change > 0 ? sqrt(apart / change) : apart > 0 ? INFINITY : 0;
+        if (!(share <= most)) most = share, *worst = p->name;
+    }
+    return most;
+}
+
+// ---- random assignments ----
+
+// Does another layer share a parameter of this one? Then the two may be cut by batch only.
+static bool is_shared(const subject *s, const char *name) {
+    char text[48];
+    snprintf(text, sizeof text, "{name: %s.", name);
+    for (int i = 0; s->layer[i]; i++)
+        if (strstr(s->layer[i], text)) return true;
+    return false;
+}
+
+// Of layer i as its rules allow: a grid of at most `workers` parts, or a place.
+static void choose(const model *plain, const subject *s, int i, int workers, uint64_t seed, char out[64]) {
+    char name[32];
+    assert_int_equal(sscanf(s->layer[i], "{name: %31[^,]", name), 1);
+    const mu_layer *l = mu_net_find(plain->net, name);
+    const mu_cut_rules r = mu_layer_cut_rules(l);
+    const int64_t rows = mu_layer_src_shape(l, 0)->d[0], units = mu_layer_features(l) / r.grain;
+    const int most_b = !(r.cuts & MU_CUT_BATCH) ? 1
+                       : rows < workers         ? (int)rows
+                                                : workers,
+              most_f = !(r.cuts & MU_CUT_FEATURE) || is_shared(s, name) ? 1
+                       : units < workers                                ? (int)units
+                                                                        : workers;
+    const uint64_t at = 10 * (uint64_t)i;
+    const int b = 1 + (int)draw(seed, at, (uint32_t)most_b),
+              f = 1 + (int)draw(seed, at + 1, (uint32_t)most_f);
+    if (b * f > 1 && b * f <= workers) snprintf(out, 64, ", partition: {batch: %d, feature: %d}", b, f);
+    else if (b == workers) snprintf(out, 64, ", partition: batch");
+    else if (f == workers) snprintf(out, 64, ", partition: feature");
+    else snprintf(out, 64, ", location: %d", (int)draw(seed, at + 2, (uint32_t)workers));
+}
+
+static void assignments_of(const subject *s, uint64_t first, uint64_t n) {
+    model whole;
+    const double want = train_whole(&whole, s);
+    double most = 0;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        char text[8192], how[LAYERS][64];
+        const int workers = 2 + (int)(seed % 3);
+        for (int i = 0; s->layer[i]; i++) choose(&whole, s, i, workers, seed, how[i]);
+        write_job(text, sizeof text, s, how);
+        group g;
+        open_group(&g, s, text, workers, NONE);
+        const double loss = train_group(&g, s, seed % 2);
+        const char *worst = "";
+        const double apart = distance(&whole, &g, &worst);
+        if (apart > most) most = apart;
+        if (!(apart <= 1e-3) || !(fabs(loss - want) <= 1e-3 * fabs(want))) {
+            mu_partition_print(g.p, stderr);
+            fail_msg("%s, seed %llu, %d workers: `%s` is %g of its change apart, loss %g, not %g\n%s",
+                     s->name, (unsigned long long)seed, workers, worst, apart, loss, want, text);
+        }
+        close_group(&g);
+    }
+    print_message("%s: %d assignments, seeds from %d, changes at most %.1e apart\n", s->name, (int)n,
+                  (int)first, most);
+    close_model(&whole);
+}
+
+static void random_assignments(void **state) {
+    (void)state;
+    const char *more = getenv("MUSTER_PARTITIONS");
+    for (size_t i = 0; i < MU_COUNT(subjects); i++)
+        assignments_of(&subjects[i], 1, more ? strtoull(more, NULL, 10) : 20);
+}
+
+// ---- mutants ----
+
+#define BY_BATCH ", partition: batch"
+#define BY_FEATURE ", partition: feature"
+
+static double apart_with(const model *whole, const subject *s, const char *by, mutant how) {
+    char text[8192], cuts[LAYERS][64] = {{0}};
+    for (int i = 0; s->layer[i]; i++) // losses stay whole when the others are cut by feature
+        if (!strstr(s->layer[i], "data.label") || !strcmp(by, BY_BATCH)) snprintf(cuts[i], 64, "%s", by);
+    write_job(text, sizeof text, s, cuts);
+    group g;
+    open_group(&g, s, text, 3, how);
+    train_group(&g, s, true);
+    const char *worst = "";
+    const double apart = distance(whole, &g, &worst);
+    close_group(&g);
+    return apart;
+}
+
+static void mutants_are_noticed(void **state) {
+    (void)state;
+    const struct {
+        const char *by;
+        mutant how;
+    } cases[] = {{BY_BATCH, DROPPED_SHARE},
+                 {BY_BATCH, MEAN_FOR_SUM},
+                 {BY_BATCH, LOCAL_ROWS},
+                 {BY_FEATURE, LOCAL_FEATURES}};
+    model whole;
+    train_whole(&whole, &subjects[0]);
+    assert_true(apart_with(&whole, &subjects[0], BY_BATCH, NONE) < 1e-4);
+    assert_true(apart_with(&whole, &subjects[0], BY_FEATURE, NONE) < 1e-4);
+    for (size_t i = 0; i < MU_COUNT(cases); i++) {
+        const double apart = apart_with(&whole, &subjects[0], cases[i].by, cases[i].how);
+        print_message("mutant %d%s: %.2g apart\n", (int)cases[i].how, cases[i].by, apart);
+        assert_true(apart > 1e-2);
+    }
+    close_model(&whole);
+}
+
+// ---- processes ----
+
+typedef struct crew {
+    group *g;
+    mu_channel *go[MOST], *done[MOST];
+    float *grad[MOST];       // shared blocks, one of each worker
+    int32_t form[MOST][128]; // of each parameter, as the worker says
+} crew;
+
+static mu_status one_step(crew *c, const char *algo, int w, int step, mu_err *err) {
+    mu_net *net = c->g->net[w];
+    const void *message;
+    void *to;
+    MU_TRY(c->go[w]->class->receive(c->go[w], &message, err));
+    c->go[w]->class->release(c->go[w]);
+    const mu_step s = step_at(step);
+    make_batch(step);
+    set_batch(net);
+    MU_TRY(run_algo(algo, net, &s, err));
+    MU_TRY(c->done[w]->class->place(c->done[w], &to, err));
+    for (int i = 0; i < net->params->n; i++) ((int32_t *)to)[i] = (int32_t)net->params->list[i]->grad.form;
+    c->done[w]->class->send(c->done[w]);
+    return MU_OK;
+}
+
+// A worker: its net is made ready here, with the values and a gradient block that the parent sees.
+static mu_status be_worker(crew *c, const char *algo, int w, mu_err *err) {
+    mu_net *net = c->g->net[w];
+    MU_TRY(mu_net_ready(net, mu_device_cpu(), err));
+    mu_partition_connect(net, c->g->forward, c->g->back);
+    for (int i = 0; i < net->params->n; i++)
+        net->params->list[i]->grad.dense = c->grad[w] + net->params->list[i]->offset;
+    for (int step = 0; step < STEPS; step++) MU_TRY(one_step(c, algo, w, step, err));
+    return MU_OK;
+}
+
+static mu_status lead(crew *c, mu_err *err) {
+    group *g = c->g;
+    for (int step = 0; step < STEPS; step++) {
+        for (int w = 0; w < g->p->workers; w++) {
+            void *to;
+            MU_TRY(c->go[w]->class->place(c->go[w], &to, err));
+            c->go[w]->class->send(c->go[w]);
+        }
+        for (int w = 0; w < g->p->workers; w++) {
+            const void *message;
+            MU_TRY(c->done[w]->class->receive(c->done[w], &message, err));
+            for (int i = 0; i < g->net[w]->params->n; i++) {
+                mu_grad *grad = &g->net[w]->params->list[i]->grad;
+                grad->form = (mu_grad_form)((const int32_t *)message)[i];
+                grad->dense = c->grad[w] + g->net[w]->params->list[i]->offset;
+            }
+            c->done[w]->class->release(c->done[w]);
+        }
+        apply_group(g);
+    }
+    return MU_OK;
+}
+
+static mu_channel *new_channel(group *g, const char *name, size_t bytes) {
+    mu_channel *c;
+    mu_err err = {0};
+    void *memory = shared_memory(g, mu_channel_memory_size(bytes));
+    check(&g->m, mu_channel_open_memory(name, bytes, g->terms, memory, &c, &err), &err);
+    return c;
+}
+
+static void train_processes(group *g, const subject *s) {
+    crew c = {.g = g};
+    pid_t child[MOST];
+    mu_err err = {0};
+    mu_params *ps = g->m.net->params;
+    float *shared = shared_memory(g, ps->count * sizeof *shared);
+    memcpy(shared, ps->value, ps->count * sizeof *shared);
+    mu_params_rebase(ps, shared, ps->slot);
+    for (int w = 0; w < g->p->workers; w++) {
+        c.go[w] = new_channel(g, "go", 4);
+        c.done[w] = new_channel(g, "done", sizeof c.form[w]);
+        c.grad[w] = shared_memory(g, ps->count * sizeof(float));
+        assert_true(g->net[w]->params->n <= (int)MU_COUNT(c.form[w]));
+    }
+    for (int w = 0; w < g->p->workers; w++) {
+        child[w] = fork();
+        assert_true(child[w] >= 0);
+        if (child[w]) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (be_worker(&c, s->algo, w, &err) == MU_OK) _exit(0);
+        dprintf(2, "worker %d: %s\n", w, err.msg);
+        atomic_store(&g->terms->given_up, true);
+        _exit(1);
+    }
+    const mu_status st = lead(&c, &err);
+    if (st != MU_OK) atomic_store(&g->terms->given_up, true);
+    for (int w = 0, how; w < g->p->workers; w++) {
+        assert_int_equal(waitpid(child[w], &how, 0), child[w]);
+        if (st == MU_OK && how) fail_msg("worker %d ended with %d", w, how);
+        mu_channel_close(c.go[w]);
+        mu_channel_close(c.done[w]);
+    }
+    if (st != MU_OK) fail_msg("%s", err.msg);
+}
+
+static void workers_may_be_processes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MU_COUNT(subjects); i++) {
+        const subject *s = &subjects[i];
+        model whole;
+        train_whole(&whole, s);
+        char text[8192], how[LAYERS][64];
+        const int workers = 2 + (int)(i % 3);
+        for (int k = 0; s->layer[k]; k++) choose(&whole, s, k, workers, 99, how[k]);
+        write_job(text, sizeof text, s, how);
+        group g;
+        shape_group(&g, s, text, workers, NONE);
+        train_processes(&g, s);
+        const char *worst = "";
+        const double apart = distance(&whole, &g, &worst);
+        print_message("%s: %d processes, changes at most %.1e apart\n", s->name, workers, apart);
+        if (!(apart <= 1e-3)) fail_msg("`%s` is %g of its change apart", worst, apart);
+        close_group(&g);
+        close_model(&whole);
+    }
+}
+
+int main(void) {
+    describe_data();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_assignments),
+        cmocka_unit_test(mutants_are_noticed),
+        cmocka_unit_test(workers_may_be_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
