@@ -93,6 +93,8 @@ static mu_status open_shared(shared_run *c, mu_err *err) {
         .setup = &t->s->setup,
         .core = &cfg,
         .params = t->s->params,
+        .partition = t->s->partition,
+        .worker_net = t->s->worker_net,
         .updater = t->s->updater,
         .n_records = mu_source_n_records(t->s->train.source),
         .end_steps = (int64_t)t->end.steps,

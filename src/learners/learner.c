@@ -40,7 +40,8 @@ mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t sam
 
 static bool source_stops(void *source) { return mu_source_stopping(source); }
 
-static bool next_batch(learner *l, int64_t *first, int64_t *rows) {
+static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
+    learner *l = ctx;
     if (l->lease_at == l->lease.batches) {
         mu_source *source = l->role->session->train.source;
         if (!l->client->class->lease(l->client, &l->lease, source_stops, source)) return false;
@@ -49,15 +50,6 @@ static bool next_batch(learner *l, int64_t *first, int64_t *rows) {
     *first = l->lease.first + l->lease_at * l->lease.stride;
     *rows = mu_lease_rows(&l->lease, l->lease_at);
     l->lease_at++;
-    mu_worker_share(l->workers, l->worker, first, rows);
-    return true;
-}
-
-// A batch at the end of the samples may have no row for this worker.
-static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
-    do
-        if (!next_batch(ctx, first, rows)) return false;
-    while (*rows == 0);
     return true;
 }
 
@@ -109,27 +101,9 @@ static void hint_stale(const learner *l, mu_err *err) {
                 p->protocol->name, p->expected_staleness);
 }
 
-// Its part of the gradient is nothing at all.
-static void give_nothing(learner *l) {
-    for (int i = 0; i < l->w.params->n; i++) {
-        mu_param *p = l->w.params->list[i];
-        p->grad.form = MU_GRAD_NONE;
-        if (mu_grad_done_in_layer(p)) l->client->class->push(l->client, i, p); // others: push_rest
-    }
-    l->w.loss = 0;
-    l->client->class->computed(l->client);
-}
-
-static mu_status compute(learner *l, int64_t *rows, float *scale, mu_err *err) {
+static mu_status compute(learner *l, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
     const mu_grant *g = &l->client->grant;
-    int64_t first = g->first;
-    *rows = g->rows;
-    mu_worker_share(l->workers, l->worker, &first, rows);
-    if (*rows == 0) {
-        give_nothing(l);
-        return MU_OK;
-    }
     const bool writes = l->client->writes;
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
                                  .after_backward = writes ? pulse_after_backward : after_backward};
@@ -143,7 +117,7 @@ static mu_status compute(learner *l, int64_t *rows, float *scale, mu_err *err) {
                  .hooks = &hooks};
     l->collected = MU_OK;
     mu_err_clear(&l->collect_err);
-    const mu_status st = mu_worker_gradient(w, &s, first, scale, err);
+    const mu_status st = mu_worker_gradient(w, &s, g->first, scale, err);
     l->client->class->computed(l->client);
     if (l->collected != MU_OK) {
         *err = l->collect_err;
@@ -170,9 +144,11 @@ static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu
     const double waited_s = l->w.wait_s;
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
-    const mu_status st = compute(l, &n->rows, scale, err);
+    const mu_status st = compute(l, scale, err);
     n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s));
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
+    n->rows = l->worker == 0 ? c->grant.rows : 0; // others work on the same ones
+    n->has_loss = l->workers == 1 || l->w.loss_weight > 0;
     n->loss = l->w.loss;
     n->accuracy = l->w.accuracy;
     return st;
@@ -207,16 +183,27 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 
 // ---- life of a learner ----
 
+// A worker has a net of its own, and pieces of the parameters.
+static mu_status set_up_net(learner *l, mu_shared *g, mu_err *err) {
+    mu_session *s = l->role->session;
+    mu_net *net = s->partition ? s->worker_net[l->worker] : s->train.net;
+    MU_TRY(mu_net_ready(net, mu_device_cpu(), err));
+    if (s->partition) MU_TRY(mu_workers_connect(g, l->index, net, err));
+    mu_worker_init(&l->w, s);
+    l->w.net = net;
+    l->w.params = net->params;
+    return MU_OK;
+}
+
 static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *err) {
     mu_session *s = l->role->session;
-    MU_TRY(mu_net_ready(s->train.net, mu_device_cpu(), err));
-    mu_worker_init(&l->w, s);
+    MU_TRY(set_up_net(l, g, err));
     l->w.facts = &((mu_learners_room *)g->extra)->facts;
     MU_TRY(mu_shared_client_open(c,
                                  &(mu_shared_client_opts){.shared = g,
                                                           .learner = l->index,
                                                           .worker = l->worker,
-                                                          .params = s->params,
+                                                          .params = l->w.params,
                                                           .rate_at = mu_role_step_rate,
                                                           .rate_ctx = l->role},
                                  err));
@@ -249,6 +236,7 @@ int mu_learner_main(void *ctx) {
     mu_status st = set_up(&l, &c, &g, &err);
     atomic_store(&row->first_pulse_ns, mu_clock_ns());
     if (st == MU_OK) st = live(&l, &err);
+    if (st != MU_OK) mu_workers_give_up(&g, l.index);
     mu_source_stop(role->session->train.source); // its thread is joined, not left to the end of the process
     atomic_store_explicit(&row->doing, MU_DOING_NOTHING, memory_order_relaxed);
     row->error = err;

@@ -22,7 +22,8 @@ typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_COMPUTE, MU_DO
 typedef struct mu_gradient_note {       // what others may want to know of a gradient
     double  loss, accuracy;
     int64_t compute_ns, wait_ns;        // without any waiting; waiting for its samples
-    int64_t rows;                       // samples that this process has computed
+    int64_t rows;                       // samples to be counted for this process
+    bool    has_loss;                   // loss and accuracy are those of samples
 } mu_gradient_note;
 
 typedef struct mu_client {

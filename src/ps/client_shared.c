@@ -261,7 +261,7 @@ static void note(mu_client *base, const mu_gradient_note *n) {
     atomic_fetch_add(&row->wait_ns, n->wait_ns);
     atomic_fetch_add(&row->gradients, 1);
     atomic_fetch_add(&row->samples, n->rows);
-    if (!n->rows) return;
+    if (!n->has_loss) return;
     atomic_store(&row->loss, n->loss);
     atomic_store(&row->accuracy, n->accuracy);
     // one writer: the learner itself

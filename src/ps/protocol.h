@@ -14,13 +14,13 @@
 struct mu_setup;
 struct mu_exchange;
 
-typedef enum mu_choice { // of the user, to which a protocol may object
-    MU_CHOICE_SERVER,    // a server is to apply gradients
-    MU_CHOICE_LOCKS,     // copies of the weights are to be of one version
-    MU_CHOICE_RATE_EACH, // the rate follows the staleness of each gradient
-    MU_CHOICE_RECORD,    // the run is to be repeated
-    MU_CHOICE_CLIP_NORM, // gradients are clipped by their norm
-    MU_CHOICE_WORKERS,   // several processes compute a gradient
+typedef enum mu_choice {        // of the user, to which a protocol may object
+    MU_CHOICE_SERVER,           // a server is to apply gradients
+    MU_CHOICE_LOCKS,            // copies of the weights are to be of one version
+    MU_CHOICE_RATE_EACH,        // the rate follows the staleness of each gradient
+    MU_CHOICE_RECORD,           // the run is to be repeated
+    MU_CHOICE_CLIP_NORM,        // gradients are clipped by their norm
+    MU_CHOICE_WORKERS,          // several processes compute a gradient
 } mu_choice;
 
 typedef struct mu_objection { const char *why, *instead; } mu_objection;
@@ -80,8 +80,9 @@ typedef enum mu_server_place {          // who applies updates
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
-    int64_t learners;                   // MU_AUTO: one per core, or per `workers` of them
-    int64_t workers;                    // processes that compute a gradient together
+    int64_t      learners;              // MU_AUTO: one per core, or per `workers` of them
+    int64_t      workers;               // processes that compute a gradient together
+    int          partition;             // how they share layers that do not say so: mu_partition_opts.split
     mu_class_ref protocol;
     int64_t      batch;                 // mu; 0 = train.batch / learners
     int          server;                // mu_server_place
@@ -100,7 +101,7 @@ extern const mu_field mu_cluster_fields[];
 // What a run will do, decided once from the job, the machine and the data; printed at start.
 typedef struct mu_setup {
     int      learners;                  // lambda
-    int workers;                        // of each learner
+    int      workers;                   // of each learner
     const mu_protocol_class *protocol;
     int64_t  rows;                      // mu
     int64_t  global_batch;              // mu * lambda

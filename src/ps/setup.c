@@ -22,7 +22,10 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
              "processes that train together on this machine; auto = one per core"),
     MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,64]",
-             "processes that compute each gradient of a learner together, every one a part of its batch"),
+             "processes that compute each gradient of a learner together"),
+    MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature",
+                  "how workers share a layer whose block does not say so (`partition`): by rows of the "
+                  "batch, by features, or not; what cannot be cut so stands whole at the first worker"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
@@ -131,11 +134,6 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
                                   "%d learners of %d workers are %d processes", p->learners, p->workers,
                                   mu_setup_processes(p));
         mu_diag_label(b->diags, g, "at most %d in all", MAX_LEARNERS);
-    } else if (p->rows < p->workers) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "workers"),
-                                  "%d workers cannot share the %lld samples of a gradient", p->workers,
-                                  (long long)p->rows);
-        mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)p->rows);
     }
     if (p->global_batch >= p->learners) return;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "learners"),

@@ -43,6 +43,7 @@ static void lay_out(mu_shared_head *h) {
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
     h->workers_stride = mu_workers_row_bytes(h->n_workers);
     h->at_workers = place(&at, (uint64_t)h->n_learners * h->workers_stride, 64);
+    h->at_channels = place(&at, (uint64_t)h->n_learners * h->channels_stride, 64);
     const uint64_t most_parts = (uint64_t)mu_core_most_parts(h->n_learners);
     h->at_update = place(&at, sizeof(mu_shared_update) + most_parts * sizeof(mu_update_part), 64);
     h->at_slices = place(&at, (uint64_t)h->n_slices * sizeof(mu_shared_slice), 64);
@@ -113,25 +114,59 @@ static mu_core *core_at(const mu_shared *g, int i) {
 
 // ---- who gives what ----
 
-static mu_status share_make(mu_share *s, const mu_params *params, const mu_params *pieces, size_t at,
+// The parameter in this set that is a piece of the partition; -1 = there is none.
+static int find_piece(const mu_params *ps, const mu_piece *piece) {
+    for (int i = 0; i < ps->n; i++) {
+        const mu_param *p = ps->list[i];
+        if (p->whole == piece->whole && p->row0 == piece->row0 && mu_param_rows(p) == piece->rows) return i;
+    }
+    return -1;
+}
+
+// Every piece once, as one of the workers has it.
+static mu_status list_pieces(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
+    const mu_partition *p = o->partition;
+    g->pieces = o->params;
+    if (!p) return MU_OK;
+    mu_params *own = g->own_pieces = mu_alloc(sizeof *own, TAG);
+    if (!own) return MU_FAIL_NOMEM(err, "the list of pieces");
+    *own = (mu_params){.n = p->n_pieces, .count = o->params->count, .n_slots = o->params->n_slots};
+    own->list = mu_alloc_array((size_t)p->n_pieces + 1, sizeof *own->list, TAG);
+    if (!own->list) return MU_FAIL_NOMEM(err, "the list of pieces");
+    g->pieces = own;
+    for (int i = 0; i < p->n_pieces; i++)
+        for (int w = 0; w < p->workers; w++) {
+            const mu_params *ps = o->worker_net[w]->params;
+            const int k = find_piece(ps, &p->piece[i]);
+            if (k >= 0) own->list[i] = ps->list[k];
+        }
+    return MU_OK;
+}
+
+static mu_status share_make(mu_share *s, const mu_shared *g, const mu_params *params, size_t at,
                             mu_err *err) {
+    const int n = g->pieces->n;
     *s = (mu_share){.params = params, .at = at};
     MU_TRY(mu_message_layout_make(params, &s->message, err));
-    s->index = mu_alloc_array((size_t)pieces->n + 1, sizeof *s->index, TAG);
+    s->index = mu_alloc_array((size_t)n + 1, sizeof *s->index, TAG);
     s->piece = mu_alloc_array((size_t)params->n + 1, sizeof *s->piece, TAG);
     if (!s->index || !s->piece) return MU_FAIL_NOMEM(err, "the shares of workers");
-    for (int i = 0; i < pieces->n; i++) s->index[i] = s->piece[i] = i; // every worker has all of them
+    for (int i = 0; i < n; i++) {
+        s->index[i] = g->partition ? find_piece(params, &g->partition->piece[i]) : i;
+        if (s->index[i] >= 0) s->piece[s->index[i]] = i;
+    }
     return MU_OK;
 }
 
 static mu_status make_shares(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
     const int n = o->setup->workers;
-    g->pieces = o->params;
+    g->partition = o->partition;
+    MU_TRY(list_pieces(g, o, err));
     g->share = mu_alloc_array((size_t)n, sizeof *g->share, TAG);
     if (!g->share) return MU_FAIL_NOMEM(err, "the shares of workers");
     for (int w = 0; w < n; w++) {
         const size_t at = w ? g->share[w - 1].at + g->share[w - 1].message.bytes : 0;
-        MU_TRY(share_make(&g->share[w], o->params, g->pieces, at, err));
+        MU_TRY(share_make(&g->share[w], g, o->partition ? o->worker_net[w]->params : o->params, at, err));
     }
     return MU_OK;
 }
@@ -148,6 +183,8 @@ static void free_shares(mu_shared *g) {
         mu_free(g->share[w].piece);
     }
     mu_free(g->share);
+    if (g->own_pieces) mu_free(g->own_pieces->list);
+    mu_free(g->own_pieces);
 }
 
 // ---- life ----
@@ -168,6 +205,7 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .n_slices = g->slices.n,
         .count = o->params->count,
         .slot_bytes = (sizeof(mu_slot_head) + message_bytes(g) + 63) / 64 * 64,
+        .channels_stride = mu_workers_channels_bytes(o->partition),
         .extra_bytes = o->extra_bytes,
         .journal_room = o->record ? mu_journal_room(p->learners) : 0,
         .rows = p->rows,
@@ -199,6 +237,14 @@ static mu_status number_slices(mu_shared *g, mu_err *err) {
     return MU_OK;
 }
 
+// Pieces are applied in the blocks of the wholes, wherever these are.
+static void follow_params(mu_shared *g) {
+    mu_params *own = g->own_pieces;
+    if (!own) return;
+    own->value = g->params->value;
+    for (int k = 0; k < own->n_slots; k++) own->slot[k] = g->params->slot[k];
+}
+
 static void adopt_params(mu_shared *g) {
     mu_params *ps = g->params;
     size_t bytes = ps->count * sizeof(float);
@@ -209,6 +255,7 @@ static void adopt_params(mu_shared *g) {
         memcpy(g->history[k], ps->slot[k], bytes);
     }
     mu_params_rebase(ps, g->weights, g->history);
+    follow_params(g);
 }
 
 static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {

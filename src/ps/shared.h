@@ -13,6 +13,8 @@
 //   +------------------+
 //   | workers x lambda |  what the workers of a learner tell each other (workers.h)
 //   +------------------+
+//   | channels x lambda|  the bridges between their nets (net/partition.h)
+//   +------------------+
 //   | update           |  the run of updates in progress: slices claimed and done, version of each slice,
 //   |                  |  and who had it last
 //   +------------------+
@@ -38,6 +40,7 @@
 #include "comm/lock.h"
 #include "comm/region.h"
 #include "comm/wait.h"
+#include "net/partition.h"
 #include "ps/client.h"
 #include "ps/journal.h"
 #include "ps/message.h"
@@ -135,9 +138,9 @@ typedef struct mu_shared_head {
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
     uint64_t count;                     // floats per block
     uint64_t slot_bytes;                // head and the messages of all workers
-    uint64_t workers_stride;
+    uint64_t workers_stride, channels_stride;
     uint64_t total_bytes;
-    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_workers;
+    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_workers, at_channels;
     uint64_t at_update, at_slices, at_owners;
     uint64_t at_extra, extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
@@ -207,6 +210,8 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     mu_params            *params;       // value and slot[] point into the region
     const mu_params      *pieces;       // what is sent, cut into slices and applied: params, or pieces
     mu_share             *share;        // (workers)
+    const mu_partition   *partition;    // NULL = learners have one worker
+    mu_params            *own_pieces;   // a list, with the blocks of `params`, where there is a partition
     mu_slice_list         slices;
     const mu_setup *setup;
     int                  *first_slice;  // (pieces + 1) slices of piece i: [first[i], first[i + 1])
@@ -225,6 +230,8 @@ typedef struct mu_shared_opts {
     const mu_setup *setup;
     const mu_core_config  *core;
     mu_params        *params;           // moved into the region by create
+    const mu_partition *partition;      // of the net over the workers of a learner; NULL = one worker
+    mu_net *const    *worker_net;       // (workers) their nets
     const mu_updater *updater;
     int64_t           n_records, end_steps;
     double            end_epochs;

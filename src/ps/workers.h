@@ -40,12 +40,11 @@ struct mu_workers_row {                 // of one learner; by its first worker
 const mu_side *mu_side_of(int workers, int worker);
 
 size_t mu_workers_row_bytes(int workers);
+size_t mu_workers_channels_bytes(const mu_partition *p);        // of one learner; NULL: 0
 void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes is left
-// Rows [*first, *first + *rows) of a batch of a learner that are this worker's; *rows may become 0.
-static inline void mu_worker_share(int workers, int worker, int64_t *first, int64_t *rows) {
-    const int64_t begin = *rows * worker / workers, end = *rows * (worker + 1) / workers;
-    *first += begin;
-    *rows = end - begin;
-}
+// Opens the channels of a learner's bridges for the net of one of its workers. They stay as long as the
+// process.
+MU_MUST_CHECK mu_status mu_workers_connect(mu_shared *g, int learner, mu_net *net, mu_err *err);
+void   mu_workers_give_up(mu_shared *g, int learner);   // a worker ends in an error: no other waits for it
 
 #endif

@@ -28,9 +28,9 @@ mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p) {
                                 : &s->predict;
 }
 
-// Rows of the phase's batches. In training those of one worker: the largest share of a step.
+// Rows of the phase's batches. In training those of one learner: the largest share of a step.
 static int64_t batch_of(const mu_session *s, mu_phase p) {
-    if (p == MU_TRAIN && s->setup.rows) return (s->setup.rows - 1) / s->setup.workers + 1;
+    if (p == MU_TRAIN && s->setup.rows) return s->setup.rows;
     return p == MU_TRAIN || !s->job->test.batch ? s->job->train.batch : s->job->test.batch;
 }
 
@@ -147,6 +147,18 @@ static void check_streams(mu_session *s, const mu_net *net) {
     }
 }
 
+// The nets of the workers of a learner. Problems are in the diags.
+static mu_status split_net(mu_session *s, mu_err *err) {
+    const int n = s->setup.workers;
+    if (n < 2 || s->binder.diags->n_errors) return MU_OK;
+    const mu_partition_opts o = {.whole = s->train.net, .workers = n, .split = s->cluster->partition};
+    MU_TRY(mu_partition_create(&s->binder, &o, &s->partition, err));
+    s->worker_net = mu_alloc_array((size_t)n, sizeof *s->worker_net, "session");
+    if (!s->worker_net) return MU_FAIL_NOMEM(err, "the nets of workers");
+    for (int w = 0; w < n; w++) MU_TRY(mu_partition_net(&s->binder, s->partition, w, &s->worker_net[w], err));
+    return MU_OK;
+}
+
 // The wanted phase for which net shapes can be inferred; others are checked by name only.
 static mu_status shape_net(mu_session *s, mu_phase p, const mu_session_opts *so, mu_err *err) {
     mu_session_phase *ph = mu_session_phase_of(s, p);
@@ -176,11 +188,12 @@ static mu_status shape_net(mu_session *s, mu_phase p, const mu_session_opts *so,
     }
     if (st != MU_OK) return mu_err_pass(st, &own, err);
     if (!s->params) s->params = ph->net->params;
-    if (p == MU_TRAIN) {
-        check_algorithm(s, ph->net);
-        check_streams(s, ph->net);
-    }
-    return MU_OK;
+    if (p != MU_TRAIN) return MU_OK;
+    check_algorithm(s, ph->net);
+    check_streams(s, ph->net);
+    st = split_net(s, &own);
+    if (st == MU_EJOB && !s->binder.diags->n_errors) mu_diags_add_err(s->binder.diags, &own);
+    return st == MU_OK || st == MU_EJOB ? MU_OK : mu_err_pass(st, &own, err);
 }
 
 // Data files that cannot be opened leave no fields to infer from; the layer blocks are still checked.
@@ -312,15 +325,21 @@ static void check_memory(mu_session *s) {
                  largest->count);
 }
 
+// What the updater takes; sums over batches are dense.
+static void allow_forms(const mu_session *s, mu_params *ps) {
+    for (int i = 0; i < ps->n; i++) {
+        mu_param *p = ps->list[i];
+        p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1;
+    }
+}
+
 // Initial values and history, and the nets unless other processes are going to run them.
 static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err) {
     mu_device *d = mu_device_cpu();
     if (!s->params) return MU_OK;
     MU_TRY(mu_params_alloc(s->params, d, s->train.net != NULL, (uint64_t)s->job->seed, err));
-    for (int i = 0; i < s->params->n; i++) { // what the updater takes; sums over batches are dense
-        mu_param *p = s->params->list[i];
-        p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1;
-    }
+    allow_forms(s, s->params);
+    for (int w = 0; s->partition && w < s->setup.workers; w++) allow_forms(s, s->worker_net[w]->params);
     for (size_t i = 0; i < MU_COUNT(phases) && !(o->trains && mu_session_forks(s)); i++) {
         mu_net *net = mu_session_phase_of(s, phases[i])->net;
         if (net) MU_TRY(mu_net_ready(net, d, err));
@@ -429,6 +448,9 @@ mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **ou
 
 void mu_session_close(mu_session *s) {
     if (!s) return;
+    for (int w = 0; s->worker_net && w < s->setup.workers; w++) mu_net_destroy(s->worker_net[w]);
+    mu_free(s->worker_net);
+    mu_partition_destroy(s->partition);
     for (size_t i = MU_COUNT(phases); i-- > 0;) { // the owner of the parameters was built first
         mu_net_destroy(mu_session_phase_of(s, phases[i])->net);
         mu_source_close(mu_session_phase_of(s, phases[i])->source);

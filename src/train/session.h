@@ -8,6 +8,7 @@
 
 #include "algo/algo.h"
 #include "data/source.h"
+#include "net/partition.h"
 #include "ps/protocol.h"
 #include "updater/updater.h"
 
@@ -26,6 +27,8 @@ typedef struct mu_session {
     const mu_inputs     *inputs;        // what is known of the training data; NULL = nothing
     mu_inputs           *own_inputs;    // made of the training data that is open
     mu_session_phase     train, validation, test, predict;
+    mu_partition        *partition;     // of the training net, where learners have workers; else NULL
+    mu_net             **worker_net;    // (workers) their nets, shaped; the whole one computes nothing
     bool                 split_off;     // an early stop needs validation data, and the job had none
 } mu_session;
 

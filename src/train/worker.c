@@ -28,11 +28,12 @@ static double loss_of(const mu_layer *l, int k) {
 // What the forward pass that has just ended reported.
 static void read_metrics(mu_worker *w) {
     double hits = 0, counted = 0; // over all layers that measure it: an unrolled one is many
-    w->loss = 0;
+    w->loss = w->loss_weight = 0;
     for (int i = 1; i < w->net->n_layers; i++)
         for (int k = 0; k < w->net->layer[i]->n_metric; k++) {
             const mu_layer *l = w->net->layer[i];
             const mu_metric *m = &l->metric[k];
+            if (m->is_loss) w->loss_weight += m->weight;
             if (m->is_loss && (!l->n_copies || l->copy == l->n_copies - 1)) w->loss += loss_of(l, k);
             if (m->weight <= 0) continue;
             if (strcmp(m->name, "accuracy")) continue;
@@ -199,7 +200,10 @@ mu_status mu_worker_batch(mu_worker *w, mu_step *s, mu_err *err) {
     mu_status st = w->session->algo->step(w->session->algo_state, w->net, s, err);
     if (st != MU_OK && st != MU_EDIVERGED) return st;
     if (!w->loss_known) read_metrics(w);
-    if (!isfinite(w->loss)) { // the forward pass tells more than where backward noticed it
+    if (!isfinite(w->loss) && w->params->wholes) { // the others do not run once more with it
+        MU_FAIL(err, MU_EDIVERGED, "the loss is not finite at step %lld", (long long)s->step);
+        st = MU_EDIVERGED;
+    } else if (!isfinite(w->loss)) { // the forward pass tells more than where backward noticed it
         mu_err_clear(err);
         st = name_bad_layer(w, s, err);
     }

@@ -32,6 +32,7 @@ typedef struct mu_worker {
     bool         bad;                   // this step is not to be applied any further
     bool         loss_known;
     double       loss;                  // objective of the last step
+    double       loss_weight;           // of the losses in it; 0 = this net has none, or no rows for it
     double       accuracy;              // of its batches; NaN when the net has no such metric
     bool         checked;               // gradients done in their layer were checked when they were made
     const mu_param *nonfinite;          // the first of them that was not finite; NULL = none

@@ -16,9 +16,10 @@ storm "5 kills of all" hardsync process "$seed" "kill all-learners every 300ms t
 [ $lost = 15 ] || fail "$lost lost, not 15"
 storm "stops" hardsync beside "$seed" "stop learner 0 for 3s every 2s times 2" "stop learner 1 for 200ms every 700ms times 4"
 [ $lost -ge 2 ] && [ $lost -le 3 ] || fail "$lost lost by two long stops and four short ones"
-# Learners of two workers each: one dies, both are replaced.
-sed -i 's/learners: 3/learners: 2, workers: 2/' "$dir/job.yaml"
+# Learners of two workers each: one dies, in a layer or at a bridge, and both are replaced.
+sed -i 's/learners: 3/learners: 2, workers: 2, partition: feature/' "$dir/job.yaml"
 storm "20 random kills of workers" hardsync beside "$seed" "kill learner random every ~100ms times 20"
-storm "20 random kills of workers" async both "$seed" "kill learner random every ~100ms times 20" "stop learner 3 for 3s every 1500ms times 1"
-sed -i 's/learners: 2, workers: 2/learners: 3/' "$dir/job.yaml"
+storm "20 random kills of workers" async both "$seed" "kill learner random every ~100ms times 20" \
+    "stop learner 3 for 3s every 1500ms times 1"
+sed -i 's/learners: 2, workers: 2, partition: feature/learners: 3/' "$dir/job.yaml"
 server_deaths 2

@@ -141,30 +141,40 @@ static void hardsync_equals_one_learner(void **state) {
                 TRAIN DATA("[200]") MLP "updater: {type: nesterov, momentum: 0.9, rate: 0.0003}\n", 200);
 }
 
-// Also where they share unevenly, and where learners wait for nobody.
+// However they share the net, also unevenly: by rows, by features, both, and whole layers at one of them.
 static void workers_equal_one_process(void **state) {
     (void)state;
-    static const struct {
-        const char *name, *text, *learners, *workers;
-    } rows[] = {
-        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "2"},
-        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "3"},
-        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "3", "2"},
-        {"mlp", TRAIN DATA("[200]") MLP SGD, "2", "3"},
-        {"mlp adam", TRAIN DATA("[200]") MLP "updater: {type: adam, rate: 0.00003}\n", "1", "5"},
+    static const char *const by_feature = "cluster.partition=feature", *const not_cut = "cluster.partition=none";
+    static const struct { const char *name, *text, *learners, *workers, *split, *more; } rows[] = {
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "2", NULL, NULL},
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "3", by_feature, NULL},
+        {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "3", "2", NULL, "net.ip1.partition=feature"},
+        {"mlp", TRAIN DATA("[200]") MLP SGD, "2", "3", NULL, NULL},
+        {"mlp", TRAIN DATA("[200]") MLP SGD, "2", "3", by_feature, NULL},
+        {"mlp", TRAIN DATA("[200]") MLP SGD, "1", "4", NULL, "net.fc1.partition={batch: 2, feature: 2}"},
+        {"mlp", TRAIN DATA("[200]") MLP SGD, "1", "2", not_cut, "net.fc2.location=1"},
+        {"mlp adam", TRAIN DATA("[200]") MLP "updater: {type: adam, rate: 0.00003}\n", "1", "5", NULL, NULL},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         char learners[40], workers[40];
+        const char *const usual = "cluster.pin=true";
         snprintf(learners, sizeof learners, "cluster.learners=%s", rows[i].learners);
         snprintf(workers, sizeof workers, "cluster.workers=%s", rows[i].workers);
         training one, many;
         train(&one, rows[i].text, (const char *const[]){"train.steps=100"}, 1);
-        train(&many, rows[i].text, (const char *const[]){"train.steps=100", learners, workers}, 3);
+        train(&many, rows[i].text,
+              (const char *const[]){"train.steps=100", learners, workers, rows[i].split ? rows[i].split : usual,
+                                    rows[i].more ? rows[i].more : usual},
+              5);
         const double d = distance(&one, &many);
-        print_message("%s, %s x %s: largest relative difference %.2g\n", rows[i].name, rows[i].learners,
-                      rows[i].workers, d);
-        if (!(d > 0 && d <= 1e-5)) fail_msg("%s is off by %g", rows[i].name, d);
+        print_message("%s, %s x %s, %s, %s: largest relative difference %.2g\n", rows[i].name, rows[i].learners,
+                      rows[i].workers, rows[i].split ? rows[i].split : "by batch", rows[i].more ? rows[i].more : "",
+                      d);
+        if (!(d <= 1e-5)) fail_msg("%s is off by %g", rows[i].name, d);
+        if (fabs(one.r.train_loss - many.r.train_loss) > 1e-3 * fabs(one.r.train_loss))
+            fail_msg("loss %g, not %g", many.r.train_loss, one.r.train_loss);
         assert_int_equal(many.r.learners.applied, 100 * atoi(rows[i].learners));
+        assert_int_equal(many.r.samples, one.r.samples);
         end(&one);
         end(&many);
     }

@@ -29,7 +29,7 @@ static void stage_open(stage *s) {
     s->before = blocks_make(&s->blocks);
     mu_params_rebase(&s->blocks.ps, s->before.value, s->before.slot);
     const int32_t protocol = mu_protocol_index("mirror");
-    s->setup = (mu_setup){.learners = LEARNERS, .protocol = mu_protocol_at(protocol), .rows = 2,
+    s->setup = (mu_setup){.workers = 1, .learners = LEARNERS, .protocol = mu_protocol_at(protocol), .rows = 2,
                                 .global_batch = 6, .reference_batch = 6, .rate_rule = MU_RATE_MEAN,
                                 .hang_timeout = 1, .splits = LEARNERS, .own = 1};
     const mu_core_config core = {.learners = LEARNERS, .protocol = protocol, .splits = LEARNERS, .own = 1,

@@ -278,7 +278,6 @@ static void test_refused(void **unused) {
         {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
         {"{workers: 65}", 20, "out of range: 65"},
         {"{learners: 32, workers: 40}", 34, "1280 processes"},
-        {"{learners: 16, workers: 5}", 34, "5 workers cannot share the 4 samples"},
         {"{protocol: mirror, workers: 2}", 38, "each is one process"},
         {"{learner: 4}", 11, "unknown key `learner`"},
         {"{protocol: hardsink}", 21, "unknown protocol"},
