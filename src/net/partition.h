@@ -26,8 +26,8 @@
 // reads, the source of a bridge stands right behind the layer whose values it sends, its destination right
 // before the layer that reads them. Forward a worker runs its layers in that order, backward in the opposite
 // one. Sources send and go on, destinations wait; so whoever waits, waits for a layer that is earlier in the
-// order, and some worker can always go on. There are no barriers: between layers that are cut by batch
-// alike nothing is sent.
+// order, and some worker can always go on (partition.pml, with deaths). There are no barriers: between
+// layers that are cut by batch alike nothing is sent.
 //
 // Numbers. Draws, rows and names are those of the whole layer, initial values those of the whole parameter, a
 // loss divides by the rows of the whole batch; so the gradients that the workers leave in pieces add up to

@@ -317,7 +317,8 @@ static inline void apply_piece(group *g, const mu_piece *piece) {
     int n = 0;
     for (int w = 0; w < g->p->workers; w++) {
         const mu_param *q = found_piece(g, w, piece);
-        if ((q != NULL) != (piece->workers >> w & 1)) fail_msg("worker %d and a piece of %s", w, piece->whole->name);
+        const bool has = piece->workers >> w & 1;
+        if ((q != NULL) != has) fail_msg("worker %d and a piece of %s", w, piece->whole->name);
         if (!q) continue;
         p = q;
         if (q->grad.form != MU_GRAD_NONE) grad[n] = &q->grad, weight[n++] = 1;
