@@ -197,14 +197,16 @@ static mu_status compute(replay *r, size_t part, mu_err *err) {
 
 static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
-    const bool young = mu_step_rate_at(r->t->s, &r->t->at, &r->t->end).young; // before this update
+    const mu_step_rate now = // the rate itself is in the log
+        mu_update_rate_at(r->t->s, &r->begin, u->u.version - 1, &r->t->at, &r->t->end);
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
         r->grad_at[j] = &r->grads[j];
         r->weights[j] = r->log->parts[part].weight;
     }
-    const mu_update one = {u->u.n_parts, r->grad_at, r->weights, u->u.rate, {u->u.version - 1, young}};
+    const mu_rule_step step = {u->u.version - 1, now.young, now.stale};
+    const mu_update one = {u->u.n_parts, r->grad_at, r->weights, u->u.rate, step};
     const mu_apply a = {r->w.updater, ps, 1, &one};
     atomic_store(&r->piece->done, 0);
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
@@ -238,7 +240,7 @@ static void move_on(replay *r, const mu_runlog_update *u) {
         r->result.applied++;
         const int64_t sigma = u->u.version - 1 - id->version;
         if (!is_warming(r, u)) note_staleness(&r->result, sigma);
-        alone += mu_setup_weight(&t->s->setup, is_warming(r, u), sigma);
+        alone += mu_setup_rate_share(&t->s->setup, is_warming(r, u), sigma);
     }
     t->at = mu_position_at(t->s, &r->begin, mu_finished_count(&t->finished));
     t->at.extra_updates = u->u.version - t->at.step;

@@ -68,6 +68,8 @@ static mu_core_config config_of(const shared_run *c) {
         .bound = p->bound,
         .own = p->own,
         .rate_rule = (int32_t)p->rate_rule,
+        .scale_free = p->stale.scale_free,
+        .gradient_scale = (float)p->stale.divisor,
         .longest_run = MU_CORE_RUN,
         .global_batch = p->global_batch,
         .rows = p->rows,

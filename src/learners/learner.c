@@ -28,11 +28,11 @@ typedef struct learner {
     mu_err     collect_err;
 } learner;
 
-mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
+mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     mu_position at = mu_position_at(r->session, r->begin, samples);
     if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
-    return mu_step_rate_at(r->session, &at, r->end);
+    return mu_update_rate_at(r->session, r->begin, version, &at, r->end);
 }
 
 // ---- samples: the prefetch thread ----

@@ -108,7 +108,7 @@ static mu_answer ask(mu_shared_client *c, const mu_exchange **in_force) {
         return a;
     }
     c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots);
-    c->weight = mu_core_weight(core, 1, 1);
+    c->rate_share = mu_core_rate_share(core, 1);
     mu_shared_commit(g);
     mu_failpoint("client/granted");
     *in_force = x;

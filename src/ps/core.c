@@ -276,7 +276,8 @@ void mu_core_applied(mu_core *c) {
 }
 
 float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts) {
-    const float share = 1 / (float)parts;
+    const float scale = c->config.gradient_scale > 0 ? c->config.gradient_scale : 1;
+    const float share = scale / (float)parts;
     switch (c->config.rate_rule) {
     case MU_RATE_MEAN:
         return share / (float)c->config.splits;
@@ -290,6 +291,10 @@ float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts) {
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
     const mu_protocol_class *p = core_class(c);
     return (p->weight ? p->weight : mu_core_rate_weight)(c, staleness, parts);
+}
+
+float mu_core_rate_share(const mu_core *c, int64_t staleness) {
+    return c->config.scale_free && !mu_core_is_in_step(c) ? 1 : mu_core_weight(c, staleness, 1);
 }
 
 bool mu_core_step_complete(const mu_core *c) {

@@ -45,6 +45,8 @@ typedef struct mu_core_config {
     int32_t bound;              // largest staleness of a gradient, 0 = any
     int32_t own;                // a number that the protocol alone reads
     int32_t rate_rule;          // mu_rate_rule
+    int32_t scale_free;         // the rate is that of steps which do not follow the size of gradients
+    float   gradient_scale;     // on every gradient that is not made in step; 0 = 1
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
     int32_t longest_run;        // updates formed together, at most MU_CORE_RUN; 0 = 1, one by one
@@ -175,6 +177,8 @@ const int32_t *mu_core_touched(const mu_core *c);       // (n_touched) rows note
 
 // The weight of a gradient of this staleness in an update of so many parts, by the protocol in force.
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
+// The part of the rate that a gradient of this staleness is applied with, were it an update of its own.
+float mu_core_rate_share(const mu_core *c, int64_t staleness);
 // Samples behind the run, in the run's own numbering: applied, or rejected and counted.
 static inline int64_t mu_core_samples(const mu_core *c) {
     return c->config.first_sample + c->samples_applied + c->samples_rejected;

@@ -9,7 +9,7 @@
 #define MU_PS_PROTOCOL_H
 
 #include "job/bind.h"
-#include "ps/core.h"
+#include "ps/stale.h"
 
 struct mu_setup;
 struct mu_exchange;
@@ -62,6 +62,8 @@ typedef struct mu_protocol_class {
     // ---- in shared memory (exchange.h) ----
     // How gradients get into the weights after the warm start. Default: mu_exchange_queue.
     const struct mu_exchange *exchange;
+    bool    own_histories;              // each learner's history sees its own gradients alone
+    bool    counts_gradients;           // the clock ticks for each; it does for each update elsewhere
 } mu_protocol_class;
 
 extern const mu_protocol_class *const mu_warm_protocol;         // p_hardsync.c
@@ -82,6 +84,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
+    int          momentum_rule;         // 0 auto, else 1 + mu_momentum_rule
     mu_interval  warm_start;            // in step for this long first
     double       hang_timeout;          // seconds without a sign of life
     int64_t      max_losses;            // learners lost in a row without one finished gradient: then give up
@@ -103,8 +106,12 @@ typedef struct mu_setup {
     bool     locks, pin;
     mu_rate_rule rate_rule;
     double   expected_staleness;
+    mu_stale stale;                     // where gradients are not made in step
+    double   momentum, momentum_rate;   // the updater's own, and what its change does to the rate
+    mu_stale_step momentum_now;     // behind the first update of stale gradients
     double   rate_factor;               // on the schedule's rate
     int64_t  warm_versions;
+    int64_t  soft_steps;                // without a warm start the rate rises over these; 0 = not at all
     double   hang_timeout;
     int64_t  max_losses;
     int32_t  splits, bound, own;        // by the protocol, see mu_core_config
@@ -116,6 +123,7 @@ typedef struct mu_setup_task {        // what a setup is made for
     int64_t steps;                      // the training ends after these or after `epochs`; 0 = not by them
     double  epochs;
     int     cores;
+    const mu_updater *updater;          // NULL = not known
 } mu_setup_task;
 
 // Hooks as they are where a protocol leaves them out.
@@ -131,9 +139,10 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);
-// The weight of a gradient by the rule of the protocol (the warm start's where `warming`), were it an update
-// of its own.
-double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness);
+// mu_core_rate_share by the rule of the protocol, the warm start's where `warming`.
+double mu_setup_rate_share(const mu_setup *p, bool warming, int64_t staleness);
+// What the rate of stale gradients is multiplied with while a training without a warm start is young.
+double mu_setup_softness(const mu_setup *p, int64_t step);
 // Is it the setup of a run that noted these of its own?
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."

@@ -59,7 +59,7 @@ static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples
     const mu_step_rate r = s->rate_at(s->ctx, c->version + i, samples);
     mu_run_update *one = &u->update[i];
     double alone = 0;
-    *one = (mu_run_update){begin, end, 0, r.rate, {c->version + i, r.young}};
+    *one = (mu_run_update){begin, end, 0, r.rate, {c->version + i, r.young, r.stale}};
     for (int j = begin; j < end; j++) {
         const mu_core_part *p = mu_core_part_at(c, j);
         int at = j;
@@ -67,7 +67,7 @@ static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples
         const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
         const int64_t sigma = mu_core_staleness(c, j);
         const float weight = mu_core_weight(c, sigma, end - begin);
-        alone += (double)mu_core_weight(c, sigma, 1);
+        alone += (double)mu_core_rate_share(c, sigma);
         u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
         one->skip |= h->bad;
     }

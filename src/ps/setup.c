@@ -34,10 +34,15 @@ const mu_field mu_cluster_fields[] = {
              "weights are copied and changed under a read-write lock, so every copy is of one version"),
     MU_FIELD_ENUM(mu_cluster_opts, rate_rule, "auto", "auto|plain|mean|each",
                   "asynchronous rate: as it is, divided by the expected staleness, or by that of each "
-                  "gradient; auto = plain for hardsync, else mean"),
+                  "gradient; updaters that divide by the size of gradients divide it by its root, adagrad "
+                  "not at all; auto = plain for hardsync, else mean"),
+    MU_FIELD_ENUM(mu_cluster_opts, momentum_rule, "auto", "auto|plain|total|ahead",
+                  "asynchronous momentum: as it is; lowered by what stale gradients act like; or of the same "
+                  "memory in samples, with weights that look ahead; auto = ahead for sgd and nesterov, else "
+                  "plain"),
     MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "auto", NULL,
              "hardsync for this long first, such as `1 epoch` or `200 steps`; auto = 1 epoch, but at most a "
-             "fifth of the steps or epochs of the training; none by hogwild"),
+             "fifth of the steps or epochs of the training"),
     MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
              "a learner without a sign of life for this long is replaced"),
     MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
@@ -126,7 +131,25 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
     mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)p->global_batch);
 }
 
-static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
+// A gradient of one learner alone is never stale.
+static void configure_momentum(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p,
+                               const mu_updater *u) {
+    const double n = p->learners > 1 ? p->expected_staleness : 0;
+    const int own = p->protocol->own_histories ? p->learners : 1;
+    mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
+    if (n <= 0) rule = MU_MOMENTUM_PLAIN;
+    p->stale = mu_stale_make(n, own, p->rate_rule, rule, u);
+    p->momentum = u ? mu_updater_momentum(u, false) : 0;
+    p->momentum_now = mu_stale_step_of(&p->stale, u, p->momentum, &p->momentum_rate);
+    if (rule != MU_MOMENTUM_AHEAD || !u || !(p->momentum > 0) || u->class->adds_up) return;
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "momentum_rule"),
+                              "`momentum_rule: ahead` does not go together with %s", u->class->name);
+    mu_diag_label(b->diags, g, "write `total` or `plain`");
+    mu_diag_hint(b->diags, g, "Its history is a mean of gradients, not a step to look ahead by.");
+}
+
+static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               const mu_updater *updater, mu_setup *p) {
     const mu_protocol_class *c = p->protocol;
     mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
     if (c->configure) c->configure(o->protocol.state, &config);
@@ -135,6 +158,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
     p->own = config.own;
     p->rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
     p->expected_staleness = c->expected_staleness(o->protocol.state, p->learners);
+    configure_momentum(b, node, o, p, updater);
     int64_t n = 1;
     const char *key = c->needs ? c->needs(o->protocol.state, &n) : NULL;
     if (n <= p->learners) return;
@@ -163,20 +187,42 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
+// The end of the training in steps, whichever comes first.
+static double end_of(const mu_setup_task *task, double epoch) {
+    double end = INFINITY;
+    if (task->steps > 0) end = (double)task->steps;
+    if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
+    return end;
+}
+
+static double epoch_of(const mu_setup_task *task, const mu_setup *p) { // in steps
+    return (double)task->n_records / (double)p->global_batch;
+}
+
 static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
     const mu_interval *w = &o->warm_start;
-    const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
+    const double epoch = epoch_of(task, p);
     if (p->learners == 1) return 0;
     const double asked = w->unit == MU_EVERY_STEP    ? w->n
                          : w->unit == MU_EVERY_EPOCH ? w->n * epoch
                          : w->unit == MU_EVERY_AUTO  ? NAN
                                                      : 0;
-    double end = INFINITY; // whichever comes first
-    if (task->steps > 0) end = (double)task->steps;
-    if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
     double (*const steps)(double, double, double) =
         p->protocol->warm_steps ? p->protocol->warm_steps : mu_warm_steps;
-    return (int64_t)fmin(ceil(steps(asked, epoch, end)), MOST_STEPS);
+    return (int64_t)fmin(ceil(steps(asked, epoch, end_of(task, epoch))), MOST_STEPS);
+}
+
+// As long as a warm start would be: with momentum late gradients of early weights are too much for a net.
+static int64_t soft_steps(const mu_setup *p, const mu_setup_task *task) {
+    const double epoch = epoch_of(task, p);
+    if (!p->momentum_now.lowers || mu_setup_sync_versions(p, 0)) return 0;
+    return (int64_t)fmin(ceil(mu_warm_steps(NAN, epoch, end_of(task, epoch))), MOST_STEPS);
+}
+
+double mu_setup_softness(const mu_setup *p, int64_t step) {
+    static const double least = 0.05;
+    if (p->warm_versions || step >= p->soft_steps) return 1;
+    return least + (1 - least) * (double)step / (double)p->soft_steps;
 }
 
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
@@ -192,22 +238,25 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .max_losses = o->max_losses,
     };
     share_batch(b, node, o, &p);
-    configure_protocol(b, node, o, &p);
+    configure_protocol(b, node, o, task->updater, &p);
     place_server(node, o, task->cores, &p);
     p.warm_versions = warm_versions(o, &p, task);
+    p.soft_steps = soft_steps(&p, task);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     *out = p;
     return MU_OK;
 }
 
-double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness) {
+double mu_setup_rate_share(const mu_setup *p, bool warming, int64_t staleness) {
     const mu_core c = {.config = {.learners = p->learners,
                                   .protocol = mu_protocol_index(p->protocol->name),
                                   .splits = p->splits,
                                   .own = p->own,
-                                  .rate_rule = (int32_t)p->rate_rule},
+                                  .rate_rule = (int32_t)p->rate_rule,
+                                  .scale_free = p->stale.scale_free,
+                                  .gradient_scale = (float)p->stale.divisor},
                        .sync_end = warming ? INT64_MAX : 0};
-    return (double)mu_core_weight(&c, staleness, 1);
+    return (double)mu_core_rate_share(&c, staleness);
 }
 
 // ---- for people ----
@@ -235,17 +284,32 @@ static void add_batch(setup_text *t, const mu_setup *p) {
     else add(t, "the job's batch");
 }
 
+static void add_division(setup_text *t, const mu_setup *p, double rate) {
+    const double n = p->stale.n, root = p->stale.divisor;
+    if (p->rate_rule == MU_RATE_PLAIN) {
+        if (n > 1) add(t, ", not divided by the staleness");
+    } else if (p->stale.scale_free) {
+        if (root > 1) add(t, " / sqrt(%g) = %.4g by the expected staleness", root * root, rate / root);
+        else if (n > 1) add(t, ", divided by the sum of more updates only");
+    } else if (p->rate_rule == MU_RATE_EACH) {
+        add(t, " / the staleness of each gradient, about %.4g", rate / n);
+    } else {
+        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
+    }
+}
+
 static void add_rate(setup_text *t, const mu_setup *p, double base) {
-    const double n = p->expected_staleness > 1 ? p->expected_staleness : 1, rate = base * p->rate_factor;
+    const mu_stale_step *m = &p->momentum_now;
+    double rate = base * p->rate_factor;
     add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
     if (p->rate_factor != 1)
         add(t, " x sqrt(%lld/%lld) = %.4g", (long long)p->global_batch, (long long)p->reference_batch, rate);
-    if (p->rate_rule == MU_RATE_EACH)
-        add(t, " / the staleness of each gradient, about %.4g", rate / n);
-    else if (p->rate_rule == MU_RATE_MEAN)
-        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
-    else if (n > 1)
-        add(t, ", not divided by the staleness");
+    if (m->lowers && p->momentum_rate != 1) add(t, " x %.4g", p->momentum_rate);
+    if (m->lowers) rate *= p->momentum_rate;
+    add_division(t, p, rate);
+    if (!m->lowers) return;
+    add(t, ", momentum %g -> %.4g", p->momentum, (double)m->keep);
+    if (m->ahead > 0) add(t, " with weights %g updates ahead", (double)m->ahead);
 }
 
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch) {
@@ -269,4 +333,6 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     }
     if (p->warm_versions)
         add(&t, ", %s for the first %lld steps", mu_warm_protocol->name, (long long)p->warm_versions);
+    else if (p->soft_steps)
+        add(&t, ", rate rises over the first %lld steps", (long long)p->soft_steps);
 }

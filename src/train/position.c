@@ -49,11 +49,37 @@ mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const m
                           .young = mu_updater_is_young(s->updater, at->step, epoch)};
 }
 
+// How many updates in step a run has before it, and whether it begins behind all of them, but with their
+// history.
+static int64_t steps_in_step(const mu_session *s, const mu_position *begin, bool *just_behind) {
+    const int64_t warm = s->setup.warm_versions;
+    *just_behind = warm > 0 && begin->step == warm && !begin->partial && !begin->extra_updates;
+    return mu_setup_sync_versions(&s->setup, warm > begin->step ? warm - begin->step : 0);
+}
+
+mu_step_rate mu_update_rate_at(const mu_session *s, const mu_position *begin, int64_t version,
+                               const mu_position *at, const mu_length *end) {
+    mu_step_rate r = mu_step_rate_at(s, at, end);
+    bool just_behind;
+    const int64_t made = version - begin->step - begin->extra_updates;
+    const int64_t in_step = steps_in_step(s, begin, &just_behind);
+    if (made < in_step) return r;
+    const mu_setup *p = &s->setup;
+    const int64_t first = p->protocol->counts_gradients ? p->learners / p->splits : 1; // the first update
+    const bool begins = made < in_step + first && (in_step > 0 || just_behind);
+    mu_stale_change(&p->stale, s->updater, begins, &r);
+    r.rate *= mu_setup_softness(p, at->step);
+    return r;
+}
+
 double mu_effective_rate_at(const mu_session *s, const mu_position *at, const mu_length *end) {
-    const double rate = mu_step_rate_at(s, at, end).rate;
-    if (!mu_session_forks(s)) return rate; // a gradient of one learner is never stale
-    const int64_t sigma = llround(s->setup.expected_staleness);
-    return rate * mu_setup_weight(&s->setup, at->step < s->setup.warm_versions, sigma);
+    mu_step_rate r = mu_step_rate_at(s, at, end);
+    if (!mu_session_forks(s)) return r.rate; // a gradient of one learner is never stale
+    const mu_setup *p = &s->setup;
+    const bool in_step = at->step < mu_setup_sync_versions(p, p->warm_versions);
+    if (!in_step) mu_stale_change(&p->stale, s->updater, false, &r);
+    if (!in_step) r.rate *= mu_setup_softness(p, at->step);
+    return r.rate * mu_setup_rate_share(p, in_step, llround(p->expected_staleness));
 }
 
 double mu_time_share(double begin, double spent, double deadline) {

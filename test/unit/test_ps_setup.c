@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/attr.h"
-#include "job/yaml.h"
+#include "updater_help.h"
 #include "ps/mirror.h"
 #include "ps/protocol.h"
 
@@ -245,7 +245,7 @@ static void test_warm_start_by_default(void **unused) {
         {"softsync", 50, 0, 10},
         {"{type: ssp, bound: 3}", 50, 0, 10},
         {"mirror", 50, 0, 10},
-        {"hogwild", 50, 0, 0},
+        {"hogwild", 50, 0, 10},
         {"hardsync", 50, 0, 0},
     };
     for (size_t i = 0; i < 2 * MU_COUNT(rows); i++) {
@@ -335,6 +335,78 @@ static void test_text(void **unused) {
     assert_string_equal(small, "1 learn"); // cut, never beyond its end
 }
 
+// Rules against staleness, as the updater has them.
+static void test_stale_rules(void **unused) {
+    (void)unused;
+    static const struct { const char *section, *updater, *says; } rows[] = {
+        {"{learners: 4, protocol: async}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "staleness 4, rate 0.01 x 0.25 / 4 = 0.000625 by the expected staleness, momentum 0.9 -> 0.975 with "
+         "weights 6 updates ahead, server beside the learners, hardsync for the first 16 steps"},
+        {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "server beside the learners, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1}",
+         "staleness 4, rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners"},
+        {"{learners: 4, protocol: async, momentum_rule: total}", "{type: nesterov, rate: 1}",
+         "rate 0.01 x 9 / 4 = 0.0225 by the expected staleness, momentum 0.9 -> 0.1, server"},
+        {"{learners: 4, protocol: async, momentum_rule: plain, warm_start: never}", "{type: nesterov, rate: 1}",
+         "rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners"},
+        {"{learners: 4, protocol: hogwild, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "rate 0.01 / 4 = 0.0025 by the expected staleness, momentum 0.9 -> 0.9 with weights 1.5 updates "
+         "ahead, no server, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: async}", "{type: adam, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, server"},
+        {"{learners: 4, protocol: async, momentum_rule: total}", "{type: adam, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, momentum 0.9 -> 0.1, server"},
+        {"{learners: 4, protocol: async}", "{type: adagrad, rate: 1}",
+         "rate 0.01, divided by the sum of more updates only, server"},
+        {"{learners: 4, protocol: hogwild}", "{type: adagrad, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, no server"},
+        {"{learners: 4}", "{type: sgd, rate: 1, momentum: 0.9}", "staleness 0, rate 0.01, server beside"},
+        {"{learners: 4, momentum_rule: total}", "{type: adam, rate: 1}", "staleness 0, rate 0.01, server"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        bound b;
+        char text[600];
+        const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+                                    .updater = bound_get(&b, rows[i].updater)};
+        const mu_setup p = plan_for(rows[i].section, &task);
+        mu_setup_text(&p, 0.01, text, sizeof text);
+        if (!strstr(text, rows[i].says)) fail_msg("%s, %s: %s", rows[i].section, rows[i].updater, text);
+        bound_fini(&b);
+    }
+}
+
+// It has no step to look ahead by; a protocol that makes none of its gradients stale does not care.
+static void test_stale_rules_refused(void **unused) {
+    (void)unused;
+    bound b;
+    rig r;
+    mu_err err = {0};
+    mu_setup p;
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+                                .updater = bound_get(&b, "{type: adam, rate: 1}")};
+    rig_init(&r, "{learners: 4, protocol: async, momentum_rule: ahead}");
+    assert_non_null(r.opts);
+    assert_int_equal(mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err), MU_EJOB);
+    assert_int_equal(r.diags.n, 1);
+    assert_non_null(strstr(r.diags.list[0].msg, "does not go together with adam"));
+    assert_int_equal(r.diags.list[0].pos.col, 56);
+    rig_fini(&r);
+    (void)plan_for("{learners: 4, momentum_rule: ahead}", &task);
+    bound_fini(&b);
+}
+
+// Without a warm start the rate rises over as many steps.
+static void test_softness(void **unused) {
+    (void)unused;
+    mu_setup p = {.soft_steps = 20};
+    assert_near(mu_setup_softness(&p, 0), 0.05, 1e-12);
+    assert_near(mu_setup_softness(&p, 10), 0.525, 1e-12);
+    assert_near(mu_setup_softness(&p, 20), 1, 0);
+    p.warm_versions = 5;
+    assert_near(mu_setup_softness(&p, 6), 1, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_section_is_one_plain_learner),
@@ -347,6 +419,9 @@ int main(void) {
         cmocka_unit_test(test_warm_start_by_default),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_stale_rules),
+        cmocka_unit_test(test_stale_rules_refused),
+        cmocka_unit_test(test_softness),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
