@@ -75,9 +75,17 @@ int mu_protocol_index(const char *name);        // -1 if unknown
 typedef enum mu_server_place { MU_SERVER_AUTO, MU_SERVER_BESIDE, MU_SERVER_PROCESS } mu_server_place;
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
+typedef struct mu_protocol_turn {       // of a list of protocols, before the last
+    mu_class_ref   protocol;
+    mu_interval    until;               // of the training: steps or epochs
+    const mu_node *node;
+} mu_protocol_turn;
+
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      learners;              // MU_AUTO: one per core
-    mu_class_ref protocol;
+    mu_class_ref protocol;              // of a list the last
+    int          n_before;              // others before it
+    mu_protocol_turn before[MU_CORE_PHASES];    // one more than phases, as the first may be in step
     int64_t      batch;                 // mu; 0 = train.batch / learners
     int          server;                // mu_server_place
     int64_t      server_threads;
@@ -92,6 +100,16 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
 } mu_cluster_opts;
 
 extern const mu_field mu_cluster_fields[];
+
+// A protocol while it is in force, behind a warm start.
+typedef struct mu_setup_phase {
+    int32_t  protocol;                  // index into mu_protocols
+    int64_t  until;                     // samples of the training; INT64_MAX = its end
+    int32_t  splits, bound, own;        // by the protocol, see mu_core_config
+    mu_rate_rule rate_rule;
+    double   expected_staleness;
+    mu_stale stale;
+} mu_setup_phase;
 
 // What a run will do, decided once from the job, the machine and the data; printed at start.
 typedef struct mu_setup {
@@ -115,6 +133,9 @@ typedef struct mu_setup {
     double   hang_timeout;
     int64_t  max_losses;
     int32_t  splits, bound, own;        // by the protocol, see mu_core_config
+    int      n_phases;                  // the last is `protocol` with all that stands here of it
+    mu_setup_phase phase[MU_CORE_PHASES];
+    bool     in_turn;                   // the job has a list of protocols: a warm start is its first
 } mu_setup;
 
 typedef struct mu_setup_task {        // what a setup is made for
@@ -139,8 +160,10 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);
+// Which is in force, of an update that begins behind so many samples and that is not made in step.
+int mu_setup_phase_of(const mu_setup *p, int64_t samples);
 // mu_core_rate_share by the rule of the protocol, the warm start's where `warming`.
-double mu_setup_rate_share(const mu_setup *p, bool warming, int64_t staleness);
+double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t staleness);
 // What the rate of stale gradients is multiplied with while a training without a warm start is young.
 double mu_setup_softness(const mu_setup *p, int64_t step);
 // Is it the setup of a run that noted these of its own?

@@ -128,7 +128,7 @@ static bool form(mu_server *s) {
     mu_shared_switch(g);
     mu_failpoint("server/not-opened");
     // Asked under the lock: behind it the record may already be that of the next update.
-    const int only = mu_protocol_wakes(g->setup->protocol, c);
+    const int only = mu_protocol_wakes(mu_protocol_at(c->config.protocol), c);
     atomic_store_explicit(&g->update->open, 1, memory_order_release);
     mu_shared_unlock(g);
     mu_failpoint("server/opened");
@@ -254,14 +254,16 @@ static bool finish(mu_server *s, int64_t number) {
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool mine = c->applying && c->version + c->applying == number;
-    const bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
+    bool several = mine && c->n_parts > 1; // a learner may have had both of its slots in use until now
     if (mine && !write_journal(g)) {
         mu_shared_cancel(g);
         return false;
     }
     if (mine) {
         count_run(g, c, number);
+        const int32_t phase = c->phase;
         mu_core_applied(c);
+        several |= c->phase != phase; // another protocol may let any of them begin
         mu_shared_switch(g);
     }
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {

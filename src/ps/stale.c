@@ -8,15 +8,16 @@
 // gradient is old, at least of those of fixed age, and hardly lower where ages are spread.
 #define LEAD 1.5
 
-mu_stale mu_stale_make(double expected, int own_histories, mu_rate_rule rate, mu_momentum_rule momentum,
-                       const mu_updater *updater) {
+mu_stale mu_stale_make(const mu_stale_task *t, const mu_updater *updater) {
     const mu_step_size size = updater ? updater->class->size : MU_STEP_FOLLOWS;
-    mu_stale s = {.n = fmax(expected, 1), .rate_rule = rate, .momentum_rule = momentum, .divisor = 1,
-                  .scale_free = size != MU_STEP_FOLLOWS};
-    s.own_histories = own_histories > 1;
-    s.span = fmax(s.n / own_histories, 1);
-    if (rate == MU_RATE_PLAIN) return s;
-    s.divisor = size == MU_STEP_FOLLOWS ? s.n : size == MU_STEP_OWN ? sqrt(s.n) : sqrt(s.n / s.span);
+    const double k = t->share > 0 ? fmax(1 / t->share, 1) : 1;
+    mu_stale s = {.n = fmax(t->n, 1), .own_histories = t->own_histories > 1, .rate_rule = t->rate_rule,
+                  .momentum_rule = t->momentum_rule, .scale_free = size != MU_STEP_FOLLOWS,
+                  .divisor = 1, .gradient = 1};
+    s.span = fmax(s.n / t->own_histories, 1);
+    if (t->rate_rule == MU_RATE_PLAIN) return s;
+    s.divisor = size == MU_STEP_FOLLOWS ? s.n : size == MU_STEP_OWN ? sqrt(k) : sqrt(s.n / s.span);
+    if (!s.own_histories && s.scale_free) s.gradient = size == MU_STEP_OWN ? 1 / sqrt(k) : 1 / k;
     return s;
 }
 
@@ -35,19 +36,18 @@ mu_stale_step mu_stale_step_of(const mu_stale *s, const mu_updater *u, double ow
     return (mu_stale_step){.lowers = true, .keep = (float)keep, .ahead = ahead ? (float)(LEAD * s->span) : 0};
 }
 
-void mu_stale_change(const mu_stale *s, const mu_updater *u, bool begins, mu_step_rate *rate) {
+void mu_stale_change(const mu_stale *s, const mu_updater *u, double before, mu_step_rate *rate) {
     double factor;
     rate->stale = mu_stale_step_of(s, u, mu_updater_momentum(u, rate->young), &factor);
     rate->rate *= factor / s->divisor;
-    const double rest = s->rate_rule == MU_RATE_PLAIN ? 1 : s->divisor / s->n; // of the division by n
-    rate->stale.share = s->own_histories ? 1 : (float)rest; // those gradients are not scaled
-    rate->stale.descent = (float)((s->own_histories ? rest : 1) / factor);
-    if (!begins || s->own_histories || !rate->stale.lowers || !u->class->adds_up) return;
-    if (s->rate_rule != MU_RATE_PLAIN) rate->stale.keep /= (float)s->n;
+    rate->stale.share = (float)s->gradient;
+    rate->stale.descent = (float)(s->divisor / (s->gradient * mu_stale_updates(s) * factor));
+    if (before <= 0 || s->own_histories || !rate->stale.lowers || !u->class->adds_up) return;
+    rate->stale.keep *= (float)(before / mu_stale_updates(s));
     rate->stale.ahead = 0;
 }
 
 float mu_stale_share(const mu_stale *s, const mu_updater *u) {
     const bool shorter = u->class->adds_up && s->momentum_rule != MU_MOMENTUM_PLAIN;
-    return shorter && s->rate_rule != MU_RATE_PLAIN ? (float)(1 / s->n) : 1;
+    return shorter ? (float)(1 / mu_stale_updates(s)) : 1;
 }

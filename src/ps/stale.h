@@ -14,10 +14,12 @@
 // momentum of n / (1 + n) (Mitliagkas et al. 2016: 1 - 1 / lambda).
 //
 // The division by n is one of the rate, and weight decay is divided with it. Rules that divide by the size
-// of gradients (mu_step_size) go by the rate alone, however small a gradient is. There it is shared by
-// gradient and rate: a gradient of an n-th of the samples is about sqrt(n) times as large as the mean of all,
-// so with 1 / sqrt(n) of it the history is that of a single learner, and the other 1 / sqrt(n) belongs to
-// the rate. Where the history grows with every update (adagrad), n times as many divide the rate enough.
+// of gradients (mu_step_size) go by the rate alone, however small a gradient is, and how often they may go as
+// far depends on the samples of an update. With a k-th of the job's batch its gradient is about sqrt(k) times
+// as large: 1 / sqrt(k) of it makes the history that of a single learner, and the rate is divided by sqrt(k),
+// too. k is n where learners share the job's batch, and 1 where each has one of that size. Where the history
+// grows with every update (adagrad), more of them divide the rate enough, and 1 / k of the gradient makes the
+// sum the same.
 #ifndef MU_PS_STALE_H
 #define MU_PS_STALE_H
 
@@ -33,20 +35,34 @@ typedef struct mu_stale {
     mu_rate_rule rate_rule;
     mu_momentum_rule momentum_rule;
     bool   scale_free;          // the updater divides by the size of gradients
-    double divisor;             // of the rate; the gradient has the rest of n
+    double divisor;             // of the rate
+    double gradient;            // what a gradient counts that is an update of its own
 } mu_stale;
 
-// lambda: of a protocol by which each learner has a history of its own; else 1. updater: NULL = not known.
-mu_stale mu_stale_make(double expected, int own_histories, mu_rate_rule rate, mu_momentum_rule momentum,
-                       const mu_updater *updater);
+typedef struct mu_stale_task {
+    double n;                   // the expected staleness
+    double share;               // of the job's batch in an update, 1 / k
+    int    own_histories;       // lambda where each learner has a history of its own; else 1
+    mu_rate_rule rate_rule;
+    mu_momentum_rule momentum_rule;
+} mu_stale_task;
+
+// updater: NULL = not known.
+mu_stale mu_stale_make(const mu_stale_task *t, const mu_updater *updater);
+// For mu_core_config: the core divides it by n again, by the rate rule.
+static inline float mu_stale_gradient_scale(const mu_stale *s) {
+    return (float)(s->rate_rule == MU_RATE_PLAIN ? s->gradient : s->gradient * s->n);
+}
 // The momentum rule that is best as far as is known (docs/protocols.md, "Measured").
 mu_momentum_rule mu_stale_usual(const mu_updater *updater);
 // The momentum in force in place of the rule's own, and what the rate is multiplied with for it.
 mu_stale_step mu_stale_step_of(const mu_stale *s, const mu_updater *u, double own, double *rate);
-// Makes the rate of fresh gradients that of stale ones.
-// begins: the updates before this one were made of fresh gradients, so the history has steps n times as long;
-// own histories are filled with shorter ones (mu_stale_share).
-void mu_stale_change(const mu_stale *s, const mu_updater *u, bool begins, mu_step_rate *rate);
+// How many updates go as far as one of fresh gradients.
+static inline double mu_stale_updates(const mu_stale *s) { return s->rate_rule == MU_RATE_PLAIN ? 1 : s->n; }
+// Makes the rate of fresh gradients that of stale ones. before: the first update since a change of protocol,
+// whose history has steps of so many to one of fresh gradients; 0 = no change. Own histories are filled with
+// shorter ones (mu_stale_share).
+void mu_stale_change(const mu_stale *s, const mu_updater *u, double before, mu_step_rate *rate);
 // Of the steps in a history of fresh gradients, what an own history takes over.
 float mu_stale_share(const mu_stale *s, const mu_updater *u);
 

@@ -139,7 +139,7 @@ static void check_streams(mu_session *s, const mu_net *net) {
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
                                                   setup->global_batch, &own) == MU_OK)
                 continue;
-            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO)
+            if (setup->warm_versions && !setup->in_turn && s->cluster->warm_start.unit == MU_EVERY_AUTO)
                 setup->warm_versions = 0; // the rate rises instead
             else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams

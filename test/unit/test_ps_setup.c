@@ -29,7 +29,7 @@ static const mu_registry *const registries[] = {&mu_protocols, NULL};
 static void rig_init(rig *r, const char *section) {
     mu_err err = {0};
     mu_node *root = NULL;
-    char text[300];
+    char text[400];
     mu_arena_init(&r->arena, "test");
     mu_diags_init(&r->diags, &r->arena);
     snprintf(text, sizeof text, "cluster: %s", section ? section : "{}");
@@ -345,7 +345,9 @@ static void test_stale_rules(void **unused) {
         {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
          "server beside the learners, rate rises over the first 16 steps"},
         {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1}",
-         "staleness 4, rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners"},
+         "staleness 4, rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners, rate "
+         "rises over the first 16 steps"},
+        {"{learners: 4, protocol: async, batch: 64}", "{type: adam, rate: 1}", "staleness 4, rate 0.01, not"},
         {"{learners: 4, protocol: async, momentum_rule: total}", "{type: nesterov, rate: 1}",
          "rate 0.01 x 9 / 4 = 0.0225 by the expected staleness, momentum 0.9 -> 0.1, server"},
         {"{learners: 4, protocol: async, momentum_rule: plain, warm_start: never}", "{type: nesterov, rate: 1}",
@@ -358,7 +360,7 @@ static void test_stale_rules(void **unused) {
         {"{learners: 4, protocol: async, momentum_rule: total}", "{type: adam, rate: 1}",
          "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, momentum 0.9 -> 0.1, server"},
         {"{learners: 4, protocol: async}", "{type: adagrad, rate: 1}",
-         "rate 0.01, divided by the sum of more updates only, server"},
+         "rate 0.01, not divided: the updater goes by the size of gradients, server"},
         {"{learners: 4, protocol: hogwild}", "{type: adagrad, rate: 1}",
          "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, no server"},
         {"{learners: 4}", "{type: sgd, rate: 1, momentum: 0.9}", "staleness 0, rate 0.01, server beside"},
@@ -396,6 +398,85 @@ static void test_stale_rules_refused(void **unused) {
     bound_fini(&b);
 }
 
+// One protocol after the other: the first may be in step, and is the warm start.
+static void test_turns(void **unused) {
+    (void)unused;
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2, .epochs = 10};
+    mu_setup p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 1 epoch}, {type: softsync, n: 2, "
+                          "until: 50 steps}, {name: async, bound: 9, until: 5 epochs}, {type: ssp, bound: 1}]}",
+                          &task);
+    char text[600];
+    assert_int_equal(p.warm_versions, 16);
+    assert_int_equal(p.n_phases, 3);
+    assert_true(p.in_turn);
+    assert_string_equal(p.protocol->name, "ssp");
+    assert_int_equal(p.own, 1);
+    assert_int_equal(p.phase[0].until, 50 * 64);
+    assert_int_equal(p.phase[0].splits, 2);
+    assert_int_equal(p.phase[0].bound, 4);
+    assert_int_equal(p.phase[1].until, 79 * 64);
+    assert_int_equal(p.phase[1].bound, 9);
+    assert_true(p.phase[2].until == INT64_MAX && p.phase[2].expected_staleness == 4);
+    const int64_t at[] = {0, 50 * 64 - 1, 50 * 64, 79 * 64 - 1, 79 * 64}, in_force[] = {0, 0, 1, 1, 2};
+    for (size_t i = 0; i < MU_COUNT(at); i++) assert_int_equal(mu_setup_phase_of(&p, at[i]), in_force[i]);
+    mu_setup_text(&p, 0.01, text, sizeof text);
+    assert_non_null(strstr(text, "4 learners, hardsync until step 16, softsync until step 50, async until step 79, "
+                                 "then ssp, mu 16 x lambda 4"));
+    assert_null(strstr(text, "for the first"));
+
+    p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 9 steps}, hogwild]}", &task);
+    assert_int_equal(p.warm_versions, 9);
+    assert_int_equal(p.n_phases, 1);
+    assert_string_equal(p.protocol->name, "hogwild");
+    p = plan_for("{learners: 4, protocol: [{type: ssp, until: 9 steps}, softsync]}", &task);
+    assert_int_equal(p.warm_versions, 0);
+    assert_int_equal(p.soft_steps, 16); // as nothing is in step
+    p = plan_for("{learners: 4, protocol: [mirror]}", &task); // as without the brackets
+    assert_int_equal(p.warm_versions, 16);
+    assert_false(p.in_turn);
+}
+
+static void test_turns_refused(void **unused) {
+    (void)unused;
+    static const struct { const char *protocol; int col; const char *says; } rows[] = {
+        {"[]", 34, "0 protocols in turn"},
+        {"[async, hogwild]", 35, "needs `until`"},
+        {"[{type: async, until: ~}, ssp]", 35, "needs `until`"},
+        {"[{type: async, until: 1 epoch}, hardsync]", 66, "hardsync can only come first"},
+        {"[{type: hogwild, until: 1 epoch}, async]", 35, "hogwild can only come last"},
+        {"[{type: async, until: 1 epoch}, mirror]", 66, "mirror can follow hardsync alone"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}]", 85, "the last protocol has no"},
+        {"[{type: async, until: 10m}, ssp]", 56, "`until` is a number of steps or epochs"},
+        {"[{type: async, until: soon}, ssp]", 56, "`until` is a number of steps or epochs"},
+        {"[{type: async, until: 9 steps}, {type: ssp, until: 9 steps}, async]", 85, "ends before it begins"},
+        {"[{type: async, until: 2 epochs}, {type: ssp, until: 9 steps}, async]", 86, "ends before it begins"},
+        {"[{type: asynk, until: 1 epoch}, ssp]", 42, "unknown protocol"},
+        {"[{type: async, until: 1 epoch, n: 3}, ssp]", 65, "unknown key"},
+        {"[{type: softsync, n: 9, until: 1 epoch}, ssp]", 55, "needs at least 9 learners"},
+        {"[{type: async, until: 1 epoch}, ssp], warm_start: 1 epoch", 84, "a list of protocols says"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}, {type: ssp, until: 3 epochs}, "
+         "{type: ssp, until: 4 epochs}, {type: ssp, until: 5 epochs}, ssp]", 34, "6 protocols in turn"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}, {type: ssp, until: 3 epochs}, "
+         "{type: ssp, until: 4 epochs}, ssp]", 34, "at most 4 protocols behind"},
+    };
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2};
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        rig r;
+        mu_err err = {0};
+        mu_setup p;
+        char section[300];
+        snprintf(section, sizeof section, "{learners: 4, protocol: %s}", rows[i].protocol);
+        rig_init(&r, section);
+        if (r.opts && mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_EJOB)
+            fail_msg("%s was accepted", section);
+        const mu_diag *g = r.diags.list;
+        if (r.diags.n != 1 || g->pos.col != rows[i].col || !strstr(g->msg, rows[i].says))
+            fail_msg("%s: %zu problems, the first at %d: %s; want %d %s", section, r.diags.n, g->pos.col,
+                     r.diags.n ? g->msg : "", rows[i].col, rows[i].says);
+        rig_fini(&r);
+    }
+}
+
 // Without a warm start the rate rises over as many steps.
 static void test_softness(void **unused) {
     (void)unused;
@@ -422,6 +503,8 @@ int main(void) {
         cmocka_unit_test(test_stale_rules),
         cmocka_unit_test(test_stale_rules_refused),
         cmocka_unit_test(test_softness),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_turns_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

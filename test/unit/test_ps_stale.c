@@ -30,12 +30,18 @@ static void one_update(one_weight *o, double gradient, float weight, const mu_st
 
 // What the core makes of a gradient that is an update of its own.
 static float weight_of(const mu_stale *s) {
-    return s->rate_rule == MU_RATE_PLAIN ? 1 : (float)(s->divisor / s->n);
+    const double n = s->rate_rule == MU_RATE_PLAIN ? 1 : s->n;
+    return (float)((double)mu_stale_gradient_scale(s) / n);
 }
 
-static mu_step_rate changed(const mu_stale *s, const mu_updater *u, double rate, bool begins) {
+// Of learners that share the job's batch, each update of an n-th.
+static mu_stale stale_of(double n, int own, mu_rate_rule rate, mu_momentum_rule momentum, const mu_updater *u) {
+    return mu_stale_make(&(mu_stale_task){n, 1 / n, own, rate, momentum}, u);
+}
+
+static mu_step_rate changed(const mu_stale *s, const mu_updater *u, double rate, double before) {
     mu_step_rate r = {.rate = rate};
-    mu_stale_change(s, u, begins, &r);
+    mu_stale_change(s, u, before, &r);
     return r;
 }
 
@@ -76,8 +82,8 @@ static void test_numbers(void **unused) {
     for (size_t i = 0; i < MU_COUNT(t); i++) {
         bound b;
         const mu_updater *u = bound_get(&b, t[i].rule);
-        const mu_stale s = mu_stale_make(t[i].n, t[i].own, t[i].rate, t[i].momentum, u);
-        const mu_step_rate r = changed(&s, u, 1, false);
+        const mu_stale s = stale_of(t[i].n, t[i].own, t[i].rate, t[i].momentum, u);
+        const mu_step_rate r = changed(&s, u, 1, 0);
         const double keep = r.stale.lowers ? (double)r.stale.keep : -1;
         if (fabs(r.rate - t[i].want_rate) > 1e-5 || fabs(keep - t[i].keep) > 1e-5 ||
             fabs((double)r.stale.ahead - t[i].ahead) > 1e-5 ||
@@ -88,6 +94,23 @@ static void test_numbers(void **unused) {
     }
 }
 
+// Each learner with a batch as large as the job's: those rules that go by the rate alone are not slower then.
+static void test_whole_batches(void **unused) {
+    (void)unused;
+    static const struct { const char *rule; double divisor, gradient; } t[] = {
+        {"{type: sgd, rate: 1}", 8, 1},     {"{type: adam, rate: 1}", 1, 1},
+        {"{type: rmsprop, rate: 1}", 1, 1}, {"{type: adagrad, rate: 1}", 1, 1}};
+    for (size_t i = 0; i < MU_COUNT(t); i++)
+        for (int k = 0; k < 2; k++) { // larger ones do not make it faster, either
+            bound b;
+            const mu_stale_task task = {8, 1 + k, 1, MU_RATE_MEAN, MU_MOMENTUM_PLAIN};
+            const mu_stale s = mu_stale_make(&task, bound_get(&b, t[i].rule));
+            assert_near(s.divisor, t[i].divisor, 1e-9);
+            assert_near(s.gradient, t[i].gradient, 1e-9);
+            bound_fini(&b);
+        }
+}
+
 // How far the weight goes in `steps` steps by gradients of 1 with noise: n updates a step or, with n 1, one.
 // Noise of a share of the samples is larger by sqrt(n) and cancels over eight updates.
 static double way(const char *rule, const mu_stale *s, int n, int steps, double noise) {
@@ -95,7 +118,7 @@ static double way(const char *rule, const mu_stale *s, int n, int steps, double 
     one_weight o;
     one_init(&o, rule, 0);
     for (int i = 0; i < steps * n; i++) {
-        const mu_step_rate fresh = {.rate = 1e-3}, r = s ? changed(s, o.u, 1e-3, false) : fresh;
+        const mu_step_rate fresh = {.rate = 1e-3}, r = s ? changed(s, o.u, 1e-3, 0) : fresh;
         one_update(&o, 1 + noise * sqrt(n) * sign[i % 8], s ? weight_of(s) : 1, &r);
     }
     bound_fini(&o.b);
@@ -105,7 +128,7 @@ static double way(const char *rule, const mu_stale *s, int n, int steps, double 
 static void expect_way(const char *rule, mu_momentum_rule momentum, int n, double noise, double tolerance) {
     bound b;
     const mu_updater *u = bound_get(&b, rule);
-    const mu_stale s = mu_stale_make(n, 1, MU_RATE_MEAN, momentum, u);
+    const mu_stale s = stale_of(n, 1, MU_RATE_MEAN, momentum, u);
     // Of the last steps alone: at the beginning momentum is only coming up.
     const double one = way(rule, NULL, 1, 600, noise) - way(rule, NULL, 1, 400, noise);
     const double many = way(rule, &s, n, 600, noise) - way(rule, &s, n, 400, noise);
@@ -139,8 +162,8 @@ static void test_descent(void **unused) {
             snprintf(text, sizeof text, "{type: %s, rate: 1}", mu_updaters.list[i]->name);
             one_init(&o, text, 0);
             o.p.descends = true;
-            const mu_stale s = mu_stale_make(8, own, MU_RATE_MEAN, mu_stale_usual(o.u), o.u);
-            const mu_step_rate r = changed(&s, o.u, 0.1, false);
+            const mu_stale s = stale_of(8, own, MU_RATE_MEAN, mu_stale_usual(o.u), o.u);
+            const mu_step_rate r = changed(&s, o.u, 0.1, 0);
             for (int k = 0; k < 8; k++) one_update(&o, 1, own > 1 ? 1 : weight_of(&s), &r);
             assert_near((double)o.w, -0.1, 1e-6);
             bound_fini(&o.b);
@@ -155,8 +178,8 @@ static void test_decay(void **unused) {
             one_weight one, many;
             one_init(&one, "{type: sgd, rate: 1, momentum: 0.9, decay: 0.1}", 1);
             one_init(&many, "{type: sgd, rate: 1, momentum: 0.9, decay: 0.1}", 1);
-            const mu_stale s = mu_stale_make(n, 1, MU_RATE_MEAN, rules[r], one.u);
-            const mu_step_rate fresh = {.rate = 1e-3}, stale = changed(&s, many.u, 1e-3, false);
+            const mu_stale s = stale_of(n, 1, MU_RATE_MEAN, rules[r], one.u);
+            const mu_step_rate fresh = {.rate = 1e-3}, stale = changed(&s, many.u, 1e-3, 0);
             for (int i = 0; i < 1000; i++) one_update(&one, 0, 1, &fresh);
             for (int i = 0; i < 1000 * n; i++) one_update(&many, 0, weight_of(&s), &stale);
             assert_near(log((double)many.w) / log((double)one.w), 1, 0.03);
@@ -170,8 +193,8 @@ static bool comes_to_rest(const char *rule, mu_momentum_rule momentum, int n, do
     double seen[MOST + 1];
     one_weight o;
     one_init(&o, rule, 1);
-    const mu_stale s = mu_stale_make(n, 1, MU_RATE_MEAN, momentum, o.u);
-    const mu_step_rate r = changed(&s, o.u, rate, false);
+    const mu_stale s = stale_of(n, 1, MU_RATE_MEAN, momentum, o.u);
+    const mu_step_rate r = changed(&s, o.u, rate, 0);
     for (int i = 0; i <= MOST; i++) seen[i] = 1;
     double last = 0;
     for (int i = 0; i < UPDATES && fabs((double)o.w) < 1e6; i++) {
@@ -216,13 +239,13 @@ static void test_the_change(void **unused) {
         for (size_t r = 1; r < MU_COUNT(rules); r++) {
             one_weight one, many;
             one_init(&one, adding[i], 0), one_init(&many, adding[i], 0);
-            const mu_stale s = mu_stale_make(8, 1, MU_RATE_MEAN, rules[r], one.u);
+            const mu_stale s = stale_of(8, 1, MU_RATE_MEAN, rules[r], one.u);
             const mu_step_rate fresh = {.rate = 1e-2};
             for (int k = 0; k < 200; k++) one_update(&one, 1, 1, &fresh), one_update(&many, 1, 1, &fresh);
             const double before = (double)one.w;
             for (int k = 0; k < 2000; k++) one_update(&one, 0, 1, &fresh);
             for (int k = 0; k < 16000; k++) {
-                const mu_step_rate now = changed(&s, many.u, 1e-2, k == 0);
+                const mu_step_rate now = changed(&s, many.u, 1e-2, k == 0 ? 1 : 0);
                 one_update(&many, 0, weight_of(&s), &now);
             }
             const double coasted = ((double)many.w - before) / ((double)one.w - before);
@@ -254,6 +277,7 @@ static void test_all_rules_obey(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_whole_batches),
         cmocka_unit_test(test_a_step_goes_as_far),
         cmocka_unit_test(test_descent),
         cmocka_unit_test(test_decay),
