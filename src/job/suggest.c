@@ -37,7 +37,7 @@ static const struct { const char *theirs, *ours; } synonyms[] = {
     {"p", "ratio"},                {"rate", "ratio"},              {"dropout_ratio", "ratio"},
     {"bn", "batch_norm"},          {"batchnorm", "batch_norm"},    {"momentum_sgd", "sgd"},
     {"constant", "fixed"},         {"multistep", "multi_step"},    {"milestones", "at"},
-    {"interval", "every"},         {"workers", "learners"},        {"num_workers", "learners"},
+    {"interval", "every"},         {"num_workers", "learners"},
     {"world_size", "learners"},    {"processes", "learners"},      {"sync", "hardsync"},
     {"synchronous", "hardsync"},   {"allreduce", "hardsync"},      {"asynchronous", "async"},
     {"downpour", "async"},         {"distributed", "cluster"},     {"parallel", "cluster"},

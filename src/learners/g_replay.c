@@ -40,6 +40,7 @@ typedef struct replay {
     mu_position begin;     // where the training began
     mu_learners_result result;  // counted on the way; staleness_mean is a sum until the end
     mu_advance advanced;   // by the update in hand
+    bool first;            // it is the first under its protocol
     size_t *order, *begin_of; // parts by version of their weights: order[begin_of[v] .. begin_of[v + 1])
     size_t fetched;        // of order, by the prefetch thread
     int32_t *slot;         // (n_parts) where a computed gradient waits
@@ -197,14 +198,17 @@ static mu_status compute(replay *r, size_t part, mu_err *err) {
 
 static void apply_slice(replay *r, const mu_runlog_update *u, const mu_slice_range *range) {
     mu_params *ps = r->w.params;
-    const bool young = mu_step_rate_at(r->t->s, &r->t->at, &r->t->end).young; // before this update
+    const mu_step_rate now = // the rate itself is in the log
+        mu_update_rate_at(r->t->s, &(mu_update_place){&r->begin, u->u.version - 1, r->first}, &r->t->at,
+                          &r->t->end);
     for (int j = 0; j < u->u.n_parts; j++) {
         size_t part = u->first_part + (size_t)j;
         r->grads[j] = mu_message_get(&r->message, slot_at(r, part), range->param, ps->list[range->param]);
         r->grad_at[j] = &r->grads[j];
         r->weights[j] = r->log->parts[part].weight;
     }
-    const mu_update one = {u->u.n_parts, r->grad_at, r->weights, u->u.rate, {u->u.version - 1, young}};
+    const mu_rule_step step = {u->u.version - 1, now.young, now.stale};
+    const mu_update one = {u->u.n_parts, r->grad_at, r->weights, u->u.rate, step};
     const mu_apply a = {r->w.updater, ps, 1, &one};
     atomic_store(&r->piece->done, 0);
     mu_apply_slice(&a, range, &r->piece->done, &r->piece->undo);
@@ -229,6 +233,8 @@ static bool is_warming(const replay *r, const mu_runlog_update *u) {
 // Where the training stands after an update: as the recorded run counted.
 static void move_on(replay *r, const mu_runlog_update *u) {
     mu_training *t = r->t;
+    const mu_setup *p = &t->s->setup;
+    const int phase = mu_setup_phase_of(p, t->at.samples);
     int64_t applied = t->at.applied;
     double alone = 0;
     for (int j = 0; j < u->u.n_parts; j++) {
@@ -238,13 +244,14 @@ static void move_on(replay *r, const mu_runlog_update *u) {
         r->result.applied++;
         const int64_t sigma = u->u.version - 1 - id->version;
         if (!is_warming(r, u)) note_staleness(&r->result, sigma);
-        alone += mu_setup_weight(&t->s->setup, is_warming(r, u), sigma);
+        alone += mu_setup_rate_share(p, phase, is_warming(r, u), sigma);
     }
     t->at = mu_position_at(t->s, &r->begin, mu_finished_count(&t->finished));
     t->at.extra_updates = u->u.version - t->at.step;
     t->at.version = r->begin.version + u->u.version - r->log->head.first_version;
     t->at.applied = applied;
     t->at.repeated = r->begin.repeated + t->finished.dropped;
+    r->first = mu_setup_phase_of(p, t->at.samples) != phase;
     if (u->u.n_parts > 0) t->rate = u->u.rate * alone / u->u.n_parts; // as the server tells it
     t->ps.skipped += u->u.skip != 0;
 }

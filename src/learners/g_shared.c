@@ -63,11 +63,8 @@ static mu_core_config config_of(const shared_run *c) {
     const double end_steps = c->t->end.steps;
     mu_core_config cfg = {
         .learners = p->learners,
-        .protocol = mu_protocol_index(p->protocol->name),
-        .splits = p->splits,
-        .bound = p->bound,
-        .own = p->own,
-        .rate_rule = (int32_t)p->rate_rule,
+        .scale_free = p->stale.scale_free,
+        .n_phases = p->n_phases,
         .longest_run = MU_CORE_RUN,
         .global_batch = p->global_batch,
         .rows = p->rows,
@@ -76,6 +73,12 @@ static mu_core_config config_of(const shared_run *c) {
         .end_sample = mu_end_sample(c->t->s, at),
         .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
+    for (int i = 0; i < p->n_phases; i++) {
+        const mu_setup_phase *f = &p->phase[i];
+        cfg.phase[i] = (mu_core_phase){f->until, f->protocol, f->splits, f->bound, f->own,
+                                       (int32_t)f->rate_rule, mu_stale_gradient_scale(&f->stale)};
+    }
+    cfg.protocol = cfg.phase[0].protocol; // those that are all in step have one
     set_leases(&cfg, end_steps > 0 ? end_steps - (double)at->step : INFINITY);
     return cfg;
 }

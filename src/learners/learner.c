@@ -29,11 +29,13 @@ typedef struct learner { // one process: a learner, or a worker of one
     mu_err     collect_err;
 } learner;
 
-mu_step_rate mu_role_step_rate(void *ctx, MU_UNUSED int64_t version, int64_t samples) {
+mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     mu_position at = mu_position_at(r->session, r->begin, samples);
     if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
-    return mu_step_rate_at(r->session, &at, r->end);
+    const mu_update_place place = {
+        r->begin, version, r->shared && version == atomic_load(&r->shared->head->phase_version)};
+    return mu_update_rate_at(r->session, &place, &at, r->end);
 }
 
 // ---- samples: the prefetch thread ----
@@ -93,12 +95,13 @@ static void push_rest(learner *l) {
 // With momentum, gradients of old weights make a training diverge at a rate that is right for one learner.
 static void hint_stale(const learner *l, mu_err *err) {
     const mu_setup *p = &l->role->session->setup;
+    const mu_setup_phase *f = &p->phase[atomic_load(&l->role->shared->head->phase)];
     if (mu_shared_is_in_step(l->role->shared, l->client->grant.version + 1)) return; // its update
     err->hint[0] = '\0';
     mu_err_hint(err,
                 "Gradients of %s are about %g updates old: set a longer `cluster.warm_start`, choose a "
                 "protocol with less staleness, or lower `updater.rate`.",
-                p->protocol->name, p->expected_staleness);
+                mu_protocol_at(f->protocol)->name, f->expected_staleness);
 }
 
 static mu_status compute(learner *l, float *scale, mu_err *err) {

@@ -113,7 +113,7 @@ static mu_answer ask_core(mu_shared_client *c, const mu_exchange **in_force) {
     }
     c->base.grant = grant;
     c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots);
-    c->weight = mu_core_weight(core, 1, 1);
+    c->rate_share = mu_core_rate_share(core, 1);
     mu_shared_commit(g);
     mu_failpoint("client/granted");
     *in_force = x;

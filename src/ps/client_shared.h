@@ -44,7 +44,7 @@ typedef struct mu_shared_client {
     int        slot;                    // where it goes
     bool       bad;                     // of the gradient in hand, at its end
     float      scale;
-    float      weight;                  // what a gradient of staleness 1 alone counts
+    float      rate_share;              // of a gradient of staleness 1
     int64_t    spin_ns;                 // before sleeping; 0 when there are more learners than cores
     // of the queue
     mu_server  server;                  // its own, when the server is beside

@@ -22,13 +22,50 @@ size_t mu_core_size(int learners) {
     return sizeof(mu_core) + n * sizeof(mu_core_learner) + parts * sizeof(mu_core_part) + n * sizeof(int32_t);
 }
 
+// ---- phases ----
+
+static void enter_phase(mu_core *c, int phase) {
+    mu_core_config *g = &c->config;
+    const mu_core_phase *p = &g->phase[phase];
+    g->protocol = p->protocol;
+    g->splits = (int32_t)core_max(1, core_min(p->splits, g->learners));
+    g->bound = p->bound;
+    g->own = p->own;
+    g->rate_rule = p->rate_rule;
+    g->gradient_scale = p->gradient_scale;
+    c->phase = phase;
+    c->phase_version = c->version;
+}
+
+// Would it be over after so many more samples?
+static bool is_over(const mu_core *c, int64_t more) {
+    return c->phase + 1 < c->config.n_phases &&
+           mu_core_samples(c) + more >= c->config.phase[c->phase].until;
+}
+
+// At an update's end.
+static void follow_phases(mu_core *c) {
+    const int was = c->phase;
+    while (is_over(c, 0)) enter_phase(c, c->phase + 1);
+    if (c->phase == was) return;
+    for (int i = 0; i < c->config.learners; i++) {
+        mu_core_learner *l = core_change(c, i);
+        l->phase_step = mu_core_step(l) + l->computing;
+    }
+    core_recount_all(c);
+}
+
+// ---- life ----
+
 void mu_core_init(mu_core *c, const mu_core_config *config) {
     assert(config->learners >= 1 && config->global_batch >= config->learners);
     assert(config->rows >= 1 && config->lease_batches >= 1);
     memset(c, 0, mu_core_size(config->learners));
     c->config = *config;
     c->config.splits = (int32_t)core_max(1, core_min(config->splits, config->learners));
-    c->version = config->first_version;
+    c->version = c->phase_version = config->first_version;
+    if (config->n_phases > 0) enter_phase(c, 0);
+    while (is_over(c, 0)) enter_phase(c, c->phase + 1);
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
     core_recount_all(c);
@@ -81,9 +118,13 @@ size_t mu_core_catch_up(mu_core *spare, const mu_core *good) {
 void mu_core_lost(mu_core *c, int learner) {
     if (!core_learners(c)[learner].present) return;
     mu_core_learner *l = core_change(c, learner);
+    const bool again = l->computing && mu_core_pace(l) < 0; // what was in hand begins once more, and now here
     l->lost += l->computing;
     c->computing -= l->computing;
     l->present = l->computing = l->handed = 0;
+    if (!again) return;
+    l->phase_step--;
+    core_recount_all(c);
 }
 
 uint32_t mu_core_join(mu_core *c, int learner) {
@@ -167,7 +208,7 @@ static mu_push_result examine(const mu_core *c, const mu_gradient_id *id) {
 }
 
 static bool too_stale(const mu_core *c, const mu_gradient_id *id) {
-    return c->config.bound > 0 && c->version + c->applying - id->version > c->config.bound;
+    return mu_core_is_bound(c, id->learner, id->step) && c->version + c->applying - id->version > c->config.bound;
 }
 
 static mu_core_learner *finish(mu_core *c, int learner) {
@@ -224,9 +265,11 @@ static int within_bound(const mu_core *c, int n) {
     const mu_core_learner *l = core_learners(c);
     const int64_t oldest = c->version + c->applying + 1 - c->config.bound; // allowed to stay behind
     for (int i = 0; i < c->config.learners; i++)
-        if (l[i].computing && l[i].version < oldest) return -1;
-    for (int i = n; i < c->fifo_n; i++)
-        if (core_waiting(c, i)->id.version < oldest) n = i + 1;
+        if (l[i].computing && l[i].version < oldest && mu_core_is_bound(c, i, mu_core_step(&l[i]))) return -1;
+    for (int i = n; i < c->fifo_n; i++) {
+        const mu_gradient_id *id = &core_waiting(c, i)->id;
+        if (id->version < oldest && mu_core_is_bound(c, id->learner, id->step)) n = i + 1;
+    }
     return n;
 }
 
@@ -242,6 +285,12 @@ static bool form_one(mu_core *c, const mu_protocol_class *p) {
     return true;
 }
 
+static int64_t rows_taken(const mu_core *c) {
+    int64_t rows = 0;
+    for (int i = 0; i < c->n_parts; i++) rows += core_ring_at(c, i)->id.rows;
+    return rows;
+}
+
 // In step an update needs the weights of the one before, so there is never a second one to form. A learner
 // may begin during a run, on weights of before: the run must not be longer than the bound.
 static int longest_run(const mu_core *c) {
@@ -254,7 +303,7 @@ bool mu_core_form(mu_core *c) {
     const mu_protocol_class *p = core_class(c);
     if (c->applying || !p->take) return false;
     const int most = longest_run(c);
-    while (c->applying < most && form_one(c, p)) {}
+    while (c->applying < most && !is_over(c, c->applying ? rows_taken(c) : 0) && form_one(c, p)) {}
     return c->applying > 0;
 }
 
@@ -288,10 +337,12 @@ void mu_core_applied(mu_core *c) {
     c->applying = 0;
     c->ring_head = (c->ring_head + c->n_parts) % mu_core_most_parts(c->config.learners);
     c->n_parts = 0;
+    follow_phases(c);
 }
 
 float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts) {
-    const float share = 1 / (float)parts;
+    const float scale = c->config.gradient_scale > 0 ? c->config.gradient_scale : 1;
+    const float share = scale / (float)parts;
     switch (c->config.rate_rule) {
     case MU_RATE_MEAN:
         return share / (float)c->config.splits;
@@ -305,6 +356,10 @@ float mu_core_rate_weight(const mu_core *c, int64_t staleness, int parts) {
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts) {
     const mu_protocol_class *p = core_class(c);
     return (p->weight ? p->weight : mu_core_rate_weight)(c, staleness, parts);
+}
+
+float mu_core_rate_share(const mu_core *c, int64_t staleness) {
+    return c->config.scale_free && !mu_core_is_in_step(c) ? 1 : mu_core_weight(c, staleness, 1);
 }
 
 bool mu_core_step_complete(const mu_core *c) {

@@ -36,7 +36,17 @@ enum {
     MU_CORE_SLOTS = 2,          // gradients of one learner that wait or are being applied
     MU_CORE_LEASES = 8,         // leases a learner may hold
     MU_CORE_RUN = 32,           // updates of a run
+    MU_CORE_PHASES = 4,         // protocols one after the other, behind the steps made in step
 };
+
+// What is different while one of several protocols is in force. The next follows at the end of the update by
+// which so many samples are done, and what is waiting or being computed goes on under it: its bound holds for
+// gradients that begin under it, and no learner is ahead of another then (mu_core_pace).
+typedef struct mu_core_phase {
+    int64_t until;              // samples, in the run's numbering; INT64_MAX = the end of the run
+    int32_t protocol, splits, bound, own, rate_rule;    // as in the configuration
+    float   gradient_scale;
+} mu_core_phase;
 
 typedef struct mu_core_config {
     int32_t learners;           // lambda
@@ -45,6 +55,8 @@ typedef struct mu_core_config {
     int32_t bound;              // largest staleness of a gradient, 0 = any
     int32_t own;                // a number that the protocol alone reads
     int32_t rate_rule;          // mu_rate_rule
+    int32_t scale_free;         // the rate is that of steps which do not follow the size of gradients
+    float   gradient_scale;     // on every gradient that is not made in step; 0 = 1
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
     int32_t longest_run;        // updates formed together, at most MU_CORE_RUN; 0 = 1, one by one
@@ -54,6 +66,10 @@ typedef struct mu_core_config {
     int64_t first_sample;
     int64_t end_sample;         // no sample from here on is leased; INT64_MAX = open end
     int64_t warm_versions;      // this many updates in step first (mu_warm_protocol)
+    // 0: what stands above, for the whole run. Else the core keeps that of the one in force there. Those of several
+    // take gradients out of queues (mu_protocol_class.take), and none is made in step.
+    int32_t n_phases;
+    mu_core_phase phase[MU_CORE_PHASES];        // the first that is not over is in force
 } mu_core_config;
 
 typedef enum mu_rate_rule {     // SPEC D3: the weight of a gradient in its update
@@ -95,6 +111,7 @@ typedef struct mu_core_learner {
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger
     int64_t  sync_leased;       // steps made in step whose samples were leased
+    int64_t  phase_step;        // its first gradient that began under the protocol in force
     int32_t  used;              // batches of lease[0] whose gradients were accepted or rejected
     mu_lease lease[MU_CORE_LEASES];     // oldest first
 } mu_core_learner;
@@ -111,11 +128,13 @@ typedef struct mu_core {
     int64_t         samples_leased, samples_applied, samples_rejected;
     int64_t         sync_end;   // updates made in step, the first ones: all, those of the warm start, or none
     int64_t         pushed;     // gradients accepted or rejected
-    int64_t         slowest;    // fewest gradients accepted or rejected by a learner that works
+    int64_t         slowest;    // least pace of a learner that works
     int32_t         n_slowest;  // learners there
     int32_t         working;    // learners with work left, present or not
     int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
+    int32_t         phase;      // of the configuration, in force
+    int64_t         phase_version;      // the clock when it came into force
     int32_t         applying;   // updates of the run in progress, 0 = none: the oldest n_parts gradients make
     int32_t         n_parts;    // version + 1 to version + applying, in order
     uint16_t        run_end[MU_CORE_RUN];       // parts of the first i + 1 of them
@@ -139,6 +158,8 @@ const mu_core_part    *mu_core_waiting(const mu_core *c, int i);        // i-th 
 
 // The number of the gradient a learner computes now or next.
 static inline int64_t mu_core_step(const mu_core_learner *l) { return l->accepted + l->rejected; }
+// Gradients accepted or rejected that began under the protocol in force; -1: one of before is in hand.
+static inline int64_t mu_core_pace(const mu_core_learner *l) { return mu_core_step(l) - l->phase_step; }
 // Where that gradient goes in the learner's queue.
 static inline int mu_core_slot(const mu_core_learner *l) { return (int)(l->accepted % MU_CORE_SLOTS); }
 
@@ -176,6 +197,8 @@ const int32_t *mu_core_touched(const mu_core *c);       // (n_touched) rows note
 
 // The weight of a gradient of this staleness in an update of so many parts, by the protocol in force.
 float mu_core_weight(const mu_core *c, int64_t staleness, int parts);
+// The part of the rate that a gradient of this staleness is applied with, were it an update of its own.
+float mu_core_rate_share(const mu_core *c, int64_t staleness);
 // Samples behind the run, in the run's own numbering: applied, or rejected and counted.
 static inline int64_t mu_core_samples(const mu_core *c) {
     return c->config.first_sample + c->samples_applied + c->samples_rejected;
@@ -195,6 +218,10 @@ int     mu_core_open(const mu_core *c, mu_range *out);
 static inline int mu_core_most_open(int learners) { return learners * (MU_CORE_SLOTS + MU_CORE_LEASES); }
 
 // For protocols.
+// Does the bound hold for this gradient of a learner? Not where it began under another protocol.
+static inline bool mu_core_is_bound(const mu_core *c, int learner, int64_t step) {
+    return c->config.bound > 0 && step >= mu_core_learner_at(c, learner)->phase_step;
+}
 // Is the next update made in step: of one gradient of every learner, whose samples follow from the step?
 static inline bool mu_core_is_in_step(const mu_core *c) {
     return c->version - c->config.first_version < c->sync_end;

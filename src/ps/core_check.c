@@ -70,7 +70,7 @@ static bool learner(const mu_core *c, int i, const report *r) {
         return wrong(r, "learner %d computes without process, lease or slot", i);
     if (l->present && l->incarnation == 0) return wrong(r, "learner %d is present without incarnation", i);
     if (!same(r, l->working, core_work_left(c, i), "working", i)) return false;
-    if (l->working && mu_core_step(l) < c->slowest)
+    if (l->working && mu_core_pace(l) < c->slowest)
         return wrong(r, "learner %d is slower than the slowest", i);
     return true;
 }
@@ -91,7 +91,7 @@ static bool gradient(const mu_core *c, int k, const report *r) {
         return wrong(r, "learner %d: a gradient of version %" PRId64 " at %" PRId64, i, p->id.version,
                      c->version);
     if (in_step && stale != 0) return wrong(r, "learner %d: staleness %" PRId64 " in step", i, stale);
-    if (c->config.bound > 0 && stale > c->config.bound)
+    if (mu_core_is_bound(c, i, p->id.step) && stale > c->config.bound)
         return wrong(r, "learner %d: staleness %" PRId64 " over the bound %d", i, stale, c->config.bound);
     return true;
 }
@@ -147,9 +147,25 @@ static bool computing(const mu_core *c, int i, const report *r) {
     if (!l->computing) return true;
     if (l->version > (mu_core_step(l) < c->sync_end ? now : c->version))
         return wrong(r, "learner %d computes on version %" PRId64, i, l->version);
-    if (c->config.bound > 0 && now - l->version > c->config.bound)
+    if (mu_core_is_bound(c, i, mu_core_step(l)) && now - l->version > c->config.bound)
         return wrong(r, "learner %d: what it computes will be staler than the bound", i);
     return true;
+}
+
+// The protocol in force is that of the first phase that is not over.
+static bool phases(const mu_core *c, const report *r) {
+    const mu_core_config *g = &c->config;
+    const mu_core_phase *p = &g->phase[c->phase];
+    if (c->phase_version < g->first_version || c->phase_version > c->version)
+        return wrong(r, "a protocol in force since version %" PRId64, c->phase_version);
+    if (g->n_phases == 0) return same(r, c->phase, 0, "phase", -1);
+    if (c->phase < 0 || c->phase >= g->n_phases) return wrong(r, "phase %d of %d", c->phase, g->n_phases);
+    if (c->phase + 1 < g->n_phases && mu_core_samples(c) >= p->until && !c->stopping)
+        return wrong(r, "phase %d is over since sample %" PRId64, c->phase, p->until);
+    if (c->phase > 0 && mu_core_samples(c) < g->phase[c->phase - 1].until)
+        return wrong(r, "phase %d before sample %" PRId64, c->phase, g->phase[c->phase - 1].until);
+    return same(r, g->protocol, p->protocol, "protocol in force", -1) &&
+           same(r, g->bound, p->bound, "bound in force", -1) && same(r, g->own, p->own, "own in force", -1);
 }
 
 bool mu_core_check(const mu_core *c, char *why, size_t size) {
@@ -161,9 +177,9 @@ bool mu_core_check(const mu_core *c, char *why, size_t size) {
         pushed += mu_core_step(l);
         n_computing += l->computing;
         n_working += l->working;
-        n_slowest += l->working && mu_core_step(l) == c->slowest;
+        n_slowest += l->working && mu_core_pace(l) == c->slowest;
     }
-    if (!queue(c, r, &rows)) return false;
+    if (!queue(c, r, &rows) || !phases(c, r)) return false;
     if (!same(r, c->pushed, pushed, "gradients pushed", -1) ||
         !same(r, c->computing, n_computing, "learners computing", -1) ||
         !same(r, c->working, n_working, "learners working", -1) ||

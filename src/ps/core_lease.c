@@ -129,7 +129,7 @@ static void set_working(mu_core *c, int learner, uint8_t working) {
 }
 
 static bool is_slowest(const mu_core *c, const mu_core_learner *l) {
-    return l->working && mu_core_step(l) == c->slowest;
+    return l->working && mu_core_pace(l) == c->slowest;
 }
 
 void core_recount_all(mu_core *c) {
@@ -138,7 +138,7 @@ void core_recount_all(mu_core *c) {
     c->slowest = INT64_MAX;
     for (int i = 0; i < c->config.learners; i++) {
         set_working(c, i, core_work_left(c, i));
-        if (l[i].working) c->slowest = core_min(c->slowest, mu_core_step(&l[i]));
+        if (l[i].working) c->slowest = core_min(c->slowest, mu_core_pace(&l[i]));
     }
     for (int i = 0; i < c->config.learners; i++) c->n_slowest += is_slowest(c, &l[i]);
 }
@@ -147,7 +147,7 @@ void core_recount_all(mu_core *c) {
 // once for every gradient of all, O(1) each.
 void core_recount_step(mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
-    c->n_slowest -= l->working && mu_core_step(l) - 1 == c->slowest;
+    c->n_slowest -= l->working && mu_core_pace(l) - 1 == c->slowest;
     set_working(c, learner, core_work_left(c, learner));
     if (c->n_slowest == 0) core_recount_all(c);
 }

@@ -57,8 +57,9 @@ static inline const mu_exchange *mu_exchange_at(const mu_shared *g, int64_t vers
 
 float *mu_own_history(const mu_shared *g, int learner, int k);
 float *mu_own_weights(const mu_shared *g, int learner);         // where the exchange has a block for them
-// Fills a learner's own blocks from the shared ones, once: no process writes those any more.
-void   mu_own_fill(mu_shared *g, int learner);
+// Fills a learner's own blocks from the shared ones, once: no process writes those any more. share: of the
+// first history.
+void   mu_own_fill(mu_shared *g, int learner, float share);
 bool   mu_own_is_filled(const mu_shared *g, int learner);
 bool   mu_own_is_held(const mu_shared *g);                      // while paused
 bool   mu_own_is_quiet(const mu_shared *g, const mu_core *c);   // no learner is between permission and end

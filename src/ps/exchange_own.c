@@ -23,10 +23,12 @@ bool mu_own_is_filled(const mu_shared *g, int learner) {
     return atomic_load(&g->learner[learner].own_filled);
 }
 
-void mu_own_fill(mu_shared *g, int learner) {
+void mu_own_fill(mu_shared *g, int learner, float share) {
     const size_t bytes = g->head->count * sizeof(float);
     if (mu_own_is_filled(g, learner)) return;
     for (int k = 0; k < g->head->n_history; k++) memcpy(mu_own_history(g, learner, k), g->history[k], bytes);
+    for (size_t i = 0; share != 1 && g->head->n_history && i < g->head->count; i++)
+        mu_own_history(g, learner, 0)[i] *= share;
     if (g->head->own_blocks > g->head->n_history) memcpy(mu_own_weights(g, learner), g->weights, bytes);
     atomic_store(&g->learner[learner].own_filled, 1);
 }

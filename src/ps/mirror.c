@@ -286,7 +286,7 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     mu_mirror *m = c->exchange_state = mu_alloc(sizeof *m, "mirror");
     if (!m) return MU_FAIL_NOMEM(err, "the mirror");
-    mu_own_fill(g, c->base.learner);
+    mu_own_fill(g, c->base.learner, 1);
     MU_TRY(mirror_init(m, g, c->base.learner, err));
     if (c->params) mu_params_rebase(c->params, m->view.value, m->view.slot);
     return MU_OK;
@@ -330,18 +330,18 @@ static void computed(mu_shared_client *c) { follow_all(of(c)); }
 static void accepted(mu_shared_client *c, const mu_core *core, const mu_gradient_id *id) {
     mu_mirror *m = of(c);
     const mu_shared_head *h = c->shared->head;
-    const mu_step_rate r = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - id->rows);
     const int64_t before = updates_until(h, core->version - 1), sigma = before - updates_until(h, m->target);
+    const mu_step_rate r = c->rate_at(c->rate_ctx, core->version - 1, mu_core_samples(core) - id->rows);
     *entry(c->shared, core->version) = (log_entry){
         .learner = c->base.learner,
         .slot = c->slot,
         .bad = c->bad,
         .weight = c->scale * mu_core_weight(core, sigma, group_of(h)),
         .rate = r.rate,
-        .rule_step = {before, r.young},
+        .rule_step = {before, r.young, r.stale},
     };
     m->slot_version[c->slot] = core->version;
-    atomic_store_explicit(&c->shared->head->rate, r.rate * (double)mu_core_weight(core, sigma, 1),
+    atomic_store_explicit(&c->shared->head->rate, r.rate * (double)mu_core_rate_share(core, sigma),
                           memory_order_relaxed);
     mu_shared_client_note_staleness(c, sigma < 0 ? 0 : sigma);
 }

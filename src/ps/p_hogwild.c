@@ -7,17 +7,11 @@
 // alone writes does not travel between them.
 #include "ps/client_shared.h"
 
-#include <math.h>
 #include <string.h>
 
 static double expected_staleness(MU_UNUSED const void *state, int learners) { return learners; }
 
 static void configure(MU_UNUSED const void *state, mu_core_config *out) { out->splits = out->learners; }
-
-// None unless the job asks for one: momentum is each learner's own.
-static double warm_steps(double asked, MU_UNUSED double epoch, MU_UNUSED double end) {
-    return isnan(asked) ? 0 : asked;
-}
 
 // ---- the exchange ----
 
@@ -26,7 +20,8 @@ static int own_blocks(int n_history) { return n_history; }
 static mu_status enter(mu_shared_client *c, MU_UNUSED mu_err *err) {
     mu_shared *g = c->shared;
     float *own[MU_MAX_SLOTS] = {0};
-    mu_own_fill(g, c->base.learner);
+    // What it has done in this run before was in step.
+    mu_own_fill(g, c->base.learner, c->accepted > 0 ? mu_stale_share(&g->setup->stale, g->updater) : 1);
     for (int k = 0; k < g->head->n_history; k++) own[k] = mu_own_history(g, c->base.learner, k);
     if (c->params) mu_params_rebase(c->params, g->weights, own);
     return MU_OK;
@@ -36,7 +31,7 @@ static mu_status begin(mu_shared_client *c, MU_UNUSED mu_err *err) {
     c->base.writes = true;
     const int64_t samples = atomic_load(&c->shared->head->samples);
     c->base.step_rate = c->rate_at(c->rate_ctx, c->base.grant.version, samples);
-    c->base.step_rate.rate *= (double)c->weight;
+    c->base.step_rate.rate *= (double)c->rate_share;
     atomic_store_explicit(&c->shared->head->rate, c->base.step_rate.rate, memory_order_relaxed);
     return MU_OK;
 }
@@ -83,7 +78,7 @@ const mu_protocol_class mu_protocol_hogwild = {
     .help = "learners change the shared weights themselves, without locks; fastest at small batches",
     .expected_staleness = expected_staleness,
     .configure = configure,
-    .warm_steps = warm_steps,
     .objects = mu_own_objects,
     .exchange = &exchange,
+    .own_histories = true,
 };

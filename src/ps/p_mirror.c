@@ -58,4 +58,5 @@ const mu_protocol_class mu_protocol_mirror = {
     .needs = needs,
     .objects = mu_own_objects,
     .exchange = &mu_mirror_exchange,
+    .counts_gradients = true,
 };

@@ -18,7 +18,7 @@ static const mu_field fields[] = {
 };
 
 static bool may_begin(const mu_core *c, const mu_core_learner *l) {
-    return mu_core_step(l) - c->slowest <= c->config.own;
+    return mu_core_pace(l) - c->slowest <= c->config.own;
 }
 
 static int take(MU_UNUSED const mu_core *c, int waiting) { return waiting > 0 ? 1 : -1; }

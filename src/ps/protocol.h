@@ -9,7 +9,7 @@
 #define MU_PS_PROTOCOL_H
 
 #include "job/bind.h"
-#include "ps/core.h"
+#include "ps/stale.h"
 
 struct mu_setup;
 struct mu_exchange;
@@ -63,6 +63,8 @@ typedef struct mu_protocol_class {
     // ---- in shared memory (exchange.h) ----
     // How gradients get into the weights after the warm start. Default: mu_exchange_queue.
     const struct mu_exchange *exchange;
+    bool    own_histories;              // each learner's history sees its own gradients alone
+    bool    counts_gradients;           // the clock ticks for each; it does for each update elsewhere
 } mu_protocol_class;
 
 extern const mu_protocol_class *const mu_warm_protocol;         // p_hardsync.c
@@ -79,17 +81,26 @@ typedef enum mu_server_place {          // who applies updates
 } mu_server_place;
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
+typedef struct mu_protocol_turn {       // of a list of protocols, before the last
+    mu_class_ref   protocol;
+    mu_interval    until;               // of the training: steps or epochs
+    const mu_node *node;
+} mu_protocol_turn;
+
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      learners;              // MU_AUTO: one per core, or per `workers` of them
     int64_t      workers;               // processes that compute a gradient together
     int          partition;             // how they share layers that do not say so: mu_partition_opts.split
-    mu_class_ref protocol;
+    mu_class_ref protocol;              // of a list the last
+    int          n_before;              // others before it
+    mu_protocol_turn before[MU_CORE_PHASES];    // one more than phases, as the first may be in step
     int64_t      batch;                 // mu; 0 = train.batch / learners
     int          server;                // mu_server_place
     int64_t      server_threads;
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
+    int          momentum_rule;         // 0 auto, else 1 + mu_momentum_rule
     mu_interval  warm_start;            // in step for this long first
     double       hang_timeout;          // seconds without a sign of life
     int64_t      max_losses;            // learners lost in a row without one finished gradient: then give up
@@ -97,6 +108,16 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
 } mu_cluster_opts;
 
 extern const mu_field mu_cluster_fields[];
+
+// A protocol while it is in force, behind a warm start.
+typedef struct mu_setup_phase {
+    int32_t  protocol;                  // index into mu_protocols
+    int64_t  until;                     // samples of the training; INT64_MAX = its end
+    int32_t  splits, bound, own;        // by the protocol, see mu_core_config
+    mu_rate_rule rate_rule;
+    double   expected_staleness;
+    mu_stale stale;
+} mu_setup_phase;
 
 // What a run will do, decided once from the job, the machine and the data; printed at start.
 typedef struct mu_setup {
@@ -112,11 +133,18 @@ typedef struct mu_setup {
     bool     locks, pin;
     mu_rate_rule rate_rule;
     double   expected_staleness;
+    mu_stale stale;                     // where gradients are not made in step
+    double   momentum, momentum_rate;   // the updater's own, and what its change does to the rate
+    mu_stale_step momentum_now;     // behind the first update of stale gradients
     double   rate_factor;               // on the schedule's rate
     int64_t  warm_versions;
+    int64_t  soft_steps;                // without a warm start the rate rises over these; 0 = not at all
     double   hang_timeout;
     int64_t  max_losses;
     int32_t  splits, bound, own;        // by the protocol, see mu_core_config
+    int      n_phases;                  // the last is `protocol` with all that stands here of it
+    mu_setup_phase phase[MU_CORE_PHASES];
+    bool     in_turn;                   // the job has a list of protocols: a warm start is its first
 } mu_setup;
 
 static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; }
@@ -127,6 +155,7 @@ typedef struct mu_setup_task {        // what a setup is made for
     int64_t steps;                      // the training ends after these or after `epochs`; 0 = not by them
     double  epochs;
     int     cores;
+    const mu_updater *updater;          // NULL = not known
 } mu_setup_task;
 
 // Hooks as they are where a protocol leaves them out.
@@ -142,9 +171,12 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);
-// The weight of a gradient by the rule of the protocol (the warm start's where `warming`), were it an update
-// of its own.
-double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness);
+// Which is in force, of an update that begins behind so many samples and that is not made in step.
+int mu_setup_phase_of(const mu_setup *p, int64_t samples);
+// mu_core_rate_share by the rule of the protocol, the warm start's where `warming`.
+double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t staleness);
+// What the rate of stale gradients is multiplied with while a training without a warm start is young.
+double mu_setup_softness(const mu_setup *p, int64_t step);
 // Is it the setup of a run that noted these of its own?
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."

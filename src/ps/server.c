@@ -65,7 +65,7 @@ static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples
     const mu_step_rate r = s->rate_at(s->ctx, c->version + i, samples);
     mu_run_update *one = &u->update[i];
     double alone = 0;
-    *one = (mu_run_update){begin, end, 0, r.rate, {c->version + i, r.young}};
+    *one = (mu_run_update){begin, end, 0, r.rate, {c->version + i, r.young, r.stale}};
     for (int j = begin; j < end; j++) {
         const mu_core_part *p = mu_core_part_at(c, j);
         int at = j;
@@ -73,7 +73,7 @@ static double fill_update(mu_server *s, const mu_core *c, int i, int64_t samples
         const mu_slot_head *h = mu_shared_slot_head(g, p->id.learner, p->slot);
         const int64_t sigma = mu_core_staleness(c, j);
         const float weight = mu_core_weight(c, sigma, end - begin);
-        alone += (double)mu_core_weight(c, sigma, 1);
+        alone += (double)mu_core_rate_share(c, sigma);
         u->part[at] = (mu_update_part){p->id, p->slot, weight * h->scale};
         one->skip |= h->bad;
     }
@@ -135,7 +135,7 @@ static bool form(mu_server *s) {
     mu_shared_switch(g);
     mu_failpoint("server/not-opened");
     // Asked under the lock: behind it the record may already be that of the next update.
-    const int only = mu_protocol_wakes(g->setup->protocol, c);
+    const int only = mu_protocol_wakes(mu_protocol_at(c->config.protocol), c);
     atomic_store_explicit(&g->update->open, 1, memory_order_release);
     mu_shared_unlock(g);
     mu_failpoint("server/opened");
@@ -304,14 +304,16 @@ static bool finish(mu_server *s, int64_t number) {
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
     bool mine = c->applying && c->version + c->applying == number;
-    const int only = mine && c->n_parts == 1 ? mu_core_part_at(c, 0)->id.learner : -1;
+    int only = mine && c->n_parts == 1 ? mu_core_part_at(c, 0)->id.learner : -1;
     if (mine && !write_journal(g)) {
         mu_shared_cancel(g);
         return false;
     }
     if (mine) {
         count_run(g, c, number);
+        const int32_t phase = c->phase;
         mu_core_applied(c);
+        if (c->phase != phase) only = -1; // another protocol may let any of them begin
         mu_shared_switch(g);
     }
     if (atomic_load(&g->update->number) == number && atomic_load(&g->update->open)) {

@@ -39,10 +39,15 @@ const mu_field mu_cluster_fields[] = {
              "weights are copied and changed under a read-write lock, so every copy is of one version"),
     MU_FIELD_ENUM(mu_cluster_opts, rate_rule, "auto", "auto|plain|mean|each",
                   "asynchronous rate: as it is, divided by the expected staleness, or by that of each "
-                  "gradient; auto = plain for hardsync, else mean"),
+                  "gradient; updaters that divide by the size of gradients divide it by its root, adagrad "
+                  "not at all; auto = plain for hardsync, else mean"),
+    MU_FIELD_ENUM(mu_cluster_opts, momentum_rule, "auto", "auto|plain|total|ahead",
+                  "asynchronous momentum: as it is; lowered by what stale gradients act like; or of the same "
+                  "memory in samples, with weights that look ahead; auto = ahead for sgd and nesterov, else "
+                  "plain"),
     MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "auto", NULL,
              "hardsync for this long first, such as `1 epoch` or `200 steps`; auto = 1 epoch, but at most a "
-             "fifth of the steps or epochs of the training; none by hogwild"),
+             "fifth of the steps or epochs of the training"),
     MU_FIELD(mu_cluster_opts, hang_timeout, MU_DURATION, "10s", "[0.1,)",
              "a learner without a sign of life for this long is replaced"),
     MU_FIELD(mu_cluster_opts, max_losses, MU_INT, "20", "[1,)",
@@ -76,10 +81,107 @@ static void refuse(mu_binder *b, const mu_node *node, const char *key, const cha
 static bool refuse_choice(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_choice choice,
                           const char *key) {
     mu_objection no;
-    const mu_protocol_class *p = protocol_of(o);
-    if (!p || !mu_protocol_objects(p, choice, &no)) return false;
-    refuse(b, node, key, no.why, no.instead);
-    return true;
+    for (int i = 0; i <= o->n_before; i++) {
+        const mu_class_ref *ref = i < o->n_before ? &o->before[i].protocol : &o->protocol;
+        const mu_protocol_class *p = (const mu_protocol_class *)(const void *)ref->plugin;
+        if (!p || !mu_protocol_objects(p, choice, &no)) continue;
+        refuse(b, node, key, no.why, no.instead);
+        return true;
+    }
+    return false;
+}
+
+// ---- protocols in turn ----
+
+static const char *const turn_keys[] = {"until"};
+
+static mu_interval bind_until(mu_binder *b, const mu_node *item, bool last) {
+    mu_interval until = {.unit = MU_EVERY_NEVER};
+    const mu_node *node = mu_node_find(item, "until");
+    const char *text = mu_node_text(node);
+    if (mu_node_is_null(node)) {
+        mu_diag *g = last ? NULL
+                          : mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos,
+                                         "a protocol that another follows needs `until`");
+        if (g) mu_diag_label(b->diags, g, "such as `until: 1 epoch`");
+    } else if (last) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "the last protocol has no `until`");
+        mu_diag_label(b->diags, g, "it goes on to the end");
+    } else if (!text || !mu_parse_interval(text, &until) ||
+               (until.unit != MU_EVERY_STEP && until.unit != MU_EVERY_EPOCH)) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "`until` is a number of steps or epochs");
+        mu_diag_label(b->diags, g, "such as `1 epoch` or `200 steps`, counted from the start of the training");
+    }
+    return until;
+}
+
+static bool is_in_step(const mu_class_ref *ref) {
+    return ref->plugin && ((const mu_protocol_class *)(const void *)ref->plugin)->sync_versions;
+}
+static bool is_queued(const mu_class_ref *ref) {
+    return !ref->plugin || ((const mu_protocol_class *)(const void *)ref->plugin)->take;
+}
+
+// What may follow what: samples of steps are shared out in advance, and learners that change weights
+// themselves count from where the steps in step end.
+static void check_turn(mu_binder *b, const mu_cluster_opts *o, int i, const mu_class_ref *ref,
+                       const mu_node *item) {
+    mu_diag *g = NULL;
+    const bool last = i == o->n_before;
+    if (i > 0 && is_in_step(ref)) {
+        g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can only come first", ref->plugin->name);
+        mu_diag_label(b->diags, g, "behind it learners no longer make the same steps");
+    } else if (!is_queued(ref) && !last) {
+        g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can only come last", ref->plugin->name);
+        mu_diag_label(b->diags, g, "its learners have weights or history of their own");
+    } else if (!is_queued(ref) && i > 0 && (i > 1 || !is_in_step(&o->before[0].protocol))) {
+        g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can follow hardsync alone", ref->plugin->name);
+        mu_diag_label(b->diags, g, "or begin the training");
+    }
+}
+
+static mu_class_ref bind_turn(mu_binder *b, const mu_node *item) {
+    const char *type = mu_node_find(item, "name") && !mu_node_find(item, "type") ? "name" : "type";
+    return mu_bind_class(b, item, item->pos, "`cluster.protocol`", &mu_protocols, type, turn_keys,
+                         MU_COUNT(turn_keys));
+}
+
+static void bind_turns(mu_binder *b, const mu_node *list, mu_cluster_opts *o) {
+    const size_t n_errors = b->diags->n_errors;
+    if (list->n < 1 || list->n > MU_COUNT(o->before) + 1) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, list->pos, "%zu protocols in turn", list->n);
+        mu_diag_label(b->diags, g, "1 to %zu", MU_COUNT(o->before) + 1);
+        return;
+    }
+    o->n_before = (int)list->n - 1;
+    for (size_t i = 0; i < list->n; i++) {
+        const bool last = i + 1 == list->n;
+        const mu_node *item = list->item[i];
+        const mu_class_ref ref = bind_turn(b, item);
+        const mu_interval until = bind_until(b, item, last);
+        if (last) o->protocol = ref;
+        else o->before[i] = (mu_protocol_turn){ref, until, item};
+        if (b->diags->n_errors == n_errors) check_turn(b, o, (int)i, &ref, item);
+    }
+    const bool in_step_first = o->n_before > 0 && is_in_step(&o->before[0].protocol);
+    if (o->n_before - in_step_first >= MU_CORE_PHASES && b->diags->n_errors == n_errors)
+        mu_diags_add(b->diags, MU_DIAG_ERROR, list->pos, "at most %d protocols behind hardsync", MU_CORE_PHASES);
+}
+
+// The section without the key, whose value is a list and bound by hand.
+static const mu_node *without(mu_binder *b, const mu_node *map, const mu_node *value) {
+    mu_node *copy = mu_arena_alloc(b->arena, sizeof *copy);
+    mu_node **item = mu_arena_alloc(b->arena, map->n * sizeof *item);
+    if (!copy || !item) {
+        mu_diags_no_memory(b->diags);
+        return map;
+    }
+    *copy = *map;
+    copy->item = item;
+    copy->n = 0;
+    for (size_t i = 0; i < map->n; i++)
+        if (map->item[i] != value) item[copy->n++] = map->item[i];
+    return copy;
 }
 
 static void check_workers(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
@@ -91,6 +193,9 @@ static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_o
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
+    if (o->n_before && is_given(node, "warm_start"))
+        refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",
+               "leave it out, or begin the list with hardsync");
     const bool refused =
         o->server != MU_SERVER_AUTO && refuse_choice(b, node, o, MU_CHOICE_SERVER, "server");
     if (!refused && o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
@@ -110,8 +215,11 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
         mu_diags_no_memory(b->diags);
         return NULL;
     }
-    mu_bind(b, node, node ? node->key_pos : MU_NOPOS, "`cluster`", &(mu_bind_part){mu_cluster_fields, o}, 1,
-            NULL, 0);
+    const mu_node *turns = mu_node_find(node, "protocol");
+    const bool in_turn = turns && turns->kind == MU_LIST;
+    mu_bind(b, in_turn ? without(b, node, turns) : node, node ? node->key_pos : MU_NOPOS, "`cluster`",
+            &(mu_bind_part){mu_cluster_fields, o}, 1, NULL, 0);
+    if (in_turn) bind_turns(b, turns, o);
     if (node && node->kind != MU_MAP) node = NULL; // reported
     check_together(b, node, o);
     return b->diags->n_errors == n_errors && o->protocol.plugin ? o : NULL;
@@ -142,24 +250,100 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
     mu_diag_label(b->diags, g, "at most %lld, or set `batch` in `cluster`", (long long)p->global_batch);
 }
 
-static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
-    const mu_protocol_class *c = p->protocol;
+// The phase of a protocol with these keys. A gradient of one learner alone is never stale.
+static mu_setup_phase phase_of(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, const mu_setup *p,
+                               const mu_class_ref *ref, const mu_updater *u) {
+    const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
     mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
-    if (c->configure) c->configure(o->protocol.state, &config);
-    p->splits = config.splits;
-    p->bound = config.bound;
-    p->own = config.own;
-    p->rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
-    p->expected_staleness = c->expected_staleness(o->protocol.state, p->learners);
+    if (c->configure) c->configure(ref->state, &config);
+    mu_setup_phase f = {.protocol = mu_protocol_index(c->name), .until = INT64_MAX, .splits = config.splits,
+                        .bound = config.bound, .own = config.own};
+    f.rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
+    f.expected_staleness = c->expected_staleness(ref->state, p->learners);
+    mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
+    const double n = p->learners > 1 ? f.expected_staleness : 0;
+    if (n <= 0) rule = MU_MOMENTUM_PLAIN;
+    const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
+    f.stale = mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? p->learners : 1, f.rate_rule, rule}, u);
+    if (rule != MU_MOMENTUM_AHEAD || !u || u->class->adds_up || !(mu_updater_momentum(u, false) > 0)) return f;
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "momentum_rule"),
+                              "`momentum_rule: ahead` does not go together with %s", u->class->name);
+    mu_diag_label(b->diags, g, "write `total` or `plain`");
+    mu_diag_hint(b->diags, g, "Its history is a mean of gradients, not a step to look ahead by.");
+    return f;
+}
+
+static void check_needs(mu_binder *b, const mu_node *node, const mu_node *block, const mu_class_ref *ref,
+                        int learners) {
+    const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
     int64_t n = 1;
-    const char *key = c->needs ? c->needs(o->protocol.state, &n) : NULL;
-    if (n <= p->learners) return;
-    const mu_node *block = mu_node_find(node, "protocol");
+    const char *key = c->needs ? c->needs(ref->state, &n) : NULL;
+    if (n <= learners) return;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR,
                               is_given(block, key) ? place_of(block, key) : place_of(node, "protocol"),
                               "%s with %s %lld needs at least %lld learners, found %d", c->name, key,
-                              (long long)n, (long long)n, p->learners);
-    mu_diag_label(b->diags, g, "at most %d", p->learners);
+                              (long long)n, (long long)n, learners);
+    mu_diag_label(b->diags, g, "at most %d", learners);
+}
+
+static double epoch_of(const mu_setup_task *task, const mu_setup *p) { // in steps
+    return (double)task->n_records / (double)p->global_batch;
+}
+
+static double steps_of(const mu_interval *w, double epoch) {
+    return w->unit == MU_EVERY_STEP ? w->n : w->unit == MU_EVERY_EPOCH ? w->n * epoch : 0;
+}
+
+// Where a turn ends, in whole steps.
+static int64_t turn_end(const mu_interval *until, double epoch) {
+    return (int64_t)fmin(ceil(steps_of(until, epoch)), MOST_STEPS);
+}
+
+// Records are not known at first: epochs are compared with epochs, then.
+static void check_order(mu_binder *b, const mu_cluster_opts *o, double epoch) {
+    for (int i = 1; i < o->n_before; i++) {
+        const mu_interval *was = &o->before[i - 1].until, *now = &o->before[i].until;
+        const bool known = epoch > 0 || was->unit == now->unit;
+        const double e = epoch > 0 ? epoch : 1;
+        if (!known || turn_end(was, e) < turn_end(now, e) || b->diags->n_errors) continue;
+        const mu_node *node = mu_node_find(o->before[i].node, "until");
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "this turn ends before it begins");
+        mu_diag_label(b->diags, g, "`until` counts from the start of the training");
+    }
+}
+
+static void configure_protocol(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
+                               const mu_setup_task *task, mu_setup *p) {
+    const double epoch = epoch_of(task, p);
+    const int first = o->n_before > 0 && is_in_step(&o->before[0].protocol); // the warm start
+    p->in_turn = o->n_before > 0;
+    check_order(b, o, epoch);
+    for (int i = first; i <= o->n_before; i++) {
+        const bool last = i == o->n_before;
+        const mu_class_ref *ref = last ? &o->protocol : &o->before[i].protocol;
+        const mu_node *turns = mu_node_find(node, "protocol");
+        const mu_node *block = turns && turns->kind == MU_LIST ? turns->item[i] : turns;
+        mu_setup_phase *f = &p->phase[p->n_phases++];
+        *f = phase_of(b, node, o, p, ref, task->updater);
+        if (!last) f->until = turn_end(&o->before[i].until, epoch) * p->global_batch;
+        check_needs(b, node, block, ref, p->learners);
+        if (b->diags->n_errors) break; // one report is enough
+    }
+    const mu_setup_phase *f = &p->phase[p->n_phases - 1];
+    p->splits = f->splits;
+    p->bound = f->bound;
+    p->own = f->own;
+    p->rate_rule = f->rate_rule;
+    p->expected_staleness = f->expected_staleness;
+    p->stale = f->stale;
+    p->momentum = task->updater ? mu_updater_momentum(task->updater, false) : 0;
+    p->momentum_now = mu_stale_step_of(&p->stale, task->updater, p->momentum, &p->momentum_rate);
+}
+
+int mu_setup_phase_of(const mu_setup *p, int64_t samples) {
+    int i = 0;
+    while (i + 1 < p->n_phases && samples >= p->phase[i].until) i++;
+    return i;
 }
 
 static bool has_no_server(const mu_setup *p) {
@@ -180,20 +364,37 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
-static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
-    const mu_interval *w = &o->warm_start;
-    const double epoch = (double)task->n_records / (double)p->global_batch;    // in steps
-    if (p->learners == 1) return 0;
-    const double asked = w->unit == MU_EVERY_STEP    ? w->n
-                         : w->unit == MU_EVERY_EPOCH ? w->n * epoch
-                         : w->unit == MU_EVERY_AUTO  ? NAN
-                                                     : 0;
-    double end = INFINITY; // whichever comes first
+// The end of the training in steps, whichever comes first.
+static double end_of(const mu_setup_task *task, double epoch) {
+    double end = INFINITY;
     if (task->steps > 0) end = (double)task->steps;
     if (task->epochs > 0) end = fmin(end, task->epochs * epoch);
+    return end;
+}
+
+static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
+    const mu_interval *w = &o->warm_start;
+    const double epoch = epoch_of(task, p);
+    if (p->learners == 1) return 0;
+    if (o->n_before) return is_in_step(&o->before[0].protocol) ? turn_end(&o->before[0].until, epoch) : 0;
+    const double asked = w->unit == MU_EVERY_AUTO ? NAN : steps_of(w, epoch);
     double (*const steps)(double, double, double) =
         p->protocol->warm_steps ? p->protocol->warm_steps : mu_warm_steps;
-    return (int64_t)fmin(ceil(steps(asked, epoch, end)), MOST_STEPS);
+    return (int64_t)fmin(ceil(steps(asked, epoch, end_of(task, epoch))), MOST_STEPS);
+}
+
+// As long as a warm start would be: late gradients of early weights are too much for a net.
+static int64_t soft_steps(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
+    const double epoch = epoch_of(task, p);
+    const bool as_it_is = o->momentum_rule == 1 + MU_MOMENTUM_PLAIN || o->rate_rule == 1 + MU_RATE_PLAIN;
+    if (p->learners == 1 || as_it_is || mu_setup_sync_versions(p, 0)) return 0;
+    return (int64_t)fmin(ceil(mu_warm_steps(NAN, epoch, end_of(task, epoch))), MOST_STEPS);
+}
+
+double mu_setup_softness(const mu_setup *p, int64_t step) {
+    static const double least = 0.05;
+    if (p->warm_versions || step >= p->soft_steps) return 1;
+    return least + (1 - least) * (double)step / (double)p->soft_steps;
 }
 
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
@@ -210,22 +411,26 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .max_losses = o->max_losses,
     };
     share_batch(b, node, o, &p);
-    configure_protocol(b, node, o, &p);
+    configure_protocol(b, node, o, task, &p);
     place_server(node, o, task->cores, &p);
     p.warm_versions = warm_versions(o, &p, task);
+    p.soft_steps = soft_steps(o, &p, task);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     *out = p;
     return MU_OK;
 }
 
-double mu_setup_weight(const mu_setup *p, bool warming, int64_t staleness) {
+double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t staleness) {
+    const mu_setup_phase *f = &p->phase[phase];
     const mu_core c = {.config = {.learners = p->learners,
-                                  .protocol = mu_protocol_index(p->protocol->name),
-                                  .splits = p->splits,
-                                  .own = p->own,
-                                  .rate_rule = (int32_t)p->rate_rule},
+                                  .protocol = f->protocol,
+                                  .splits = f->splits,
+                                  .own = f->own,
+                                  .rate_rule = (int32_t)f->rate_rule,
+                                  .scale_free = f->stale.scale_free,
+                                  .gradient_scale = mu_stale_gradient_scale(&f->stale)},
                        .sync_end = warming ? INT64_MAX : 0};
-    return (double)mu_core_weight(&c, staleness, 1);
+    return (double)mu_core_rate_share(&c, staleness);
 }
 
 // ---- for people ----
@@ -242,6 +447,15 @@ static void add(setup_text *t, const char *fmt, ...) {
     t->n += n > 0 ? (size_t)n : 0;
 }
 
+static void add_protocols(setup_text *t, const mu_setup *p) {
+    if (p->in_turn && p->warm_versions)
+        add(t, "%s until step %lld, ", mu_warm_protocol->name, (long long)p->warm_versions);
+    for (int i = 0; i + 1 < p->n_phases; i++)
+        add(t, "%s until step %lld, ", mu_protocol_at(p->phase[i].protocol)->name,
+            (long long)(p->phase[i].until / p->global_batch));
+    add(t, "%s%s, ", p->in_turn ? "then " : "", p->protocol->name);
+}
+
 static void add_batch(setup_text *t, const mu_setup *p) {
     const int64_t n = p->learners, least = p->global_batch / n;
     add(t, "mu %lld", (long long)least);
@@ -253,17 +467,32 @@ static void add_batch(setup_text *t, const mu_setup *p) {
     else add(t, "the job's batch");
 }
 
+static void add_division(setup_text *t, const mu_setup *p, double rate) {
+    const double n = p->stale.n, root = p->stale.divisor;
+    if (p->rate_rule == MU_RATE_PLAIN) {
+        if (n > 1) add(t, ", not divided by the staleness");
+    } else if (p->stale.scale_free) {
+        if (root > 1) add(t, " / sqrt(%g) = %.4g by the expected staleness", root * root, rate / root);
+        else if (n > 1) add(t, ", not divided: the updater goes by the size of gradients");
+    } else if (p->rate_rule == MU_RATE_EACH) {
+        add(t, " / the staleness of each gradient, about %.4g", rate / n);
+    } else {
+        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
+    }
+}
+
 static void add_rate(setup_text *t, const mu_setup *p, double base) {
-    const double n = p->expected_staleness > 1 ? p->expected_staleness : 1, rate = base * p->rate_factor;
+    const mu_stale_step *m = &p->momentum_now;
+    double rate = base * p->rate_factor;
     add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
     if (p->rate_factor != 1)
         add(t, " x sqrt(%lld/%lld) = %.4g", (long long)p->global_batch, (long long)p->reference_batch, rate);
-    if (p->rate_rule == MU_RATE_EACH)
-        add(t, " / the staleness of each gradient, about %.4g", rate / n);
-    else if (p->rate_rule == MU_RATE_MEAN)
-        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
-    else if (n > 1)
-        add(t, ", not divided by the staleness");
+    if (m->lowers && p->momentum_rate != 1) add(t, " x %.4g", p->momentum_rate);
+    if (m->lowers) rate *= p->momentum_rate;
+    add_division(t, p, rate);
+    if (!m->lowers) return;
+    add(t, ", momentum %g -> %.4g", p->momentum, (double)m->keep);
+    if (m->ahead > 0) add(t, " with weights %g updates ahead", (double)m->ahead);
 }
 
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch) {
@@ -276,7 +505,8 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     if (size) out[0] = '\0';
     add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
     if (p->workers > 1) add(&t, " of %d workers", p->workers);
-    add(&t, ", %s, ", p->protocol->name);
+    add(&t, ", ");
+    add_protocols(&t, p);
     add_batch(&t, p);
     add(&t, "\n");
     add_rate(&t, p, base_rate);
@@ -288,6 +518,8 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
                 p->server == MU_SERVER_BOTH ? ", helped by learners that wait" : "");
         else add(&t, ", server beside the learners");
     }
-    if (p->warm_versions)
+    if (p->warm_versions && !p->in_turn)
         add(&t, ", %s for the first %lld steps", mu_warm_protocol->name, (long long)p->warm_versions);
+    else if (!p->warm_versions && p->soft_steps)
+        add(&t, ", rate rises over the first %lld steps", (long long)p->soft_steps);
 }

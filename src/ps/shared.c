@@ -278,6 +278,8 @@ static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err)
     if (mu_exchange_of(g->setup)->open) mu_exchange_of(g->setup)->open(g);
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
+    atomic_store(&g->head->phase, core_at(g, 0)->phase);
+    atomic_store(&g->head->phase_version, -1); // no update before was of another
     return MU_OK;
 }
 
@@ -344,6 +346,8 @@ void mu_shared_ring_all(mu_shared *g) {
 static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->samples, mu_core_samples(c), memory_order_relaxed);
     atomic_store_explicit(&g->head->waiting, c->fifo_n + c->n_parts, memory_order_relaxed);
+    atomic_store_explicit(&g->head->phase, c->phase, memory_order_relaxed);
+    atomic_store_explicit(&g->head->phase_version, c->phase_version, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
 }
 

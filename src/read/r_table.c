@@ -413,7 +413,7 @@ static mu_status read_table(mu_reader *r, int64_t index, mu_record *out, mu_err 
     struct table *s = r->state;
     const table_row *w = &s->rows[index];
     if (w->fault) return fail_row(s, w, err);
-    spread(s, s->values + w->first, s->now);
+    if (s->values) spread(s, s->values + w->first, s->now); // else there is no column of them
     spread_text(s, w);
     s->label_now = w->label;
     s->target_now = w->target;

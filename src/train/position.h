@@ -32,6 +32,15 @@ double    mu_epoch_at(const mu_session *s, int64_t samples);            // fract
 mu_position mu_position_at(const mu_session *s, const mu_position *from, int64_t samples);
 // Rate of the update that begins at this position: schedule, protocol's factor, rollbacks; young or not.
 mu_step_rate mu_step_rate_at(const mu_session *s, const mu_position *at, const mu_length *end);
+typedef struct mu_update_place {
+    const mu_position *begin;   // of the run
+    int64_t version;            // that the update is made of
+    bool    first;              // of those under the protocol in force
+} mu_update_place;
+// The same of an update that one of several learners has a part in: changed as the setup says where gradients
+// are stale.
+mu_step_rate mu_update_rate_at(const mu_session *s, const mu_update_place *place, const mu_position *at,
+                               const mu_length *end);
 // The effective rate, the one that people are shown everywhere: what the mean gradient of an update is
 // multiplied with, so that rate times the weight that the protocol's rule gives to a gradient by its
 // staleness. Here of the update that would begin at this position, with the staleness that is to be expected;

@@ -139,8 +139,8 @@ static void check_streams(mu_session *s, const mu_net *net) {
             if (!p->is_state || mu_rowstate_check(l, l->in_contrast ? "chain" : "state", p->shape.d[0],
                                                   setup->global_batch, &own) == MU_OK)
                 continue;
-            if (setup->warm_versions && s->cluster->warm_start.unit == MU_EVERY_AUTO)
-                setup->warm_versions = 0;
+            if (setup->warm_versions && !setup->in_turn && s->cluster->warm_start.unit == MU_EVERY_AUTO)
+                setup->warm_versions = 0; // the rate rises instead
             else mu_diags_add_err(s->binder.diags, &own);
             return; // other layers have the same streams
         }
@@ -269,6 +269,7 @@ static mu_status make_setup(mu_session *s, mu_err *err) {
         .steps = t->steps,
         .epochs = t->epochs,
         .cores = mu_cores_count(),
+        .updater = s->updater,
     };
     mu_status st = mu_setup_make(&s->binder, s->job->cluster, s->cluster, &task, &s->setup, &own);
     if (st == MU_OK || st == MU_EJOB) return MU_OK;

@@ -54,7 +54,7 @@ static bool takes(void *ctx, const mu_param *p) {
 }
 
 static mu_rule_step rule_step(const mu_worker *w) {
-    return (mu_rule_step){w->at.step + w->at.extra_updates, w->step_rate.young};
+    return (mu_rule_step){w->at.step + w->at.extra_updates, w->step_rate.young, w->step_rate.stale};
 }
 
 static void apply_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {

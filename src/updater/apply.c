@@ -33,13 +33,15 @@ typedef struct work { // what is the same for all pieces of one parameter
 static work work_make(const mu_target *t, const mu_update *a, float scale) {
     const mu_updater *u = t->updater;
     const mu_param *p = t->param;
+    const float decay_mult = a->step.stale.share > 0 ? a->step.stale.share * p->decay_mult : p->decay_mult;
     work k = {
         .t = t,
         .finish = {.scale = scale, .clip = u->clip_value > 0 ? u->clip_value : INFINITY,
-                   .l2 = u->l2 * p->decay_mult, .l1 = u->l1 * p->decay_mult},
+                   .l2 = u->l2 * decay_mult, .l1 = u->l1 * decay_mult},
         .lr = (float)(a->rate * p->lr_mult),
         .step = a->step,
     };
+    if (p->descends && a->step.stale.descent > 0) k.lr *= a->step.stale.descent;
     const bool plain = u->clip_value <= 0 && k.finish.l1 == 0.0f;
     k.fused = plain && u->class->fused && !p->descends;
     k.direct = k.fused || (plain && scale == 1.0f && k.finish.l2 == 0.0f);

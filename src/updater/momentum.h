@@ -42,8 +42,12 @@ static inline float mu_momentum_young(const mu_momentum *m) {
     return m->early_momentum < 0 ? 0.5f : m->early_momentum;
 }
 
+static inline double mu_momentum_own(const mu_momentum *m, bool young) {
+    return (double)(young ? mu_momentum_young(m) : m->momentum);
+}
+
 static inline float mu_momentum_at(const mu_momentum *m, mu_rule_step step) {
-    return step.young ? mu_momentum_young(m) : m->momentum;
+    return step.stale.lowers ? step.stale.keep : (float)mu_momentum_own(m, step.young);
 }
 
 // A constant gradient ends up at rate / (1 - momentum) a step.

@@ -48,4 +48,5 @@ const mu_updater_class mu_updater_adadelta = {
     .slot_name = {"square_mean", "step_square_mean"},
     .apply = apply,
     .usual_rates = usual_rates,
+    .size = MU_STEP_OWN,
 };

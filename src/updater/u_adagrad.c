@@ -42,4 +42,5 @@ const mu_updater_class mu_updater_adagrad = {
     .slot_name = {"square_sum"},
     .apply = apply,
     .usual_rates = usual_rates,
+    .size = MU_STEP_SHRINKS,
 };

@@ -27,7 +27,8 @@ static const mu_field fields[] = {
 
 static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct adam *p = state;
-    const float b1 = (float)p->beta1, r1 = (float)(1 - p->beta1);
+    const double beta1 = step.stale.lowers ? (double)step.stale.keep : p->beta1;
+    const float b1 = (float)beta1, r1 = (float)(1 - beta1);
     const float b2 = (float)p->beta2, r2 = (float)(1 - p->beta2), eps = p->epsilon;
     float *restrict w = s->value, *restrict m = s->slot[0], *restrict v = s->slot[1];
     const float *restrict g = s->grad;
@@ -41,13 +42,17 @@ static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step s
         return;
     }
     const double t = (double)step.update + 1;
-    const float rate = (float)(lr / (1 - pow(p->beta1, t)));
+    const float rate = (float)(lr / (1 - pow(beta1, t)));
     const float root = (float)(1 / sqrt(1 - pow(p->beta2, t)));
     for (size_t i = 0; i < n; i++) {
         m[i] = b1 * m[i] + r1 * g[i];
         v[i] = b2 * v[i] + r2 * (g[i] * g[i]);
         w[i] -= rate * m[i] / (root * sqrtf(v[i]) + eps);
     }
+}
+
+static double momentum(const void *state, MU_UNUSED bool young) {
+    return ((const struct adam *)state)->beta1;
 }
 
 static void usual_rates(MU_UNUSED const void *state, double range[2]) {
@@ -64,4 +69,6 @@ const mu_updater_class mu_updater_adam = {
     .slot_name = {"mean", "square_mean"},
     .apply = apply,
     .usual_rates = usual_rates,
+    .size = MU_STEP_OWN,
+    .momentum = momentum,
 };

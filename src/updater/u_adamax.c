@@ -24,8 +24,9 @@ static const mu_field fields[] = {
 
 static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const struct adamax *p = state;
-    const float b1 = (float)p->beta1, r1 = (float)(1 - p->beta1), b2 = (float)p->beta2, eps = p->epsilon;
-    const float rate = (float)(lr / (1 - pow(p->beta1, (double)step.update + 1)));
+    const double beta1 = step.stale.lowers ? (double)step.stale.keep : p->beta1;
+    const float b1 = (float)beta1, r1 = (float)(1 - beta1), b2 = (float)p->beta2, eps = p->epsilon;
+    const float rate = (float)(lr / (1 - pow(beta1, (double)step.update + 1)));
     float *restrict w = s->value, *restrict m = s->slot[0], *restrict u = s->slot[1];
     const float *restrict g = s->grad;
     const size_t n = s->n;
@@ -35,6 +36,10 @@ static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step s
         u[i] = old > now ? old : now; // a gradient that is not a number stays visible
         w[i] -= rate * m[i] / u[i];
     }
+}
+
+static double momentum(const void *state, MU_UNUSED bool young) {
+    return ((const struct adamax *)state)->beta1;
 }
 
 static void usual_rates(MU_UNUSED const void *state, double range[2]) {
@@ -51,4 +56,6 @@ const mu_updater_class mu_updater_adamax = {
     .slot_name = {"mean", "largest"},
     .apply = apply,
     .usual_rates = usual_rates,
+    .size = MU_STEP_OWN,
+    .momentum = momentum,
 };

@@ -4,7 +4,8 @@
 //   u = momentum * v + lr * g;  w -= (1 + momentum) * u - momentum * v;  v = u
 //
 // The weights kept are the look-ahead ones, at which the next gradient is taken. With a constant rate
-// it is PyTorch's SGD(nesterov=True).
+// it is PyTorch's SGD(nesterov=True). Where gradients are stale the weights look further ahead (ps/stale.h):
+// w -= u + ahead * (u - v).
 #include "updater/momentum.h"
 
 struct nesterov {
@@ -18,12 +19,13 @@ static const mu_field fields[] = {
 
 static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
     const float m = mu_momentum_at(&((const struct nesterov *)state)->m, step);
+    const float ahead = step.stale.lowers ? step.stale.ahead : m;
     float *restrict w = s->value, *restrict v = s->slot[0];
     const float *restrict g = s->grad;
     const size_t n = s->n;
     for (size_t i = 0; i < n; i++) {
         float u = m * v[i] + lr * g[i];
-        w[i] -= u + m * (u - v[i]);
+        w[i] -= u + ahead * (u - v[i]);
         v[i] = u;
     }
 }
@@ -33,6 +35,10 @@ static const char *check(const void *state) {
 }
 static bool is_young(const void *state, int64_t step, double epoch) {
     return mu_momentum_is_young(&((const struct nesterov *)state)->m, step, epoch);
+}
+
+static double momentum(const void *state, bool young) {
+    return mu_momentum_own(&((const struct nesterov *)state)->m, young);
 }
 
 static void usual_rates(const void *state, double range[2]) {
@@ -50,4 +56,6 @@ const mu_updater_class mu_updater_nesterov = {
     .usual_rates = usual_rates,
     .check = check,
     .is_young = is_young,
+    .momentum = momentum,
+    .adds_up = true,
 };

@@ -45,4 +45,5 @@ const mu_updater_class mu_updater_rmsprop = {
     .slot_name = {"square_mean"},
     .apply = apply,
     .usual_rates = usual_rates,
+    .size = MU_STEP_OWN,
 };

@@ -5,7 +5,8 @@
 //
 // The rate is inside v, so a drop of the rate reaches the weights over the next 1 / (1 - momentum)
 // steps. PyTorch keeps it outside (v = momentum * v + g; w -= lr * v): the same while lr is constant.
-// Without momentum the history is neither read nor written.
+// Without momentum the history is neither read nor written. Where gradients are stale (ps/stale.h) the
+// weights look ahead: w += v + ahead * (v - v of before).
 //
 // The rule is fused: weight decay, the undo log, a layer's backward through its weights, the sum of what a
 // few samples give and a second update of that kind are done in the same pass. All copies of the loop round
@@ -33,7 +34,12 @@ typedef struct term_sum { // the terms of the gradient
     const float *x[MU_TERMS];
 } term_sum;
 
-typedef struct coeffs { float scale, lr, m; } coeffs; // of an update; m: momentum
+typedef enum motion { STILL, HEAVY, AHEAD } motion; // no momentum; momentum; and the weights look ahead
+
+typedef struct coeffs { // of an update
+    float scale, lr, m, ahead; // m: momentum
+    motion motion;
+} coeffs;
 
 static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
 
@@ -45,26 +51,28 @@ MU_INLINE mu_vec raw_grad(const mu_slice *s, const term_sum *t, int64_t at, int6
     return g;
 }
 
-MU_INLINE void step(const coeffs *a, mu_vec raw, float decay, bool moves, mu_vec *w, mu_vec *v) {
+MU_INLINE void step(const coeffs *a, mu_vec raw, float decay, motion how, mu_vec *w, mu_vec *v) {
     const mu_vec g = mu_vec_fma(mu_vec_set(a->scale), raw, decay * *w);
-    *v = mu_vec_fma(mu_vec_set(-a->lr), g, moves ? a->m * *v : *w);
-    *w = moves ? *w + *v : *v;
+    const mu_vec now = mu_vec_fma(mu_vec_set(-a->lr), g, how ? a->m * *v : *w);
+    if (how == AHEAD) *w = mu_vec_fma(mu_vec_set(a->ahead), now - *v, *w + now);
+    else *w = how ? *w + now : now;
+    *v = now;
 }
 
 // `left` elements from i on, at most `vecs` vectors of them. t, a: of this update and, with NEXT, the one
 // behind it.
 MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int64_t i, int64_t left,
-                      bool moves, int variant, const int terms, const int vecs) {
+                      motion how, int variant, const int terms, const int vecs) {
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
         w[k] = mu_vec_load(s->value + at, n);
-        if (moves) v[k] = mu_vec_load(s->slot[0] + at, n);
+        if (how) v[k] = mu_vec_load(s->slot[0] + at, n);
         if (variant == BACK)
             mu_vec_store(s->back + at,
                          mu_vec_fma(mu_vec_set(s->scale), w[k], mu_vec_load(s->back + at, n)), n);
         if (variant == UNDO) mu_vec_store(s->undo->value + at, w[k], n);
-        if (variant == UNDO && moves) mu_vec_store(s->undo->slot[0] + at, v[k], n);
+        if (variant == UNDO && how) mu_vec_store(s->undo->slot[0] + at, v[k], n);
     }
     if (variant == UNDO) {
         order_stores();
@@ -73,9 +81,9 @@ MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        step(&a[0], raw_grad(s, &t[0], at, n, terms), s->decay, moves, &w[k], &v[k]);
-        if (variant == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, moves, &w[k], &v[k]);
-        if (moves) mu_vec_store(s->slot[0] + at, v[k], n);
+        step(&a[0], raw_grad(s, &t[0], at, n, terms), s->decay, how, &w[k], &v[k]);
+        if (variant == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, how, &w[k], &v[k]);
+        if (how) mu_vec_store(s->slot[0] + at, v[k], n);
     }
     MU_UNROLL for (int k = 0; k < vecs; k++)
         mu_vec_store(s->value + i + k * MU_LANES, w[k], left - k * MU_LANES);
@@ -89,7 +97,7 @@ MU_INLINE void read_terms(const mu_term *term, int n, const int terms, term_sum 
     }
 }
 
-MU_INLINE void rule(const mu_slice *slice, const coeffs *now, const coeffs *then, const bool moves,
+MU_INLINE void rule(const mu_slice *slice, const coeffs *now, const coeffs *then, const motion how,
                     const int variant, const int terms) {
     const mu_undo_log undo = variant == UNDO ? *slice->undo : (mu_undo_log){0};
     mu_slice s = *slice; // copies, so that they can be in registers: for all C knows the weights overlap them
@@ -104,42 +112,45 @@ MU_INLINE void rule(const mu_slice *slice, const coeffs *now, const coeffs *then
     int64_t i = 0;
     if (terms && variant != UNDO && odd && n > MU_LANES) { // a store over the end of a line costs two
         i = MU_LANES - odd;
-        change(&s, t, p, 0, i, moves, variant, terms, 1);
+        change(&s, t, p, 0, i, how, variant, terms, 1);
     }
     for (; i + vecs * MU_LANES <= n; i += vecs * MU_LANES)
-        change(&s, t, p, i, vecs * MU_LANES, moves, variant, terms, vecs);
-    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, t, p, i, MU_LANES, moves, variant, terms, 1);
-    if (i < n) change(&s, t, p, i, n - i, moves, variant, terms, 1);
+        change(&s, t, p, i, vecs * MU_LANES, how, variant, terms, vecs);
+    for (; i + MU_LANES <= n; i += MU_LANES) change(&s, t, p, i, MU_LANES, how, variant, terms, 1);
+    if (i < n) change(&s, t, p, i, n - i, how, variant, terms, 1);
 }
 
-MU_INLINE void by_terms(const mu_slice *s, const coeffs *a, const bool moves, const int variant) {
-    if (s->n_terms > 2) rule(s, a, a, moves, variant, 4);
-    else if (s->n_terms) rule(s, a, a, moves, variant, 2);
-    else rule(s, a, a, moves, variant, 0);
+MU_INLINE void by_terms(const mu_slice *s, const coeffs *a, const motion how, const int variant) {
+    if (s->n_terms > 2) rule(s, a, a, how, variant, 4);
+    else if (s->n_terms) rule(s, a, a, how, variant, 2);
+    else rule(s, a, a, how, variant, 0);
 }
 
-MU_INLINE void by_variant(const mu_slice *s, const coeffs *a, const bool moves) {
-    if (s->undo) by_terms(s, a, moves, UNDO);
-    else if (s->back) rule(s, a, a, moves, BACK, 0);
-    else by_terms(s, a, moves, PLAIN);
+MU_INLINE void by_variant(const mu_slice *s, const coeffs *a, const motion how) {
+    if (s->undo) by_terms(s, a, how, UNDO);
+    else if (s->back) rule(s, a, a, how, BACK, 0);
+    else by_terms(s, a, how, PLAIN);
 }
 
 static void update(const mu_slice *s, const coeffs *a) {
-    if (a->m > 0) by_variant(s, a, true);
-    else by_variant(s, a, false);
+    if (a->motion == AHEAD) by_variant(s, a, AHEAD);
+    else if (a->motion == HEAVY) by_variant(s, a, HEAVY);
+    else by_variant(s, a, STILL);
 }
 
-MU_INLINE void pair_by_terms(const mu_slice *s, const coeffs *now, const coeffs *then, const bool moves) {
-    if (s->n_terms > 2) rule(s, now, then, moves, NEXT, 4);
-    else rule(s, now, then, moves, NEXT, 2);
+MU_INLINE void pair_by_terms(const mu_slice *s, const coeffs *now, const coeffs *then, const motion how) {
+    if (s->n_terms > 2) rule(s, now, then, how, NEXT, 4);
+    else rule(s, now, then, how, NEXT, 2);
 }
 
 static void update_twice(const mu_slice *s, const coeffs *now, const coeffs *then) {
-    if (now->m > 0 && then->m > 0) {
-        pair_by_terms(s, now, then, true);
-    } else if (now->m <= 0 && then->m <= 0) {
-        pair_by_terms(s, now, then, false);
-    } else { // `early` ends between the two
+    if (now->motion == AHEAD && then->motion == AHEAD) {
+        pair_by_terms(s, now, then, AHEAD);
+    } else if (now->motion == HEAVY && then->motion == HEAVY) {
+        pair_by_terms(s, now, then, HEAVY);
+    } else if (now->motion == STILL && then->motion == STILL) {
+        pair_by_terms(s, now, then, STILL);
+    } else { // `early` or what is done against staleness ends between the two
         mu_slice second = *s;
         second.term = s->next->term;
         update(s, now);
@@ -147,15 +158,25 @@ static void update_twice(const mu_slice *s, const coeffs *now, const coeffs *the
     }
 }
 
+// A momentum that was lowered to 0 still leaves a history: it may rise again.
+static coeffs coeffs_of(const mu_momentum *m, float scale, float lr, mu_rule_step at) {
+    coeffs c = {scale, lr, mu_momentum_at(m, at), at.stale.lowers ? at.stale.ahead : 0, STILL};
+    if (at.stale.lowers || c.m > 0) c.motion = c.ahead > 0 ? AHEAD : HEAVY;
+    return c;
+}
+
 static void apply(const void *state, const mu_slice *s, float lr, mu_rule_step at) {
     const mu_momentum *m = &((const struct sgd *)state)->m;
-    const coeffs now = {s->scale, lr, mu_momentum_at(m, at)};
+    const coeffs now = coeffs_of(m, s->scale, lr, at);
     // The history stays as it is in this update, but the parent restores all that this rule ever changes.
-    if (now.m <= 0 && s->undo && s->undo->slot[0])
+    if (now.motion == STILL && s->undo && s->undo->slot[0])
         memcpy(s->undo->slot[0], s->slot[0], s->n * sizeof(float));
-    if (s->next)
-        update_twice(s, &now, &(coeffs){s->next->scale, s->next->lr, mu_momentum_at(m, s->next->step)});
-    else update(s, &now);
+    if (s->next) {
+        const coeffs then = coeffs_of(m, s->next->scale, s->next->lr, s->next->step);
+        update_twice(s, &now, &then);
+    } else {
+        update(s, &now);
+    }
 }
 
 static int n_changed(const void *state) { return mu_momentum_is_used(&((const struct sgd *)state)->m); }
@@ -163,6 +184,10 @@ static int n_changed(const void *state) { return mu_momentum_is_used(&((const st
 static const char *check(const void *state) { return mu_momentum_check(&((const struct sgd *)state)->m); }
 static bool is_young(const void *state, int64_t step, double epoch) {
     return mu_momentum_is_young(&((const struct sgd *)state)->m, step, epoch);
+}
+
+static double momentum(const void *state, bool young) {
+    return mu_momentum_own(&((const struct sgd *)state)->m, young);
 }
 
 static void usual_rates(const void *state, double range[2]) {
@@ -183,4 +208,6 @@ const mu_updater_class mu_updater_sgd = {
     .n_changed = n_changed,
     .check = check,
     .is_young = is_young,
+    .momentum = momentum,
+    .adds_up = true,
 };

@@ -154,6 +154,10 @@ bool mu_updater_is_young(const mu_updater *u, int64_t step, double epoch) {
     return u->class->is_young && u->class->is_young(u->state, step, epoch);
 }
 
+double mu_updater_momentum(const mu_updater *u, bool young) {
+    return u->class->momentum ? u->class->momentum(u->state, young) : 0;
+}
+
 double mu_updater_rate_ends(const mu_updater *u, double end_steps, double end_epochs) {
     return u->schedule->ends ? u->schedule->ends(u->schedule_state, u->per ? end_epochs : end_steps) : 0;
 }

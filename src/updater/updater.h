@@ -22,10 +22,22 @@ typedef struct mu_undo_log {            // old values, for the parent to restore
     volatile size_t *n;
 } mu_undo_log;
 
+// What is different where gradients are stale (ps/stale.h).
+typedef struct mu_stale_step {
+    float share;                        // of weight decay: what the gradients are of those of a step; 0 = all
+    bool  lowers;                       // the momentum is not the rule's own, but:
+    float keep;                         // share of the last step that is kept
+    // (rules whose momentum adds up) The weights kept lead those of the rule by this many of its last steps,
+    // as by Nesterov: about where they will be when gradients that are computed on them arrive.
+    float ahead;
+    float descent;                      // of the rate of parameters that descend by it alone; 0 = all
+} mu_stale_step;
+
 // Which update it is. `young` follows the samples used (mu_step_rate), so it cannot be told from the number.
 typedef struct mu_rule_step {
     int64_t update;                     // its number, from 0
     bool    young;                      // is_young of the rule said so; elsewhere false
+    mu_stale_step stale;
 } mu_rule_step;
 
 enum { MU_TERMS = 4 };                  // more are added up in a buffer first: that is as fast from here on
@@ -53,6 +65,12 @@ typedef struct mu_slice {
     const mu_next *next;                // (rules with `pairs`, terms only) NULL = none; excludes `undo`
 } mu_slice;
 
+typedef enum mu_step_size {             // how the step of a rule follows the size of its gradients
+    MU_STEP_FOLLOWS,                    // half the gradient, half the step
+    MU_STEP_OWN,                        // not at all: it divides by their size, as the last of them show it
+    MU_STEP_SHRINKS,                    // nor this, but it is the shorter the more of them there were
+} mu_step_size;
+
 typedef struct mu_updater_class {
     MU_PLUGIN_HEAD;
     int         n_slots;
@@ -67,6 +85,13 @@ typedef struct mu_updater_class {
     void      (*usual_rates)(const void *state, double range[2]);
     // (optional, never) Is training still young after so many steps or epochs of samples?
     bool      (*is_young)(const void *state, int64_t step, double epoch);
+
+    // ---- what it makes of many stale gradients, each of a part of a step (ps/stale.h) ----
+    mu_step_size size;
+    // (optional, 0) The share of the last step that is kept. A rule that has this obeys mu_rule_step.stale.
+    double    (*momentum)(const void *state, bool young);
+    // A lasting gradient ends up at rate / (1 - momentum); else at the rate: a mean of gradients is kept.
+    bool        adds_up;
 } mu_updater_class;
 
 typedef struct mu_schedule_class {      // lr_<name>.c
@@ -105,6 +130,7 @@ mu_updater *mu_updater_bind(mu_binder *b, const mu_node *node);
 typedef struct mu_step_rate {
     double rate;
     bool   young;                       // as the rule sees it (the key `early` of momentum)
+    mu_stale_step stale;            // none where gradients are fresh
 } mu_step_rate;
 
 // time_share: of the time that the training has, 0 = that does not count. A schedule that follows the time is
@@ -114,6 +140,8 @@ double mu_updater_rate(const mu_updater *u, int64_t step, double epoch, double e
 // The step (or epoch, by u->per) at which the rate changes for the last time; 0 = not known, or never.
 double mu_updater_rate_ends(const mu_updater *u, double end_steps, double end_epochs);
 bool   mu_updater_is_young(const mu_updater *u, int64_t step, double epoch);
+// The share of the last step that it keeps by itself; 0 = a rule without momentum.
+double mu_updater_momentum(const mu_updater *u, bool young);
 
 typedef struct mu_target {              // what an update changes
     const mu_updater *updater;

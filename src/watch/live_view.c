@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TAG "live view"
@@ -113,12 +114,22 @@ static void copy_text(char *out, const char *from, size_t size) {
     out[size - 1] = '\0';
 }
 
+// The one in force; before a warm start is over, the one that it prepares.
+static void look_protocol(mu_live_view *v, const mu_shared_head *h) {
+    const mu_setup *p = &h->setup;
+    const bool warm = v->version < h->warm_end;
+    const char *name = h->protocol;
+    v->warming = warm && !p->in_turn;
+    if (p->in_turn && warm) name = mu_warm_protocol->name;
+    else if (p->in_turn) name = mu_protocol_at(p->phase[LOAD(h->phase)].protocol)->name;
+    snprintf(v->protocol, sizeof v->protocol, "%.*s", (int)sizeof h->protocol - 1, name);
+}
+
 void mu_live_look(mu_live_view *v, const mu_shared *g) {
     const mu_shared_head *h = g->head;
     v->now_ns = mu_clock_ns();
     copy_text(v->run_id, h->run_id, sizeof v->run_id);
     copy_text(v->job_name, h->job_name, sizeof v->job_name);
-    copy_text(v->protocol, h->protocol, sizeof v->protocol);
     copy_text(v->run_dir, h->run_dir, sizeof v->run_dir);
     v->state = (mu_run_state)LOAD(h->state);
     v->stop_asked = LOAD(h->stop_asked) != 0;
@@ -127,7 +138,7 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->evaluator_pid = LOAD(h->evaluator_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
     v->version = LOAD(h->version);
-    v->warming = v->version < h->warm_end;
+    look_protocol(v, h);
     v->samples = LOAD(h->samples);
     v->step = h->global_batch > 0 ? v->samples / h->global_batch : 0;
     v->end_steps = h->end_steps;

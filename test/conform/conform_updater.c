@@ -118,7 +118,7 @@ static void test_stays_inside(void **unused) {
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) block[k][i] = 0.25f;
             mu_slice s = {.n = n, .value = block[0] + PAD, .grad = g, .scale = 1};
             for (int k = 0; k < u->class->n_slots; k++) s.slot[k] = block[k + 1] + PAD;
-            u->class->apply(u->state, &s, 0.1f, (mu_rule_step){3, false});
+            u->class->apply(u->state, &s, 0.1f, (mu_rule_step){.update = 3});
             for (int k = 0; k <= MU_MAX_SLOTS; k++)
                 for (size_t i = 0; i < LONGEST + 2 * PAD; i++) {
                     bool inside = i >= PAD && i < PAD + n && k <= u->class->n_slots;
@@ -202,8 +202,13 @@ static void test_fused(void **unused) {
                 snprintf(text, sizeof text, "{type: %s, rate: 0.1%s}", rule_at(r)->name, more[m]);
                 bound b;
                 mu_updater *u = bound_get(&b, text);
-                check_fused(u, (mu_rule_step){3, false}, n % 17, n);
-                if (strstr(more[m], "early")) check_fused(u, (mu_rule_step){3, true}, n % 17, n);
+                const mu_rule_step usual = {.update = 3}, young = {.update = 3, .young = true},
+                                   lowered = {.update = 3, .stale = {.lowers = true}},
+                                   ahead = {.update = 3, .stale = {0, true, 0.95f, 3}};
+                check_fused(u, usual, n % 17, n);
+                if (strstr(more[m], "early")) check_fused(u, young, n % 17, n);
+                if (mu_updater_momentum(u, false) > 0) check_fused(u, lowered, n % 17, n);
+                if (mu_updater_momentum(u, false) > 0) check_fused(u, ahead, n % 17, n);
                 bound_fini(&b);
             }
 }

@@ -63,16 +63,21 @@ says 'validation loss rose from' --epochs 60 --set 'updater={type: adam, rate: 0
 
 # The rate: start line, metrics, result.
 for p in hardsync softsync async ssp hogwild mirror '{type: mirror, every: 2}' '{type: softsync, n: 2}'; do
-    train --learners 2 --protocol "$p" --set cluster.warm_start=never
+    train --learners 2 --protocol "$p" --set cluster.warm_start=never --set cluster.momentum_rule=plain
     start=$(sed -n 's/.* sgd rate \([0-9.e-]*\).*/\1/p' err)
     last=$(grep '"lr"' "run$n/metrics.jsonl" | tail -n 1 | sed 's/.*"lr":\([^,}]*\).*/\1/')
     end=$(value out.json lr_effective)
     near "$start" "$end" 1e-5 && near "$last" "$end" 1e-9 || bad "$p: rate $start at the start, $last, $end at the end"
 done
 near "$(value out.json lr_effective)" 0.01 1e-9 || bad "2-softsync: rate $(value out.json lr_effective), not 0.02 / 2"
-train --learners 2 --protocol async --set cluster.warm_start='10 steps'
+train --learners 2 --protocol async --set cluster.warm_start='10 steps' --set cluster.momentum_rule=plain
 grep -q 'sgd rate 0.02$' err || bad "the warm start has the whole rate"
 near "$(value out.json lr_effective)" 0.01 1e-9 || bad "async: rate $(value out.json lr_effective) after the warm start"
+# A momentum of twice the memory, for twice the updates, needs half the rate, which rises where nothing is warm.
+train --learners 2 --protocol async --set cluster.warm_start=never
+grep -q 'momentum 0.9 -> 0.95 with weights 3 updates ahead' err || bad "the momentum of async is not told"
+grep -q 'sgd rate 0.00025' err || bad "without a warm start the rate does not rise"
+near "$(value out.json lr_effective)" 0.005 1e-9 || bad "async: rate $(value out.json lr_effective), not 0.02 / 2 / 2"
 
 # A cosine ends with the time, and a resumed one goes on where it was.
 cosine=(--epochs 0 --set 'updater.rate={type: cosine, base: 0.02}' --set test.every=never)

@@ -23,6 +23,25 @@ bool book_wrong(book *b, const char *format, ...) {
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static int64_t step_of(const book_learner *l) { return l->accepted + l->rejected; }
+static int64_t pace_of(const book_learner *l) { return step_of(l) - l->phase_step; }
+
+// The protocol of the first phase that is not over, at the end of an update.
+static void follow_phases(book *b) {
+    const mu_core_config *g = &b->config;
+    const int was = b->phase;
+    while (b->phase + 1 < g->n_phases &&
+           (b->phase < 0 || g->first_sample + b->sum_applied + b->sum_rejected >= g->phase[b->phase].until)) {
+        const mu_core_phase *p = &g->phase[++b->phase];
+        b->config.protocol = p->protocol, b->config.splits = p->splits, b->config.bound = p->bound;
+        b->config.own = p->own, b->config.rate_rule = p->rate_rule;
+        b->config.gradient_scale = p->gradient_scale;
+        b->target = mu_protocol_at(p->protocol);
+    }
+    if (b->phase == was) return;
+    for (int i = 0; i < g->learners; i++) b->learner[i].phase_step = step_of(&b->learner[i]) + b->learner[i].computing;
+}
+
 void book_init(book *b, const mu_core_config *config) {
     if (b->top > 0) memset(b->sample, BOOK_FREE, (size_t)b->top);
     b->config = *config;
@@ -43,10 +62,11 @@ void book_init(book *b, const mu_core_config *config) {
         book_learner *l = &b->learner[i];
         memset(l, 0, offsetof(book_learner, owed));
     }
+    b->phase = -1;
+    follow_phases(b);
     b->why[0] = 0;
 }
 
-static int64_t step_of(const book_learner *l) { return l->accepted + l->rejected; }
 static bool is_sync(const book *b) { return b->version - b->config.first_version < b->sync_end; }
 
 // Moves the samples of a gradient from one state to the next; each must have been in the first.
@@ -77,6 +97,7 @@ void book_join(book *b, int learner, uint32_t incarnation) {
 void book_lost(book *b, int learner) {
     book_learner *l = &b->learner[learner];
     if (!l->present) return;
+    if (l->computing && step_of(l) < l->phase_step) l->phase_step--; // begins once more
     l->lost += l->computing;
     b->n_computing -= l->computing;
     l->present = l->computing = false;
@@ -125,8 +146,8 @@ static void check_ahead(book *b, int learner) {
     int64_t slowest = INT64_MAX;
     const bool open = samples_left(b);
     for (int i = 0; i < b->config.learners; i++)
-        if (open || b->learner[i].n_owed > 0) slowest = min64(slowest, step_of(&b->learner[i]));
-    int64_t ahead = step_of(&b->learner[learner]) - slowest;
+        if (open || b->learner[i].n_owed > 0) slowest = min64(slowest, pace_of(&b->learner[i]));
+    int64_t ahead = pace_of(&b->learner[learner]) - slowest;
     if (ahead > b->config.own)
         book_wrong(b, "learner %d begins %" PRId64 " ahead, bound %d", learner, ahead, b->config.own);
 }
@@ -206,7 +227,7 @@ void book_push(book *b, const mu_gradient_id *id, mu_push_result verdict) {
 
 static float weight(const book *b, int64_t sigma, int parts) {
     if (is_sync(b)) return 1;
-    double w = 1.0 / parts;
+    double w = (b->config.gradient_scale > 0 ? (double)b->config.gradient_scale : 1.0) / parts;
     if (b->config.rate_rule == MU_RATE_MEAN) w /= b->config.splits;
     if (b->config.rate_rule == MU_RATE_EACH && sigma > 1) w /= (double)sigma;
     return (float)w;
@@ -225,7 +246,8 @@ static void check_part(book *b, const mu_core *c, int i, int64_t made, int n) {
                    sigma);
     if (is_sync(b) && (sigma != 0 || id->step != b->version - b->config.first_version))
         book_wrong(b, "learner %d: step %" PRId64 " in hardsync", id->learner, id->step);
-    if (!is_sync(b) && b->config.bound > 0 && sigma > b->config.bound)
+    const bool bound = b->config.bound > 0 && id->step >= b->learner[id->learner].phase_step;
+    if (!is_sync(b) && bound && sigma > b->config.bound)
         book_wrong(b, "learner %d: staleness %" PRId64 ", bound %d", id->learner, sigma, b->config.bound);
     const float got = mu_core_weight(c, sigma, n), want = weight(b, sigma, n);
     if (fabsf(got - want) > 1e-6f * got)
@@ -253,6 +275,14 @@ static void check_update(book *b, const mu_core *c, int k, int begin, int end) {
     for (int i = begin; i < end; i++) check_part(b, c, i, b->version + 1 + k, n);
 }
 
+// Is a protocol that others follow over with the first n gradients of the run?
+static bool ends_phase(const book *b, int n) {
+    const mu_core_config *g = &b->config;
+    int64_t samples = g->first_sample + b->sum_applied + b->sum_rejected;
+    for (int i = 0; i < n; i++) samples += b->part[i].rows;
+    return b->phase + 1 < g->n_phases && samples >= g->phase[b->phase].until;
+}
+
 // What could still make an update must be part of the run, unless that is as long as it may be.
 static void check_length(book *b, const mu_core *c) {
     int most = is_sync(b) || b->config.longest_run < 1 ? 1 : b->config.longest_run;
@@ -260,7 +290,7 @@ static void check_length(book *b, const mu_core *c) {
     if (c->applying < 1 || c->applying > most)
         book_wrong(b, "a run of %d updates, not %d", c->applying, most);
     const bool each = !is_sync(b) && b->config.bound == 0 && strcmp(b->target->name, "softsync") != 0;
-    if (each && c->applying < most && b->fifo_n > 0)
+    if (each && c->applying < most && b->fifo_n > 0 && !ends_phase(b, c->n_parts))
         book_wrong(b, "a run of %d updates leaves %d gradients", c->applying, b->fifo_n);
 }
 
@@ -278,6 +308,9 @@ void book_form(book *b, const mu_core *c) {
     if (c->applying > 0 && mu_core_update_end(c, c->applying - 1) != n)
         book_wrong(b, "a run of %d gradients ends with %d", n, mu_core_update_end(c, c->applying - 1));
     check_length(b, c);
+    for (int k = 0; k + 1 < c->applying; k++)
+        if (ends_phase(b, mu_core_update_end(c, k)))
+            book_wrong(b, "update %d of a run is of the next phase", k + 1);
     b->n_parts = n;
     b->applying = c->applying;
 }
@@ -292,6 +325,7 @@ void book_applied(book *b) {
     b->version += b->applying;
     b->applying = 0;
     b->n_parts = 0;
+    follow_phases(b);
 }
 
 // In step, the step that some learner has begun is still finished by all.

@@ -40,6 +40,26 @@ static void draw_ends(mu_core_config *c, int64_t events, uint64_t *rng) {
     }
 }
 
+// Others before the protocol of the plan.
+static void draw_phases(mu_core_config *c, uint64_t *rng) {
+    static const char *const queued[] = {"softsync", "async", "ssp"};
+    const mu_core_config last = *c;
+    const mu_protocol_class *fits = mu_protocol_at(c->protocol);
+    if (!fits->take || fits->sync_versions || !sim_chance(rng, 400)) return;
+    int64_t until = c->first_sample + c->warm_versions * c->global_batch;
+    c->n_phases = (int32_t)pick(rng, 2, MU_CORE_PHASES);
+    for (int i = 0; i < c->n_phases; i++) {
+        mu_core_config g = last;
+        const sim_opts drawn = {.protocol = mu_protocol_index(queued[sim_below(rng, 3)]), .bound = -1};
+        if (i + 1 < c->n_phases) g.bound = g.own = 0, draw_protocol(&g, &drawn, rng);
+        until += sim_below(rng, 1 + 40 * c->rows * c->learners);
+        c->phase[i] = (mu_core_phase){.until = i + 1 < c->n_phases ? until : INT64_MAX,
+                                      .protocol = g.protocol, .splits = g.splits, .bound = g.bound,
+                                      .own = g.own, .rate_rule = (int32_t)sim_below(rng, 3),
+                                      .gradient_scale = sim_chance(rng, 500) ? 0 : (float)g.splits};
+    }
+}
+
 void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
     mu_core_config *c = &p->config;
     memset(p, 0, sizeof *p);
@@ -52,6 +72,7 @@ void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
     c->global_batch = pick(rng, c->learners, c->learners * c->rows);
     draw_ends(c, o->events, rng);
     if (sim_chance(rng, 250)) c->warm_versions = pick(rng, 1, 20);
+    if (!o->stats) draw_phases(c, rng);
     p->spread = (sim_spread)sim_below(rng, 4);
     p->compute = 64000;
     p->message = sim_chance(rng, 300) ? 0 : pick(rng, 1, p->compute / 3);

@@ -108,6 +108,7 @@ typedef struct book_learner {
     bool      present, computing;
     int32_t   n_owed, handed, head;             // batches promised and not used; ring from head
     int64_t   begun, accepted, applied, rejected, lost;
+    int64_t   phase_step;                       // its first gradient under the protocol in force
     mu_gradient_id now;                         // what it computes
     sim_batch owed[MU_CORE_LEASES * SIM_MAX_BATCHES];
 } book_learner;
@@ -116,7 +117,8 @@ enum { BOOK_FREE, BOOK_PROMISED, BOOK_WAITING, BOOK_APPLIED, BOOK_REJECTED };
 
 typedef struct book {
     mu_core_config config;
-    const mu_protocol_class *target;            // the protocol after a warm start
+    const mu_protocol_class *target;            // the protocol in force after a warm start
+    int            phase;                       // of those of the configuration
     int64_t        sync_end;                    // steps by hardsync, before a stop
     int64_t        version, top;                // top: one past the highest sample promised
     bool           stopping;

@@ -266,7 +266,7 @@ static void every_protocol_ends(void **state) {
             assert_int_equal(t.r.steps, 50);
             assert_true(isfinite(t.r.train_loss) && t.r.train_loss < 3);
             // The rule's division, whatever the protocol, and the same number wherever it is told.
-            const double n = t.s->setup.expected_staleness > 1 ? t.s->setup.expected_staleness : 1;
+            const double n = t.s->setup.stale.n / t.s->setup.momentum_rate;
             if (fabs(g->rate_effective * n - 0.0003) > 1e-9 || g->rate_effective != t.r.rate)
                 fail_msg("%s: rate %g, in the result %g; 0.0003 / %g is right", name, g->rate_effective,
                          t.r.rate, n);

@@ -179,7 +179,7 @@ static void apply_rest(fixture *f) {
         mu_param *p = f->net->params->list[i];
         const mu_grad *g = &p->grad;
         const mu_target t = mu_target_of(f->updater, f->net->params, p);
-        mu_updater_apply(&t, &(mu_update){1, &g, (float[]){1}, rate(f), {f->step, false}});
+        mu_updater_apply(&t, &(mu_update){1, &g, (float[]){1}, rate(f), {.update = f->step}});
     }
     f->step++;
 }

@@ -101,7 +101,7 @@ static void form(run *u) {
         for (int i = 0; i < c->n_parts; i++) {
             const int64_t stale = mu_core_staleness(c, i);
             if (in_step) assert_run(u, stale == 0, "staleness %" PRId64, stale);
-            if (c->config.bound > 0)
+            if (mu_core_is_bound(c, mu_core_part_at(c, i)->id.learner, mu_core_part_at(c, i)->id.step))
                 assert_run(u, stale <= c->config.bound, "staleness %" PRId64 " over %d", stale,
                            c->config.bound);
         }
@@ -149,6 +149,21 @@ static void random_event(run *u) {
     }
 }
 
+// Others before and behind it.
+static void random_phases(mu_core_config *g) {
+    static const char *const queued[] = {"softsync", "async", "ssp"};
+    int64_t until = g->first_sample + g->warm_versions * g->global_batch;
+    g->n_phases = 1 + (int32_t)rnd(MU_CORE_PHASES);
+    for (int i = 0; i < g->n_phases; i++) {
+        until += (int64_t)rnd(200);
+        const int protocol = chance(40) ? g->protocol : mu_protocol_index(queued[rnd(3)]);
+        g->phase[i] = (mu_core_phase){.until = i + 1 < g->n_phases ? until : INT64_MAX, .protocol = protocol,
+                                      .splits = 1 + (int32_t)rnd((uint64_t)g->learners),
+                                      .bound = (int32_t)rnd(4), .own = (int32_t)rnd(4),
+                                      .rate_rule = (int32_t)rnd(3)};
+    }
+}
+
 static mu_core_config random_config(int protocol) {
     mu_core_config g = {.learners = 1 + (int32_t)rnd(LEARNERS), .protocol = protocol};
     g.splits = 1 + (int32_t)rnd((uint64_t)g.learners);
@@ -162,6 +177,8 @@ static mu_core_config random_config(int protocol) {
     g.first_sample = (int64_t)rnd(3) * 1000;
     g.end_sample = g.first_sample + (int64_t)rnd(600);
     g.warm_versions = chance(30) ? (int64_t)rnd(12) : 0;
+    const mu_protocol_class *p = mu_protocol_at(protocol);
+    if (p->take && !p->sync_versions && chance(40)) random_phases(&g);
     return g;
 }
 

@@ -39,7 +39,7 @@ static void stage_open(stage *s) {
                        .params = &s->blocks.ps, .updater = s->updater.u, .n_records = 100};
     if (mu_shared_create(&o, &s->shared, &err) != MU_OK) fail_msg("%s", err.msg);
     for (int l = 0; l < LEARNERS; l++) {
-        mu_own_fill(&s->shared, l);
+        mu_own_fill(&s->shared, l, 1);
         fill(mu_own_weights(&s->shared, l), s->blocks.ps.count, (uint64_t)l, 1);
         fill(mu_own_history(&s->shared, l, 0), s->blocks.ps.count, (uint64_t)(10 + l), 1);
     }

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/attr.h"
-#include "job/yaml.h"
+#include "updater_help.h"
 #include "ps/mirror.h"
 #include "ps/protocol.h"
 
@@ -29,7 +29,7 @@ static const mu_registry *const registries[] = {&mu_protocols, NULL};
 static void rig_init(rig *r, const char *section) {
     mu_err err = {0};
     mu_node *root = NULL;
-    char text[300];
+    char text[400];
     mu_arena_init(&r->arena, "test");
     mu_diags_init(&r->diags, &r->arena);
     snprintf(text, sizeof text, "cluster: %s", section ? section : "{}");
@@ -245,7 +245,7 @@ static void test_warm_start_by_default(void **unused) {
         {"softsync", 50, 0, 10},
         {"{type: ssp, bound: 3}", 50, 0, 10},
         {"mirror", 50, 0, 10},
-        {"hogwild", 50, 0, 0},
+        {"hogwild", 50, 0, 10},
         {"hardsync", 50, 0, 0},
     };
     for (size_t i = 0; i < 2 * MU_COUNT(rows); i++) {
@@ -339,6 +339,159 @@ static void test_text(void **unused) {
     assert_string_equal(small, "1 learn"); // cut, never beyond its end
 }
 
+// Rules against staleness, as the updater has them.
+static void test_stale_rules(void **unused) {
+    (void)unused;
+    static const struct { const char *section, *updater, *says; } rows[] = {
+        {"{learners: 4, protocol: async}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "staleness 4, rate 0.01 x 0.25 / 4 = 0.000625 by the expected staleness, momentum 0.9 -> 0.975 with "
+         "weights 6 updates ahead, server beside the learners, hardsync for the first 16 steps"},
+        {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "server beside the learners, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: async, warm_start: never}", "{type: sgd, rate: 1}",
+         "staleness 4, rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners, rate "
+         "rises over the first 16 steps"},
+        {"{learners: 4, protocol: async, batch: 64}", "{type: adam, rate: 1}", "staleness 4, rate 0.01, not"},
+        {"{learners: 4, protocol: async, momentum_rule: total}", "{type: nesterov, rate: 1}",
+         "rate 0.01 x 9 / 4 = 0.0225 by the expected staleness, momentum 0.9 -> 0.1, server"},
+        {"{learners: 4, protocol: async, momentum_rule: plain, warm_start: never}", "{type: nesterov, rate: 1}",
+         "rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners"},
+        {"{learners: 4, protocol: hogwild, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
+         "rate 0.01 / 4 = 0.0025 by the expected staleness, momentum 0.9 -> 0.9 with weights 1.5 updates "
+         "ahead, no server, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: async}", "{type: adam, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, server"},
+        {"{learners: 4, protocol: async, momentum_rule: total}", "{type: adam, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, momentum 0.9 -> 0.1, server"},
+        {"{learners: 4, protocol: async}", "{type: adagrad, rate: 1}",
+         "rate 0.01, not divided: the updater goes by the size of gradients, server"},
+        {"{learners: 4, protocol: hogwild}", "{type: adagrad, rate: 1}",
+         "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, no server"},
+        {"{learners: 4}", "{type: sgd, rate: 1, momentum: 0.9}", "staleness 0, rate 0.01, server beside"},
+        {"{learners: 4, momentum_rule: total}", "{type: adam, rate: 1}", "staleness 0, rate 0.01, server"},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        bound b;
+        char text[600];
+        const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+                                    .updater = bound_get(&b, rows[i].updater)};
+        const mu_setup p = plan_for(rows[i].section, &task);
+        mu_setup_text(&p, 0.01, text, sizeof text);
+        if (!strstr(text, rows[i].says)) fail_msg("%s, %s: %s", rows[i].section, rows[i].updater, text);
+        bound_fini(&b);
+    }
+}
+
+// It has no step to look ahead by; a protocol that makes none of its gradients stale does not care.
+static void test_stale_rules_refused(void **unused) {
+    (void)unused;
+    bound b;
+    rig r;
+    mu_err err = {0};
+    mu_setup p;
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2,
+                                .updater = bound_get(&b, "{type: adam, rate: 1}")};
+    rig_init(&r, "{learners: 4, protocol: async, momentum_rule: ahead}");
+    assert_non_null(r.opts);
+    assert_int_equal(mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err), MU_EJOB);
+    assert_int_equal(r.diags.n, 1);
+    assert_non_null(strstr(r.diags.list[0].msg, "does not go together with adam"));
+    assert_int_equal(r.diags.list[0].pos.col, 56);
+    rig_fini(&r);
+    (void)plan_for("{learners: 4, momentum_rule: ahead}", &task);
+    bound_fini(&b);
+}
+
+// One protocol after the other: the first may be in step, and is the warm start.
+static void test_turns(void **unused) {
+    (void)unused;
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2, .epochs = 10};
+    mu_setup p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 1 epoch}, {type: softsync, n: 2, "
+                          "until: 50 steps}, {name: async, bound: 9, until: 5 epochs}, {type: ssp, bound: 1}]}",
+                          &task);
+    char text[600];
+    assert_int_equal(p.warm_versions, 16);
+    assert_int_equal(p.n_phases, 3);
+    assert_true(p.in_turn);
+    assert_string_equal(p.protocol->name, "ssp");
+    assert_int_equal(p.own, 1);
+    assert_int_equal(p.phase[0].until, 50 * 64);
+    assert_int_equal(p.phase[0].splits, 2);
+    assert_int_equal(p.phase[0].bound, 4);
+    assert_int_equal(p.phase[1].until, 79 * 64);
+    assert_int_equal(p.phase[1].bound, 9);
+    assert_true(p.phase[2].until == INT64_MAX && p.phase[2].expected_staleness == 4);
+    const int64_t at[] = {0, 50 * 64 - 1, 50 * 64, 79 * 64 - 1, 79 * 64}, in_force[] = {0, 0, 1, 1, 2};
+    for (size_t i = 0; i < MU_COUNT(at); i++) assert_int_equal(mu_setup_phase_of(&p, at[i]), in_force[i]);
+    mu_setup_text(&p, 0.01, text, sizeof text);
+    assert_non_null(strstr(text, "4 learners, hardsync until step 16, softsync until step 50, async until step 79, "
+                                 "then ssp, mu 16 x lambda 4"));
+    assert_null(strstr(text, "for the first"));
+
+    p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 9 steps}, hogwild]}", &task);
+    assert_int_equal(p.warm_versions, 9);
+    assert_int_equal(p.n_phases, 1);
+    assert_string_equal(p.protocol->name, "hogwild");
+    p = plan_for("{learners: 4, protocol: [{type: ssp, until: 9 steps}, softsync]}", &task);
+    assert_int_equal(p.warm_versions, 0);
+    assert_int_equal(p.soft_steps, 16); // as nothing is in step
+    p = plan_for("{learners: 4, protocol: [mirror]}", &task); // as without the brackets
+    assert_int_equal(p.warm_versions, 16);
+    assert_false(p.in_turn);
+}
+
+static void test_turns_refused(void **unused) {
+    (void)unused;
+    static const struct { const char *protocol; int col; const char *says; } rows[] = {
+        {"[]", 34, "0 protocols in turn"},
+        {"[async, hogwild]", 35, "needs `until`"},
+        {"[{type: async, until: ~}, ssp]", 35, "needs `until`"},
+        {"[{type: async, until: 1 epoch}, hardsync]", 66, "hardsync can only come first"},
+        {"[{type: hogwild, until: 1 epoch}, async]", 35, "hogwild can only come last"},
+        {"[{type: async, until: 1 epoch}, mirror]", 66, "mirror can follow hardsync alone"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}]", 85, "the last protocol has no"},
+        {"[{type: async, until: 10m}, ssp]", 56, "`until` is a number of steps or epochs"},
+        {"[{type: async, until: soon}, ssp]", 56, "`until` is a number of steps or epochs"},
+        {"[{type: async, until: 9 steps}, {type: ssp, until: 9 steps}, async]", 85, "ends before it begins"},
+        {"[{type: async, until: 2 epochs}, {type: ssp, until: 9 steps}, async]", 86, "ends before it begins"},
+        {"[{type: asynk, until: 1 epoch}, ssp]", 42, "unknown protocol"},
+        {"[{type: async, until: 1 epoch, n: 3}, ssp]", 65, "unknown key"},
+        {"[{type: softsync, n: 9, until: 1 epoch}, ssp]", 55, "needs at least 9 learners"},
+        {"[{type: async, until: 1 epoch}, ssp], warm_start: 1 epoch", 84, "a list of protocols says"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}, {type: ssp, until: 3 epochs}, "
+         "{type: ssp, until: 4 epochs}, {type: ssp, until: 5 epochs}, ssp]", 34, "6 protocols in turn"},
+        {"[{type: async, until: 1 epoch}, {type: ssp, until: 2 epochs}, {type: ssp, until: 3 epochs}, "
+         "{type: ssp, until: 4 epochs}, ssp]", 34, "at most 4 protocols behind"},
+    };
+    const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2};
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        rig r;
+        mu_err err = {0};
+        mu_setup p;
+        char section[300];
+        snprintf(section, sizeof section, "{learners: 4, protocol: %s}", rows[i].protocol);
+        rig_init(&r, section);
+        if (r.opts && mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_EJOB)
+            fail_msg("%s was accepted", section);
+        const mu_diag *g = r.diags.list;
+        if (r.diags.n != 1 || g->pos.col != rows[i].col || !strstr(g->msg, rows[i].says))
+            fail_msg("%s: %zu problems, the first at %d: %s; want %d %s", section, r.diags.n, g->pos.col,
+                     r.diags.n ? g->msg : "", rows[i].col, rows[i].says);
+        rig_fini(&r);
+    }
+}
+
+// Without a warm start the rate rises over as many steps.
+static void test_softness(void **unused) {
+    (void)unused;
+    mu_setup p = {.soft_steps = 20};
+    assert_near(mu_setup_softness(&p, 0), 0.05, 1e-12);
+    assert_near(mu_setup_softness(&p, 10), 0.525, 1e-12);
+    assert_near(mu_setup_softness(&p, 20), 1, 0);
+    p.warm_versions = 5;
+    assert_near(mu_setup_softness(&p, 6), 1, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_section_is_one_plain_learner),
@@ -351,6 +504,11 @@ int main(void) {
         cmocka_unit_test(test_warm_start_by_default),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_stale_rules),
+        cmocka_unit_test(test_stale_rules_refused),
+        cmocka_unit_test(test_softness),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_turns_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

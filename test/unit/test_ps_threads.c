@@ -357,7 +357,7 @@ static void oracle_update(const world *w, params *made, const taken *t, int n, c
             target.value[e] = sum / (float)kept;
         }
         if (kept && !p->is_stat)
-            mu_updater_apply(&target, &(mu_update){kept, grad, weight, t[n - 1].rate, {step, false}});
+            mu_updater_apply(&target, &(mu_update){kept, grad, weight, t[n - 1].rate, {.update = step}});
     }
 }
 

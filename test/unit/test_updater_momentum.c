@@ -9,7 +9,7 @@ static double kept(mu_updater *u, int64_t update, int64_t step, double epoch) {
     float *const slots[MU_MAX_SLOTS] = {v};
     mu_grad grad = {.form = MU_GRAD_DENSE, .dense = g};
     const mu_target t = target(u, &p, w, slots);
-    const mu_rule_step at = {update, mu_updater_is_young(u, step, epoch)};
+    const mu_rule_step at = {.update = update, .young = mu_updater_is_young(u, step, epoch)};
     mu_updater_apply(&t, &(mu_update){1, (const mu_grad *[]){&grad}, (float[]){1}, 0.1, at});
     return -(double)v[0];
 }

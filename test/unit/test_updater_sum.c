@@ -101,7 +101,7 @@ static const struct {
 
 static void apply(const mu_updater *u, problem *q, size_t begin, size_t end, int64_t step) {
     const mu_target t = target(u, &q->p, q->w, q->h);
-    mu_updater_apply_range(&t, &(mu_update){q->n, q->list, q->weight, 0.01, {step, false}}, begin, end, NULL);
+    mu_updater_apply_range(&t, &(mu_update){q->n, q->list, q->weight, 0.01, {.update = step}}, begin, end, NULL);
 }
 
 // Applies in random cuts: whole rows, or a row in several parts.
@@ -262,7 +262,9 @@ static void check_series(const char *rule, const char *const *mix, int n, int64_
     for (int i = 0; i < n; i++) {
         problem_init(&q[i], ROWS, COLS, 3);
         add_grads(&q[i], mix[i], batch, 5, 100 * (uint64_t)i);
-        const mu_rule_step step = {i, i < 1}; // the second is no longer young
+        // The second is no longer young; of four the last two look ahead.
+        const mu_rule_step step = {.update = i, .young = i < 1,
+                                   .stale = {.lowers = i > 1, .keep = 0.95f, .ahead = 2}};
         update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01 * (i + 1), step};
     }
     together.p.max_norm = q[0].p.max_norm = max_norm;
@@ -314,7 +316,7 @@ static void test_series_ends_with_its_last(void **unused) {
     for (int i = 0; i < 2; i++) {
         problem_init(&q[i], 19, 333, 3);
         add_grads(&q[i], "ff", 1, 5, 100 * (uint64_t)i);
-        update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01, {i, false}};
+        update[i] = (mu_update){q[i].n, q[i].list, q[i].weight, 0.01, {.update = i}};
     }
     const mu_target other = target(u, &q[0].p, q[0].w, q[0].h), t = target(u, &got.p, got.w, got.h);
     const mu_target one = target(u, &want.p, want.w, want.h);

@@ -55,12 +55,12 @@ static inline mu_target target(const mu_updater *u, const mu_param *p, float *va
 static inline void apply_one(const mu_updater *u, const mu_param *p, float *value, float *const *slots,
                              const mu_grad *g, float scale, double rate, int64_t update) {
     const mu_target t = target(u, p, value, slots);
-    mu_updater_apply(&t, &(mu_update){1, &g, &scale, rate, {update, false}});
+    mu_updater_apply(&t, &(mu_update){1, &g, &scale, rate, {.update = update}});
 }
 static inline void apply_rows(const mu_updater *u, const mu_param *p, float *value, float *const *slots,
                               int64_t row0, int64_t n, const float *g, double rate, int64_t update) {
     const mu_target t = target(u, p, value, slots);
-    mu_updater_apply_rows(&t, &(mu_update){.rate = rate, .step = {update, false}}, row0, n, g);
+    mu_updater_apply_rows(&t, &(mu_update){.rate = rate, .step = {.update = update}}, row0, n, g);
 }
 
 // Uniform in [-1, 1), a function of (seed, i).
