@@ -77,10 +77,8 @@ static bool has_features(const mu_tensor *t) { return t->dtype == MU_F32 && mu_f
 
 mu_cut_rules mu_layer_cut_rules(const mu_layer *l) {
     const mu_layer_class *c = l->class;
-    const unsigned ends = MU_LAYER_LOSS | MU_LAYER_OUTPUT | MU_LAYER_PENALTY;
     mu_cut_rules r = {.cuts = c->cuts, .grain = 1};
-    const bool by_element = (c->flags & MU_LAYER_IN_PLACE) && !(c->flags & ends);
-    if (!r.cuts && by_element) r.cuts = MU_CUT_BATCH | MU_CUT_FEATURE;
+    if (!r.cuts && (c->flags & MU_LAYER_IN_PLACE)) r.cuts = MU_CUT_BATCH | MU_CUT_FEATURE;
     if (c->cut_rules) c->cut_rules(l, &r);
     bool features = l->n_out > 0;
     for (int k = 0; k < l->n_out; k++) features &= has_features(&l->out[k].value);

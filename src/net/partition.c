@@ -266,6 +266,8 @@ static void find_rows(router *r, const mu_layer *l, const mu_cut_plan *c) {
 
 // ---- the global order ----
 
+static size_t room_of(const mu_bridge *b) { return mu_channel_memory_size(b->bytes); }
+
 static mu_status put_in_order(router *r, mu_err *err) {
     mu_partition *p = r->pr->p;
     p->layer = mu_arena_array(r->arena, r->n + r->n_bridges + 1, sizeof *p->layer);
@@ -278,6 +280,8 @@ static mu_status put_in_order(router *r, mu_err *err) {
     for (int i = 0; i < p->n_bridges; i++) {
         mu_bridge *b = &p->bridge[i];
         b->gradient = b->destination->gradient;
+        b->at[0] = i ? p->bridge[i - 1].at[1] + room_of(&p->bridge[i - 1]) : 0;
+        b->at[1] = b->at[0] + room_of(b);
         ((mu_part *)(uintptr_t)b->source)->gradient = b->gradient;
     }
     return MU_OK;
@@ -375,6 +379,32 @@ size_t mu_partition_bytes(const mu_partition *p) {
     return n;
 }
 
+size_t mu_bridge_memory_bytes(const mu_partition *p) {
+    const mu_bridge *last = p->n_bridges ? &p->bridge[p->n_bridges - 1] : NULL;
+    return last ? last->at[1] + room_of(last) : 0;
+}
+
+mu_status mu_open_bridge_memory(void *ctx, const mu_bridge *b, bool back, mu_channel **out, mu_err *err) {
+    const mu_bridge_memory *m = ctx;
+    return mu_channel_open_memory(b->name, b->bytes, m->terms, m->base + b->at[back], out, err);
+}
+
+void mu_bridge_memory_reset(const mu_partition *p, char *base) {
+    for (int i = 0; i < p->n_bridges; i++)
+        for (int back = 0; back < 2; back++) mu_channel_memory_reset(base + p->bridge[i].at[back]);
+}
+
+size_t mu_partition_gradient_bytes(const mu_partition *p) {
+    size_t n = 0;
+    for (int i = 0; i < p->n_pieces; i++) {
+        const mu_piece *k = &p->piece[i];
+        const size_t cols = k->whole->count / (size_t)mu_param_rows(k->whole);
+        if (!k->whole->is_stat)
+            n += (size_t)(__builtin_popcount(k->workers) - 1) * (size_t)k->rows * cols * sizeof(float);
+    }
+    return n;
+}
+
 static mu_shape shape_of(const mu_part *p) {
     if (p->kind != MU_PART_LAYER) return mu_rect_shape(p->blob, &p->rect);
     const mu_cut c = mu_layer_out_cut(p->whole, &p->cut, 0);
@@ -408,5 +438,6 @@ static void print_part(const mu_partition *p, const mu_part *l, FILE *out) {
 void mu_partition_print(const mu_partition *p, FILE *out) {
     fprintf(out, "%6s  %-32s %-16s %s\n", "worker", "layer", "type", "output");
     for (int i = 0; i < p->n_layers; i++) print_part(p, p->layer[i], out);
-    fprintf(out, "%d bridges, %zu bytes between workers in a step\n", p->n_bridges, mu_partition_bytes(p));
+    fprintf(out, "%d bridges, %zu bytes between workers in a step; %zu bytes of dense gradients to add up\n",
+            p->n_bridges, mu_partition_bytes(p), mu_partition_gradient_bytes(p));
 }

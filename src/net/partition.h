@@ -79,6 +79,7 @@ typedef struct mu_bridge {
     const mu_part *source, *destination;
     size_t      bytes;                  // of a message, forward; as many back when a gradient does
     bool        gradient;
+    size_t      at[2];                  // of its channels in memory, forward and back (mu_bridge_memory)
 } mu_bridge;
 
 typedef struct mu_piece {               // rows of a whole parameter that some workers have
@@ -114,15 +115,31 @@ mu_status mu_partition_create(mu_binder *b, const mu_partition_opts *o, mu_parti
 void      mu_partition_destroy(mu_partition *p);
 // Bytes that leave their worker in a step: values forward, gradients back.
 size_t    mu_partition_bytes(const mu_partition *p);
+// And of parameters: dense gradients of pieces that several workers have, all but the one that stays.
+size_t    mu_partition_gradient_bytes(const mu_partition *p);
 // One line a layer in the global order, then the sum.
 void      mu_partition_print(const mu_partition *p, FILE *out);
 
 // The net of one worker: shaped, to be made ready where it runs. Phase, batch and all that the whole net was
 // made with are the same.
 mu_status mu_partition_net(mu_binder *b, const mu_partition *p, int worker, mu_net **out, mu_err *err);
-// The channels of a worker's net: forward[i] and back[i] are of bridge i; back may be NULL where no gradient
-// comes back. For the ends that this net has; before the first pass.
-void      mu_partition_connect(mu_net *net, mu_channel *const *forward, mu_channel *const *back);
+// Opens the channels of the ends of bridges that this net has: values forward, and back where a gradient
+// comes back. Before the first pass, in the process that runs the net; destroying it closes them. What kind
+// of channels is the opener's choice.
+typedef mu_status mu_bridge_opener(void *ctx, const mu_bridge *b, bool back, mu_channel **out, mu_err *err);
+mu_status mu_partition_connect(mu_net *net, const mu_partition *p, mu_bridge_opener *open, void *ctx,
+                               mu_err *err);
+// What its ends have sent so far.
+uint64_t  mu_partition_bytes_sent(const mu_net *net);
+
+// The opener for channels in memory that all workers see; all bridges lie in one block.
+typedef struct mu_bridge_memory {
+    char             *base;             // mu_bridge_memory_bytes, zeroed, at a multiple of 64
+    mu_channel_terms *terms;
+} mu_bridge_memory;
+size_t           mu_bridge_memory_bytes(const mu_partition *p);
+mu_bridge_opener mu_open_bridge_memory;
+void             mu_bridge_memory_reset(const mu_partition *p, char *base);     // no worker runs
 
 // `partition` and `location` of layer blocks: problems of the block alone go to the diags.
 typedef struct mu_layer_split {

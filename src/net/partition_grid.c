@@ -129,16 +129,11 @@ static void follow_neighbour(mu_partitioner *pr, const mu_layer *l, mu_cut_plan 
 
 // ---- shared parameters ----
 
-static bool same_rows(const mu_layer *a, const mu_cut_plan *ca, const mu_layer *b, const mu_cut_plan *cb,
-                      int64_t rows) {
-    const int n = ca->grid.feature;
-    if (n != cb->grid.feature) return false;
-    for (int f = 0; f < n && n > 1; f++) {
-        const mu_extent x = mu_extent_part(mu_layer_features(a), ca->rules.grain, f, n),
-                        y = mu_extent_part(mu_layer_features(b), cb->rules.grain, f, n);
-        if (x.end * rows / x.whole != y.end * rows / y.whole) return false;
-    }
-    return true;
+// Have the parts of both the same rows of a parameter that they share?
+static bool same_rows(const mu_layer *a, const mu_cut_plan *ca, const mu_layer *b, const mu_cut_plan *cb) {
+    if (ca->grid.feature != cb->grid.feature) return false;
+    return ca->grid.feature == 1 ||
+           (ca->rules.grain == cb->rules.grain && mu_layer_features(a) == mu_layer_features(b));
 }
 
 static mu_status check_shared(mu_partitioner *pr, mu_err *err) {
@@ -151,7 +146,7 @@ static mu_status check_shared(mu_partitioner *pr, mu_err *err) {
             const mu_param *p = l->param[k];
             const mu_layer *first = user[p->index];
             if (!first) user[p->index] = l;
-            else if (!same_rows(first, &pr->plan[first->at], l, &pr->plan[i], mu_param_rows(p))) {
+            else if (!same_rows(first, &pr->plan[first->at], l, &pr->plan[i])) {
                 mu_diag *g =
                     mu_diags_add(pr->b->diags, MU_DIAG_ERROR, place_of(l, "partition"),
                                  "layers `%s` and `%s` share `%s` and are cut differently by feature",

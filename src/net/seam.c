@@ -105,6 +105,11 @@ static mu_status destination_backward(mu_layer *l, MU_UNUSED const mu_step *s, m
     return MU_OK;
 }
 
+static void teardown(mu_layer *l) {
+    mu_channel_close(seam(l)->forward);
+    mu_channel_close(seam(l)->back);
+}
+
 // ---- classes ----
 
 static const mu_layer_class slice_class = {
@@ -131,6 +136,7 @@ static const mu_layer_class source_class = {
     .infer = infer_source,
     .forward = source_forward,
     .backward = source_backward,
+    .teardown = teardown,
 };
 static const mu_layer_class destination_class = {
     .name = "bridge",
@@ -139,6 +145,7 @@ static const mu_layer_class destination_class = {
     .infer = infer,
     .forward = destination_forward,
     .backward = destination_backward,
+    .teardown = teardown,
 };
 
 const mu_layer_class *mu_seam_class(mu_part_kind kind) {
@@ -157,20 +164,35 @@ const mu_layer_class *mu_seam_class(mu_part_kind kind) {
     return NULL;
 }
 
-void mu_partition_connect(mu_net *net, mu_channel *const *forward, mu_channel *const *back) {
+static bool is_end(const mu_layer *l) { return l->class == &source_class || l->class == &destination_class; }
+
+mu_status mu_partition_connect(mu_net *net, const mu_partition *p, mu_bridge_opener *open, void *ctx,
+                               mu_err *err) {
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
-        if (l->class != &source_class && l->class != &destination_class) continue;
-        seam(l)->forward = forward[seam(l)->part->bridge];
-        seam(l)->back = back[seam(l)->part->bridge];
+        if (!is_end(l)) continue;
+        const mu_bridge *b = &p->bridge[seam(l)->part->bridge];
+        MU_TRY(open(ctx, b, false, &seam(l)->forward, err));
+        if (b->gradient) MU_TRY(open(ctx, b, true, &seam(l)->back, err));
     }
+    return MU_OK;
+}
+
+uint64_t mu_partition_bytes_sent(const mu_net *net) {
+    uint64_t bytes = 0;
+    for (int i = 1; i < net->n_layers; i++) {
+        if (!is_end(net->layer[i])) continue;
+        const mu_seam *s = seam(net->layer[i]);
+        if (s->forward) bytes += s->forward->sent * s->forward->bytes;
+        if (s->back) bytes += s->back->sent * s->back->bytes;
+    }
+    return bytes;
 }
 
 mu_status mu_partition_check(const mu_net *net, mu_err *err) {
     for (int i = 1; i < net->n_layers; i++) {
         const mu_layer *l = net->layer[i];
-        const bool bridge = l->class == &source_class || l->class == &destination_class;
-        if (bridge && l->in_backward != seam(l)->part->gradient)
+        if (is_end(l) && l->in_backward != seam(l)->part->gradient)
             return MU_FAIL(err, MU_EBACKEND, "the two ends of `%s` do not agree on a gradient", l->name);
     }
     return MU_OK;

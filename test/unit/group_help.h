@@ -128,7 +128,7 @@ typedef struct group {
     model m;
     mu_partition *p;
     mu_net *net[MOST];
-    mu_channel **forward, **back;
+    mu_bridge_memory bridges;
     mu_channel_terms *terms;
     mutant mutant;
     struct { void *at; size_t bytes; } map[32];
@@ -155,27 +155,6 @@ static inline void *shared_memory(group *g, size_t bytes) {
     return p;
 }
 
-static inline mu_channel *open_channel(group *g, const mu_bridge *b, char **at) {
-    mu_channel *c;
-    mu_err err = {0};
-    check(&g->m, mu_channel_open_memory(b->name, b->bytes, g->terms, *at, &c, &err), &err);
-    *at += mu_channel_memory_size(b->bytes);
-    return c;
-}
-
-static inline void open_channels(group *g) {
-    const size_t n = (size_t)g->p->n_bridges;
-    size_t bytes = 0;
-    g->forward = calloc(n + 1, sizeof *g->forward);
-    g->back = calloc(n + 1, sizeof *g->back);
-    for (size_t i = 0; i < n; i++) bytes += 2 * mu_channel_memory_size(g->p->bridge[i].bytes);
-    char *at = shared_memory(g, bytes);
-    for (size_t i = 0; i < n; i++) {
-        g->forward[i] = open_channel(g, &g->p->bridge[i], &at);
-        if (g->p->bridge[i].gradient) g->back[i] = open_channel(g, &g->p->bridge[i], &at);
-    }
-}
-
 // All that is done before workers are on their own: their nets are shaped.
 static inline void shape_group(group *g, const subject *s, const char *text, int workers, mutant how) {
     mu_err err = {0};
@@ -188,7 +167,7 @@ static inline void shape_group(group *g, const subject *s, const char *text, int
     const mu_partition_opts o = {.whole = g->m.net, .workers = workers};
     check(&g->m, mu_partition_create(&g->m.b, &o, &g->p, &err), &err);
     ready_model(&g->m);
-    open_channels(g);
+    g->bridges = (mu_bridge_memory){shared_memory(g, mu_bridge_memory_bytes(g->p)), g->terms};
     for (int w = 0; w < workers; w++)
         check(&g->m, mu_partition_net(&g->m.b, g->p, w, &g->net[w], &err), &err);
     tamper(g);
@@ -203,15 +182,11 @@ static inline void open_group(group *g, const subject *s, const char *text, int 
             mu_param *p = g->net[w]->params->list[i];
             p->allow_factors = p->n_users == 1;
         }
-        mu_partition_connect(g->net[w], g->forward, g->back);
+        check(&g->m, mu_partition_connect(g->net[w], g->p, mu_open_bridge_memory, &g->bridges, &err), &err);
     }
 }
 
 static inline void close_group(group *g) {
-    for (int i = 0; i < g->p->n_bridges; i++)
-        mu_channel_close(g->forward[i]), mu_channel_close(g->back[i]);
-    free(g->forward);
-    free(g->back);
     for (int w = 0; w < g->p->workers; w++) mu_net_destroy(g->net[w]);
     mu_partition_destroy(g->p);
     close_model(&g->m);

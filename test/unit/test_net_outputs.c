@@ -25,7 +25,8 @@ static void fill(const char *layers, char out[32], char message[256]) {
     char text[2048];
     mu_err err = {0};
     mu_job *job = NULL;
-    snprintf(text, sizeof text, "data: {train: {reader: synthetic}}\nupdater: {type: sgd, rate: 1}\n"
+    snprintf(text, sizeof text,
+             "data: {train: {reader: synthetic}}\nupdater: {type: sgd, rate: 1}\n"
              "train: {batch: 1, steps: 1}\nnet:\n%s",
              layers);
     assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &job, &err), MU_OK);
@@ -40,23 +41,29 @@ static void fill(const char *layers, char out[32], char message[256]) {
 }
 
 #define LAST "  - {name: last, type: inner_product, src: data.image, outputs: auto}\n"
-static const struct { const char *layers, *outputs, *message; } cases[] = {
+static const struct {
+    const char *layers, *outputs, *message;
+} cases[] = {
     {LAST "  - {name: loss, type: softmax_loss, src: [last, data.label]}\n", "7", ""},
     {LAST "  - {name: acc, type: accuracy, src: [last, data.label]}\n", "7", ""},
     {LAST "  - {name: p, type: softmax}\n  - {name: d, type: dropout}\n"
-          "  - {name: loss, type: euclidean_loss, src: [d, data.target]}\n", "4", ""},
+          "  - {name: loss, type: euclidean_loss, src: [d, data.target]}\n",
+     "4", ""},
     {LAST "  - {name: loss, type: sigmoid_loss, src: [last, data.pair]}\n", "1", ""},
     {LAST "  - {name: loss, type: sigmoid_loss, src: [last, data.label]}\n", "7", ""},
     {LAST "  - {name: other, type: inner_product, outputs: 3}\n"
-          "  - {name: loss, type: softmax_loss, src: [other, data.label]}\n", "auto", "no loss below"},
+          "  - {name: loss, type: softmax_loss, src: [other, data.label]}\n",
+     "auto", "no loss below"},
     {LAST "  - {name: loss, type: softmax_loss, src: [last, data.uncounted]}\n", "auto", "how many classes"},
     // the first that knows counts, also where another one does not
     {LAST "  - {name: l1, type: softmax_loss, src: [last, data.uncounted]}\n"
-          "  - {name: l2, type: softmax_loss, src: [last, data.label]}\n", "7", ""},
+          "  - {name: l2, type: softmax_loss, src: [last, data.label]}\n",
+     "7", ""},
     {LAST "  - {name: loss, type: euclidean_loss, src: [last, other]}\n", "auto", "no loss below"},
     {LAST, "auto", "no loss below"},
     {"  - {name: last, type: inner_product, src: data.image, outputs: 12}\n"
-     "  - {name: loss, type: softmax_loss, src: [last, data.label]}\n", "12", ""},
+     "  - {name: loss, type: softmax_loss, src: [last, data.label]}\n",
+     "12", ""},
 };
 
 static void test_cases(void **state) {

@@ -86,6 +86,84 @@ static void every_row_is_in_one_piece(void **state) {
     assert_int_equal(g.p->piece[0].workers,
                      1 << 0 | 1 << 2); // parts 0 and 2 have the first half of the features
     assert_int_equal(g.p->piece[1].workers, 1 << 1 | 1 << 3);
+    // fc1 is with two workers each: one hands over to the other. fc2 is with one.
+    assert_int_equal(mu_partition_gradient_bytes(g.p), (9 * 128 + 9) * 4);
+    close_group(&g);
+}
+
+static int count_parts(const group *g, mu_part_kind kind, int worker) {
+    int n = 0;
+    for (int i = 0; i < g->p->n_layers; i++)
+        n += g->p->layer[i]->kind == kind && (worker < 0 || g->p->layer[i]->worker == worker);
+    return n;
+}
+
+// A loss and an accuracy at one worker read the same scores: they travel once.
+static void readers_share_what_travels(void **state) {
+    (void)state;
+    group g;
+    open_text(&g, &plain,
+              "- {name: fc, type: inner_product, src: data.image, outputs: 5}\n"
+              "- {name: acc, type: accuracy, src: [fc, data.label], location: 1}\n"
+              "- {name: loss, type: softmax_loss, src: [fc, data.label], location: 1}\n",
+              2);
+    assert_int_equal(g.p->n_bridges, 1);
+    assert_true(g.p->bridge[0].gradient); // the loss needs it, the accuracy does not
+    assert_string_equal(g.p->bridge[0].name, "bridge(fc>acc)");
+    assert_int_equal(g.p->bridge[0].bytes, ROWS * 5 * 4);
+    close_group(&g);
+}
+
+#define RNN(how)                                                                                             \
+    "- {name: word, type: embedding, src: data.words, dim: 7, unroll: 6" how "}\n"                           \
+    "- {name: gru, type: gru_cell, hidden: 8, unroll: 6, src: [word, {layer: gru, shift: 1}]" how "}\n"      \
+    "- {name: all, type: inner_product, src: {layer: gru, connect: one_to_all}, axis: 2, outputs: 9" how     \
+    "}\n"                                                                                                    \
+    "- {name: loss, type: softmax_loss, src: [all, data.next]" how "}\n"
+
+// Steps that unrolling has inserted are cut as their readers are, stacks as what they read.
+static void inserted_layers_follow_their_neighbours(void **state) {
+    (void)state;
+    group g;
+    open_text(&g, &plain, RNN(", partition: batch"), 3);
+    assert_int_equal(g.p->n_bridges, 0);
+    assert_int_equal(count_parts(&g, MU_PART_SLICE, -1), 0);
+    assert_non_null(mu_net_find(g.net[2], "steps(data.words)@2"));
+    const mu_layer *stack = mu_net_find(g.net[1], "stack(gru)@1"), *late = mu_net_find(g.net[1], "gru#5@1");
+    assert_non_null(stack);
+    assert_true(stack->inserted);
+    assert_non_null(late);
+    assert_string_equal(mu_net_family(late)->name, "gru#0@1");
+    assert_int_equal(late->n_copies, 6);
+    close_group(&g);
+    open_text(&g, &plain, RNN(", location: 1"), 2);
+    assert_int_equal(g.p->n_bridges, 0);
+    assert_int_equal(count_parts(&g, MU_PART_LAYER, 0), 0);
+    close_group(&g);
+}
+
+// What the whole net has noted in its parameters for itself is not the piece's.
+static void pieces_begin_afresh(void **state) {
+    (void)state;
+    group g;
+    mu_err err = {0};
+    mu_net *net;
+    open_text(&g, &plain, MLP("partition: feature", "partition: batch"), 2);
+    mu_param *whole = mu_params_find(g.m.net->params, "fc1.weight");
+    assert_int_equal(whole->max_batch, ROWS);
+    whole->allow_factors = true;
+    whole->grad.form = MU_GRAD_FACTORS;
+    whole->max_rows = 77;
+    whole->lr_mult = 3;
+    check(&g.m, mu_partition_net(&g.m.b, g.p, 1, &net, &err), &err);
+    const mu_param *p = mu_params_find(net->params, "fc1.weight@1");
+    assert_false(p->allow_factors);
+    assert_int_equal(p->grad.form, MU_GRAD_NONE);
+    assert_int_equal(p->max_rows, 0);
+    assert_true(p->lr_mult == 3);
+    assert_int_equal(p->n_users, 1);
+    assert_null(p->start);
+    mu_net_destroy(net);
     close_group(&g);
 }
 
@@ -104,16 +182,13 @@ static void channels_count_what_was_told(void **state) {
     (void)state;
     group g;
     open_text(&g, &plain, MLP("partition: {batch: 2, feature: 2}", "partition: feature"), 4);
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     for (int step = 0; step < 3; step++) {
         make_batch(step);
         for (int w = 0; w < 4; w++) set_batch(g.net[w]);
         step_by_threads(&g, &plain, step);
     }
-    for (int i = 0; i < g.p->n_bridges; i++) {
-        bytes += g.forward[i]->sent * g.forward[i]->bytes;
-        if (g.back[i]) bytes += g.back[i]->sent * g.back[i]->bytes;
-    }
+    for (int w = 0; w < 4; w++) bytes += mu_partition_bytes_sent(g.net[w]);
     assert_true(bytes > 0);
     assert_int_equal(bytes, 3 * mu_partition_bytes(g.p));
     close_group(&g);
@@ -187,7 +262,10 @@ static void what_cannot_be_cut_is_refused(void **state) {
     refused("- {name: c, type: convolution, src: data.image, filters: 6, groups: 2, kernel: 3, partition: "
             "{feature: 3}}\n",
             3, "by feature into 3 parts: it has 2 groups of features");
-    refused("- {name: a, type: inner_product, src: data.words, outputs: 4}\n", 2, "needs numbers");
+    refused(FC "0, weight: {name: w}, partition: feature}\n"
+               "- {name: fd, type: inner_product, src: data.image, outputs: 60, weight: {name: w}, "
+               "partition: {feature: 2}}\n",
+            3, "layers `fc` and `fd` share `w` and are cut differently by feature");
     refused("- {name: e, type: embedding, src: data.words, dim: 4, partition: feature}\n"
             "- {name: f, type: flatten}\n",
             2, "layer `e` of type `embedding` cannot be cut by feature");
@@ -231,6 +309,9 @@ int main(void) {
         cmocka_unit_test(names_and_order),
         cmocka_unit_test(nothing_travels_between_parts_of_the_batch),
         cmocka_unit_test(every_row_is_in_one_piece),
+        cmocka_unit_test(readers_share_what_travels),
+        cmocka_unit_test(inserted_layers_follow_their_neighbours),
+        cmocka_unit_test(pieces_begin_afresh),
         cmocka_unit_test(one_worker_has_the_net_as_it_is),
         cmocka_unit_test(channels_count_what_was_told),
         cmocka_unit_test(a_failed_worker_ends_the_others),
