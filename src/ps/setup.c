@@ -21,7 +21,9 @@ enum { MAX_LEARNERS = 1024 };
 const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
              "processes that train together on this machine; auto = one per core"),
-    MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
+    MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
+                   "how learners synchronise; or a list of such, each but the last with `until`: until when, "
+                   "as `1 epoch` or `300 steps`"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
     MU_FIELD_ENUM(mu_cluster_opts, server, "auto", "auto|beside|process",
