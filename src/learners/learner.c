@@ -33,8 +33,8 @@ mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
     mu_position at = mu_position_at(r->session, r->begin, samples);
     if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
-    const mu_update_place place = {
-        r->begin, version, r->shared && version == atomic_load(&r->shared->head->phase_version)};
+    const mu_update_place place = {r->begin, version,
+                                   r->shared && version == atomic_load(&r->shared->head->phase_version)};
     return mu_update_rate_at(r->session, &place, &at, r->end);
 }
 

@@ -39,8 +39,7 @@ static void enter_phase(mu_core *c, int phase) {
 
 // Would it be over after so many more samples?
 static bool is_over(const mu_core *c, int64_t more) {
-    return c->phase + 1 < c->config.n_phases &&
-           mu_core_samples(c) + more >= c->config.phase[c->phase].until;
+    return c->phase + 1 < c->config.n_phases && mu_core_samples(c) + more >= c->config.phase[c->phase].until;
 }
 
 // At an update's end.
@@ -208,7 +207,8 @@ static mu_push_result examine(const mu_core *c, const mu_gradient_id *id) {
 }
 
 static bool too_stale(const mu_core *c, const mu_gradient_id *id) {
-    return mu_core_is_bound(c, id->learner, id->step) && c->version + c->applying - id->version > c->config.bound;
+    return mu_core_is_bound(c, id->learner, id->step) &&
+           c->version + c->applying - id->version > c->config.bound;
 }
 
 static mu_core_learner *finish(mu_core *c, int learner) {

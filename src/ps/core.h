@@ -66,8 +66,8 @@ typedef struct mu_core_config {
     int64_t first_sample;
     int64_t end_sample;         // no sample from here on is leased; INT64_MAX = open end
     int64_t warm_versions;      // this many updates in step first (mu_warm_protocol)
-    // 0: what stands above, for the whole run. Else the core keeps that of the one in force there. Those of several
-    // take gradients out of queues (mu_protocol_class.take), and none is made in step.
+    // 0: what stands above, for the whole run. Else the core keeps that of the one in force there. Those of
+    // several take gradients out of queues (mu_protocol_class.take), and none is made in step.
     int32_t n_phases;
     mu_core_phase phase[MU_CORE_PHASES];        // the first that is not over is in force
 } mu_core_config;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mutants: 1 2 3 4 5 6 7 8
+// mutants: 1 2 3 4 5 6 7 8 9
 // pan: -a
 //
 // core.pml - Spin model of one gradient's way through the parameter server: core.h's lease, ask, push, form,
@@ -16,13 +16,15 @@
 // seen: a bit may be set once in each half of each slice. `hard` is chosen by Spin: one gradient of each
 // learner makes an update, or any one does (async, refused beyond BOUND). So is `most`: without a bound, as many
 // updates as gradients wait are formed together, a run; every slice gets them one after the other. `holds`: a
-// learner with a gradient in the run begins only behind it (mu_core_ask), whatever else is on the way. A learner may
-// also hang: the watchdog replaces it, but its push is under way and arrives later (zombie).
+// learner with a gradient in the run begins only behind it (mu_core_ask), whatever else is on the way. A
+// learner may also hang: the watchdog replaces it, but its push is under way and arrives later (zombie). By
+// `turns` one step is made by hardsync, and at the end of its update async takes over.
 //
 // Mutants, each must be caught: 1 no fence for old incarnations, 2 gradients are not taken out of the queue,
 // 3 a restart forgets the lease, 4 commit before the last slice is done, 5 the repair puts back a piece that
 // was already finished, 6 a lost learner is still taken for computing, 7 the undo piece is given up before
-// the piece is marked as finished, 8 the second update of a run is dropped in one slice.
+// the piece is marked as finished, 8 the second update of a run is dropped in one slice, 9 a batch of the step
+// is handed out again behind the change.
 //
 // No process polls here, so the claim needs no fairness: whatever is scheduled, every process comes to its
 // end, with the last update committed. That covers deadlocks, which Spin does not look for beside a claim.
@@ -50,7 +52,7 @@ typedef learner_row {   // mu_core_learner
 };
 learner_row row[N];
 
-bool hard, applying, ended, finished;
+bool hard, turns, applying, ended, finished;
 bool holds;                                     // who has a gradient in the run waits for it
 byte batches, executors, deaths;                // of the run Spin has chosen; deaths still to come, at most
 byte most;                                      // updates formed together; with 1 the bound holds
@@ -70,9 +72,10 @@ byte held[EXECUTORS], was[EXECUTORS], before[EXECUTORS]; // slice, what it was, 
 #define UPDATES (hard -> 1 : n_parts)
 
 #define NO_MORE(i)    (row[i].promise == NONE && \
-                       (hard -> row[i].leased == batches / N : next_batch == batches))
+                       (hard -> !turns && row[i].leased == batches / N : next_batch == batches))
 #define MAY_BEGIN(i)  (!NO_MORE(i) && !row[i].computing && row[i].queued < SLOTS && \
                        !(holds && IN_RUN(i)) && \
+                       !(hard && turns && row[i].accepted > 0) && \
                        (!hard || row[i].accepted == version || (applying && row[i].accepted == version + 1)))
 #define IN_RUN(i)     (applying && ((n_parts > 0 && part_learner[0] == i) || (n_parts > 1 && part_learner[1] == i)))
 #define CAN_FORM      (!applying && len(fifo) >= (hard -> N : 1))
@@ -137,6 +140,10 @@ inline commit() {
     q = 0;
     version = version + UPDATES;
     n_parts = 0;
+    if
+    :: hard && turns -> hard = false; next_batch = (MUTANT == 9 -> N - 1 : N)
+    :: else
+    fi;
     done[0] = false; done[1] = false; made[0] = 0; made[1] = 0;
     claim[0] = 0; claim[1] = 0;
     applying = false;
@@ -297,6 +304,7 @@ init {
         :: hard = false; batches = 3; deaths = 1; executors = 1
         :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2
         :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2; holds = true
+        :: hard = true; turns = true; batches = 3; deaths = 1; executors = 1; most = 2
         fi;
         if
         :: most == 0 -> most = 1

@@ -3,8 +3,8 @@
 //
 // A protocol answers questions of the core; everything else (queues, fences, leases, the ledger) is the same
 // for all of them. Every hook but expected_staleness may be left out, and then has the meaning that is given
-// with it. A run may begin with a warm start: then mu_warm_protocol is in force first, the protocol after it.
-// No other code asks which protocol it is.
+// with it. A run may begin with a warm start: then mu_warm_protocol is in force first. Behind it several
+// protocols may follow each other (mu_core_phase). No other code asks which protocol it is.
 #ifndef MU_PS_PROTOCOL_H
 #define MU_PS_PROTOCOL_H
 

@@ -26,7 +26,9 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature",
                   "how workers share a layer whose block does not say so (`partition`): by rows of the "
                   "batch, by features, or not; what cannot be cut so stands whole at the first worker"),
-    MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
+    MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
+                   "how learners synchronise; or a list of such, each but the last with `until`: until when, "
+                   "as `1 epoch` or `300 steps`"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
     MU_FIELD_ENUM(mu_cluster_opts, server, "auto", "auto|beside|process|both",
@@ -109,8 +111,10 @@ static mu_interval bind_until(mu_binder *b, const mu_node *item, bool last) {
         mu_diag_label(b->diags, g, "it goes on to the end");
     } else if (!text || !mu_parse_interval(text, &until) ||
                (until.unit != MU_EVERY_STEP && until.unit != MU_EVERY_EPOCH)) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "`until` is a number of steps or epochs");
-        mu_diag_label(b->diags, g, "such as `1 epoch` or `200 steps`, counted from the start of the training");
+        mu_diag *g =
+            mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "`until` is a number of steps or epochs");
+        mu_diag_label(b->diags, g,
+                      "such as `1 epoch` or `200 steps`, counted from the start of the training");
     }
     return until;
 }
@@ -135,7 +139,8 @@ static void check_turn(mu_binder *b, const mu_cluster_opts *o, int i, const mu_c
         g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can only come last", ref->plugin->name);
         mu_diag_label(b->diags, g, "its learners have weights or history of their own");
     } else if (!is_queued(ref) && i > 0 && (i > 1 || !is_in_step(&o->before[0].protocol))) {
-        g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can follow hardsync alone", ref->plugin->name);
+        g = mu_diags_add(b->diags, MU_DIAG_ERROR, item->pos, "%s can follow hardsync alone",
+                         ref->plugin->name);
         mu_diag_label(b->diags, g, "or begin the training");
     }
 }
@@ -165,7 +170,8 @@ static void bind_turns(mu_binder *b, const mu_node *list, mu_cluster_opts *o) {
     }
     const bool in_step_first = o->n_before > 0 && is_in_step(&o->before[0].protocol);
     if (o->n_before - in_step_first >= MU_CORE_PHASES && b->diags->n_errors == n_errors)
-        mu_diags_add(b->diags, MU_DIAG_ERROR, list->pos, "at most %d protocols behind hardsync", MU_CORE_PHASES);
+        mu_diags_add(b->diags, MU_DIAG_ERROR, list->pos, "at most %d protocols behind hardsync",
+                     MU_CORE_PHASES);
 }
 
 // The section without the key, whose value is a list and bound by hand.
@@ -256,16 +262,21 @@ static mu_setup_phase phase_of(mu_binder *b, const mu_node *node, const mu_clust
     const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
     mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
     if (c->configure) c->configure(ref->state, &config);
-    mu_setup_phase f = {.protocol = mu_protocol_index(c->name), .until = INT64_MAX, .splits = config.splits,
-                        .bound = config.bound, .own = config.own};
+    mu_setup_phase f = {.protocol = mu_protocol_index(c->name),
+                        .until = INT64_MAX,
+                        .splits = config.splits,
+                        .bound = config.bound,
+                        .own = config.own};
     f.rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
     f.expected_staleness = c->expected_staleness(ref->state, p->learners);
     mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
     const double n = p->learners > 1 ? f.expected_staleness : 0;
     if (n <= 0) rule = MU_MOMENTUM_PLAIN;
     const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
-    f.stale = mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? p->learners : 1, f.rate_rule, rule}, u);
-    if (rule != MU_MOMENTUM_AHEAD || !u || u->class->adds_up || !(mu_updater_momentum(u, false) > 0)) return f;
+    f.stale =
+        mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? p->learners : 1, f.rate_rule, rule}, u);
+    if (rule != MU_MOMENTUM_AHEAD || !u || u->class->adds_up || !(mu_updater_momentum(u, false) > 0))
+        return f;
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "momentum_rule"),
                               "`momentum_rule: ahead` does not go together with %s", u->class->name);
     mu_diag_label(b->diags, g, "write `total` or `plain`");

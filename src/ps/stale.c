@@ -11,9 +11,13 @@
 mu_stale mu_stale_make(const mu_stale_task *t, const mu_updater *updater) {
     const mu_step_size size = updater ? updater->class->size : MU_STEP_FOLLOWS;
     const double k = t->share > 0 ? fmax(1 / t->share, 1) : 1;
-    mu_stale s = {.n = fmax(t->n, 1), .own_histories = t->own_histories > 1, .rate_rule = t->rate_rule,
-                  .momentum_rule = t->momentum_rule, .scale_free = size != MU_STEP_FOLLOWS,
-                  .divisor = 1, .gradient = 1};
+    mu_stale s = {.n = fmax(t->n, 1),
+                  .own_histories = t->own_histories > 1,
+                  .rate_rule = t->rate_rule,
+                  .momentum_rule = t->momentum_rule,
+                  .scale_free = size != MU_STEP_FOLLOWS,
+                  .divisor = 1,
+                  .gradient = 1};
     s.span = fmax(s.n / t->own_histories, 1);
     if (t->rate_rule == MU_RATE_PLAIN) return s;
     s.divisor = size == MU_STEP_FOLLOWS ? s.n : size == MU_STEP_OWN ? sqrt(k) : sqrt(s.n / s.span);

@@ -37,4 +37,5 @@ const mu_updater_class mu_updater_lion = {
     .n_slots = 1,
     .slot_name = {"mean"},
     .apply = apply,
+    .size = MU_STEP_OWN,
 };

@@ -39,7 +39,8 @@ static void follow_phases(book *b) {
         b->target = mu_protocol_at(p->protocol);
     }
     if (b->phase == was) return;
-    for (int i = 0; i < g->learners; i++) b->learner[i].phase_step = step_of(&b->learner[i]) + b->learner[i].computing;
+    for (int i = 0; i < g->learners; i++)
+        b->learner[i].phase_step = step_of(&b->learner[i]) + b->learner[i].computing;
 }
 
 void book_init(book *b, const mu_core_config *config) {

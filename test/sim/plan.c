@@ -54,8 +54,11 @@ static void draw_phases(mu_core_config *c, uint64_t *rng) {
         if (i + 1 < c->n_phases) g.bound = g.own = 0, draw_protocol(&g, &drawn, rng);
         until += sim_below(rng, 1 + 40 * c->rows * c->learners);
         c->phase[i] = (mu_core_phase){.until = i + 1 < c->n_phases ? until : INT64_MAX,
-                                      .protocol = g.protocol, .splits = g.splits, .bound = g.bound,
-                                      .own = g.own, .rate_rule = (int32_t)sim_below(rng, 3),
+                                      .protocol = g.protocol,
+                                      .splits = g.splits,
+                                      .bound = g.bound,
+                                      .own = g.own,
+                                      .rate_rule = (int32_t)sim_below(rng, 3),
                                       .gradient_scale = sim_chance(rng, 500) ? 0 : (float)g.splits};
     }
 }

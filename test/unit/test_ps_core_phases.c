@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_core_phases.c - one protocol after the other in a run: the change comes at an update's end and nothing
-// that was under way is lost, refused or counted twice.
+// test_ps_core_phases.c - one protocol after the other in a run: the change comes at an update's end and
+// nothing that was under way is lost, refused or counted twice.
 #include "core_rig.h"
 
 static mu_core_phase phase(const char *protocol, int64_t until, int splits, int bound, int own) {
-    return (mu_core_phase){.until = until, .protocol = mu_protocol_index(protocol), .splits = splits,
-                           .bound = bound, .own = own};
+    return (mu_core_phase){.until = until,
+                           .protocol = mu_protocol_index(protocol),
+                           .splits = splits,
+                           .bound = bound,
+                           .own = own};
 }
 
 static void assert_in_force(const rig *r, const char *protocol) {
@@ -78,7 +81,7 @@ static void test_bound_holds_from_its_phase_on(void **unused) {
     config.phase[1] = phase("async", INT64_MAX, 3, 1, 0);
     rig r = rig_make(&config);
     for (int i = 0; i < 3; i++) assert_int_equal(rig_begin(&r, i), MU_GO); // on version 0
-    for (int n = 0; n < 5; n++) { // learner 0 alone
+    for (int n = 0; n < 5; n++) {                                          // learner 0 alone
         assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
         assert_true(rig_form(&r));
         rig_applied(&r);

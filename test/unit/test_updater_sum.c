@@ -101,7 +101,8 @@ static const struct {
 
 static void apply(const mu_updater *u, problem *q, size_t begin, size_t end, int64_t step) {
     const mu_target t = target(u, &q->p, q->w, q->h);
-    mu_updater_apply_range(&t, &(mu_update){q->n, q->list, q->weight, 0.01, {.update = step}}, begin, end, NULL);
+    const mu_update a = {q->n, q->list, q->weight, 0.01, {.update = step}};
+    mu_updater_apply_range(&t, &a, begin, end, NULL);
 }
 
 // Applies in random cuts: whole rows, or a row in several parts.
