@@ -30,6 +30,9 @@ typedef struct mu_channel {
     const char *name;                   // "bridge(fc1@0>fc2@1)", for errors; borrowed
     size_t      bytes;                  // of a message
     uint64_t    sent;                   // messages; the writer's
+    // (optional) Of the process that has this end, counted while it waits: signs of life, and time.
+    _Atomic uint64_t *pulse;
+    int64_t    *waited_ns;
 } mu_channel;
 
 typedef struct mu_channel_class {

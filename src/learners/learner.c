@@ -143,12 +143,12 @@ static mu_status bad_gradient(learner *l, mu_err *err) {
 // not computing.
 static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu_err *err) {
     const mu_client *c = l->client;
-    const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns;
+    const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns, bridged = c->bridged_ns;
     const double waited_s = l->w.wait_s;
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
     const mu_status st = compute(l, scale, err);
-    n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s));
+    n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s)) + c->bridged_ns - bridged;
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
     n->rows = l->worker == 0 ? c->grant.rows : 0; // others work on the same ones
     n->has_loss = l->workers == 1 || l->w.loss_weight > 0;
@@ -187,11 +187,10 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 // ---- life of a learner ----
 
 // A worker has a net of its own, and pieces of the parameters.
-static mu_status set_up_net(learner *l, mu_shared *g, mu_err *err) {
+static mu_status set_up_net(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
     mu_net *net = s->partition ? s->worker_net[l->worker] : s->train.net;
     MU_TRY(mu_net_ready(net, mu_device_cpu(), err));
-    if (s->partition) MU_TRY(mu_workers_connect(g, l->index, net, err));
     mu_worker_init(&l->w, s);
     l->w.net = net;
     l->w.params = net->params;
@@ -200,7 +199,7 @@ static mu_status set_up_net(learner *l, mu_shared *g, mu_err *err) {
 
 static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *err) {
     mu_session *s = l->role->session;
-    MU_TRY(set_up_net(l, g, err));
+    MU_TRY(set_up_net(l, err));
     l->w.facts = &((mu_learners_room *)g->extra)->facts;
     MU_TRY(mu_shared_client_open(c,
                                  &(mu_shared_client_opts){.shared = g,
@@ -211,6 +210,7 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
                                                           .rate_ctx = l->role},
                                  err));
     l->client = &c->base;
+    if (s->partition) MU_TRY(mu_workers_connect(c, l->w.net, err));
     mu_source_set_lease(s->train.source, next_samples, l);
     return mu_source_start(s->train.source, err);
 }

@@ -21,7 +21,7 @@ typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_COMPUTE, MU_DO
 
 typedef struct mu_gradient_note {       // what others may want to know of a gradient
     double  loss, accuracy;
-    int64_t compute_ns, wait_ns;        // without any waiting; waiting for its samples
+    int64_t compute_ns, wait_ns;        // without any waiting; waiting for its samples and other workers
     int64_t rows;                       // samples to be counted for this process
     bool    has_loss;                   // loss and accuracy are those of samples
 } mu_gradient_note;
@@ -37,6 +37,7 @@ typedef struct mu_client {
     int32_t  slow_us;                   // `chaos`: pretend that computing takes so much longer
     // since the beginning, by all functions together: so much of the caller's time went into these
     int64_t  waited_ns, applied_ns;
+    int64_t  bridged_ns;                // waiting for other workers' values; in no function
     double   loss;                      // of the gradient in hand, for the journal; set before end
 } mu_client;
 

@@ -16,21 +16,14 @@ size_t mu_workers_row_bytes(int workers) {
 
 // ---- channels ----
 //
-// Of each learner: the terms, then for each bridge the way forward and, where a gradient comes back, the way
-// back.
+// Of each learner: the terms, then the memory of the bridges.
 
 enum { TERMS_BYTES = 64 };
 
 _Static_assert(sizeof(mu_channel_terms) <= TERMS_BYTES, "the terms of channels have a line");
 
-static size_t bridge_bytes(const mu_bridge *b) {
-    return mu_channel_memory_size(b->bytes) * (b->gradient ? 2 : 1);
-}
-
 size_t mu_workers_channels_bytes(const mu_partition *p) {
-    size_t n = TERMS_BYTES;
-    for (int i = 0; p && i < p->n_bridges; i++) n += bridge_bytes(&p->bridge[i]);
-    return p ? n : 0;
+    return p ? TERMS_BYTES + mu_bridge_memory_bytes(p) : 0;
 }
 
 static char *channels_of(const mu_shared *g, int learner) {
@@ -41,29 +34,23 @@ static mu_channel_terms *terms_of(const mu_shared *g, int learner) {
     return (mu_channel_terms *)(void *)channels_of(g, learner);
 }
 
-static mu_status open_channel(mu_shared *g, int learner, const mu_bridge *b, char **at, mu_channel **out,
-                              mu_err *err) {
-    MU_TRY(mu_channel_open_memory(b->name, b->bytes, terms_of(g, learner), *at, out, err));
-    *at += mu_channel_memory_size(b->bytes);
+// Who waits at a bridge is alive, and does not compute.
+typedef struct opener { mu_bridge_memory memory; mu_shared_client *client; } opener;
+
+static mu_status open_bridge(void *ctx, const mu_bridge *b, bool back, mu_channel **out, mu_err *err) {
+    opener *o = ctx;
+    MU_TRY(mu_open_bridge_memory(&o->memory, b, back, out, err));
+    (*out)->pulse = &o->client->shared->learner[o->client->process].pulse;
+    (*out)->waited_ns = &o->client->base.bridged_ns;
     return MU_OK;
 }
 
-mu_status mu_workers_connect(mu_shared *g, int learner, mu_net *net, mu_err *err) {
-    const mu_partition *p = g->partition;
-    const size_t n = (size_t)p->n_bridges;
-    mu_channel **forward = mu_alloc_array(2 * n + 1, sizeof(mu_channel *), "channels"), **back = forward + n;
-    if (!forward) return MU_FAIL_NOMEM(err, "channels");
-    char *at = channels_of(g, learner) + TERMS_BYTES;
-    mu_status st = MU_OK;
+mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err) {
+    mu_shared *g = c->shared;
+    const int learner = c->base.learner;
+    opener o = {{channels_of(g, learner) + TERMS_BYTES, terms_of(g, learner)}, c};
     terms_of(g, learner)->limit_ns = (int64_t)(1e10 * g->setup->hang_timeout); // all say the same
-    for (size_t i = 0; i < n && st == MU_OK; i++) {
-        const mu_bridge *b = &p->bridge[i];
-        st = open_channel(g, learner, b, &at, &forward[i], err);
-        if (st == MU_OK && b->gradient) st = open_channel(g, learner, b, &at, &back[i], err);
-    }
-    if (st == MU_OK) mu_partition_connect(net, forward, back);
-    mu_free(forward);
-    return st;
+    return mu_partition_connect(net, g->partition, open_bridge, &o, err);
 }
 
 void mu_workers_give_up(mu_shared *g, int learner) {
@@ -71,15 +58,10 @@ void mu_workers_give_up(mu_shared *g, int learner) {
 }
 
 void mu_workers_clear(mu_shared *g, int learner) {
-    const mu_partition *p = g->partition;
-    char *at = channels_of(g, learner) + TERMS_BYTES;
     memset(mu_shared_workers(g, learner), 0, g->head->workers_stride);
-    if (!p) return;
+    if (!g->partition) return;
     atomic_store(&terms_of(g, learner)->given_up, false);
-    for (int i = 0; i < p->n_bridges; at += bridge_bytes(&p->bridge[i++])) {
-        mu_channel_memory_reset(at);
-        if (p->bridge[i].gradient) mu_channel_memory_reset(at + mu_channel_memory_size(p->bridge[i].bytes));
-    }
+    mu_bridge_memory_reset(g->partition, channels_of(g, learner) + TERMS_BYTES);
 }
 
 // ---- the first worker ----

@@ -42,9 +42,8 @@ const mu_side *mu_side_of(int workers, int worker);
 size_t mu_workers_row_bytes(int workers);
 size_t mu_workers_channels_bytes(const mu_partition *p);        // of one learner; NULL: 0
 void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes is left
-// Opens the channels of a learner's bridges for the net of one of its workers. They stay as long as the
-// process.
-MU_MUST_CHECK mu_status mu_workers_connect(mu_shared *g, int learner, mu_net *net, mu_err *err);
+// Opens the channels of the bridges of this worker's net, which closes them.
+MU_MUST_CHECK mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err);
 void   mu_workers_give_up(mu_shared *g, int learner);   // a worker ends in an error: no other waits for it
 
 #endif
