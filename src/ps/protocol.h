@@ -89,6 +89,7 @@ typedef struct mu_protocol_turn {       // of a list of protocols, before the la
 
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      learners;              // MU_AUTO: one per core, or per `workers` of them
+    int64_t      groups;                // the same under SINGA's name; 0 = not given
     int64_t      workers;               // processes that compute a gradient together
     int          partition;             // how they share layers that do not say so: mu_partition_opts.split
     mu_class_ref protocol;              // of a list the last

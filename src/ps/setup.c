@@ -21,6 +21,8 @@ enum { MAX_LEARNERS = 1024 };
 const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
              "processes that train together on this machine; auto = one per core"),
+    MU_FIELD(mu_cluster_opts, groups, MU_INT, "0", "[0,1024]",
+             "another name of `learners`, where these are groups of workers; 0 = as `learners` says"),
     MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,64]",
              "processes that compute each gradient of a learner together"),
     MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature",
@@ -190,11 +192,15 @@ static const mu_node *without(mu_binder *b, const mu_node *map, const mu_node *v
     return copy;
 }
 
-static void check_workers(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+static void check_workers(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
+    if (o->groups && is_given(node, "learners"))
+        refuse(b, node, "groups", "`groups` and `learners` in `cluster` are the same number",
+               "write one of them");
+    if (o->groups) o->learners = o->groups;
     if (o->workers > 1) (void)refuse_choice(b, node, o, MU_CHOICE_WORKERS, "workers");
 }
 
-static void check_together(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+static void check_together(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
     if (o->warm_start.unit == MU_EVERY_SECOND)
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");

@@ -10,9 +10,9 @@
 //   push     each its own part of the slot (mu_share)
 //   end      waits for the others, pushes     says that its part is complete
 //
-// Nothing is announced before the gradient before is complete, and a learner holds few leases, so nothing here
-// is written over before all have read it. Workers of a learner live and die together: the parent ends all of
-// them when one is lost, clears this row, and starts them again.
+// Nothing is announced before the gradient before is complete, and a learner holds few leases, so nothing
+// here is written over before all have read it. Workers of a learner live and die together: the parent ends
+// all of them when one is lost, clears this row, and starts them again.
 #ifndef MU_PS_WORKERS_H
 #define MU_PS_WORKERS_H
 

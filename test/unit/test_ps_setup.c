@@ -263,6 +263,19 @@ static void test_warm_start_by_default(void **unused) {
     assert_int_equal(plan_for("{learners: 1, protocol: async}", &alone).warm_versions, 0);
 }
 
+static void test_groups_of_workers(void **unused) {
+    (void)unused;
+    mu_setup p = plan_of("{groups: 2, workers: 3}", 64, 0, 8);
+    assert_int_equal(p.learners, 2);
+    assert_int_equal(p.workers, 3);
+    assert_int_equal(p.rows, 32);
+    assert_int_equal(mu_setup_processes(&p), 6);
+    assert_int_equal(p.server, MU_SERVER_BOTH); // two cores are left
+    assert_int_equal(plan_of("{learners: auto, workers: 3}", 64, 0, 8).learners, 2);
+    assert_int_equal(plan_of("{groups: 2, workers: 4}", 64, 0, 8).server, MU_SERVER_BESIDE);
+    assert_int_equal(plan_of("{workers: 2}", 64, 0, 2).learners, 1);
+}
+
 static void test_refused(void **unused) {
     (void)unused;
     static const struct { const char *section; int col; const char *says;
@@ -276,6 +289,7 @@ static void test_refused(void **unused) {
         {"{protocol: {type: softsync, bound: -1}}", 45, "out of range: -1"},
         {"{protocol: {type: async, bound: auto}}", 42, "must be a whole number"},
         {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
+        {"{learners: 2, groups: 2}", 32, "the same number"},
         {"{workers: 65}", 20, "out of range: 65"},
         {"{learners: 32, workers: 40}", 34, "1280 processes"},
         {"{protocol: mirror, workers: 2}", 38, "each is one process"},
@@ -503,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_rate_and_staleness),
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_warm_start_by_default),
+        cmocka_unit_test(test_groups_of_workers),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_stale_rules),
