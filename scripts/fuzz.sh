@@ -26,7 +26,7 @@ one() {
     local dict=()
     if [ -f "test/fuzz/${n#fuzz_}.dict" ]; then dict=("-dict=test/fuzz/${n#fuzz_}.dict"); fi
     if [ ! -d "$seeds" ]; then seeds=; fi
-    if "build-fuzz/$n" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    if "build-fuzz/$n" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/findings/$n-" "${dict[@]}" "build-fuzz/corpus/$n" $seeds \
         >"build-fuzz/$n.log" 2>&1; then
         printf '%-24s ok       %s runs\n' "$n" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build-fuzz/$n.log")"
