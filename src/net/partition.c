@@ -239,7 +239,6 @@ static mu_status make_parts(router *r, const mu_layer *l, mu_cut_plan *c, mu_err
         mu_part *p = c->part[i] = new_part(r, MU_PART_LAYER, n > 1 ? i : c->location, name, err);
         if (!p) return MU_ENOMEM;
         p->whole = l;
-        p->number = i;
         p->piece = i % c->grid.feature;
         if (c->grid.batch > 1)
             p->cut.batch =

@@ -47,20 +47,19 @@ typedef struct mu_grid { int batch, feature; } mu_grid;         // parts; 1 x 1 
 
 typedef enum mu_part_kind {
     MU_PART_LAYER, MU_PART_SLICE, MU_PART_CONCAT,
-    MU_PART_SOURCE, MU_PART_DESTINATION       // ends of a bridge
+    MU_PART_SOURCE, MU_PART_DESTINATION // ends of a bridge
 } mu_part_kind;
 
 typedef struct mu_rect { int64_t row0, row1, feature0, feature1; } mu_rect;
 
 typedef struct mu_from { const struct mu_part *l; int out; } mu_from; // l NULL: field `out` of the data
 
-typedef struct mu_part {        // a layer of a worker's net
-    mu_part_kind   kind;
+typedef struct mu_part {                // a layer of a worker's net
+    mu_part_kind    kind;
     int             at;                 // in the global order
     const char     *name;               // "fc1@2", "bridge(fc1@0>fc2@1)"
     int             worker;
     const mu_layer *whole;              // LAYER: what it is a part of; NULL for inserted ones
-    int             number;             // LAYER: in its grid
     mu_cut          cut;                // LAYER
     int             piece;              // LAYER: among the parts by feature
     const mu_blob  *blob;               // inserted ones: the blob of the whole net that they hand on
@@ -71,7 +70,7 @@ typedef struct mu_part {        // a layer of a worker's net
     int             bridge;             // ends of a bridge: its number
     bool            gradient;           // inserted ones: the gradient comes back through them
     struct mu_part *next_source;        // the next end of a bridge behind the same layer
-    struct mu_part *sources;    // LAYER: ends of bridges that follow it
+    struct mu_part *sources;            // LAYER: the ends of bridges that follow it
 } mu_part;
 
 typedef struct mu_bridge {
@@ -93,7 +92,7 @@ typedef struct mu_partition {
     const mu_net     *whole;
     int               workers;
     mu_grid          *grid;             // [whole->n_layers]
-    mu_part **layer;            // the global order
+    mu_part         **layer;            // the global order
     int               n_layers;
     mu_bridge        *bridge;
     int               n_bridges;

@@ -25,7 +25,7 @@ static void read_word(mu_binder *b, const mu_node *node, const char *layer, mu_l
     static const char *const words[] = {"none", "batch", "feature"};
     const char *word = mu_node_text(node);
     for (size_t i = 0; word && i < MU_COUNT(words); i++)
-        if (!strcmp(word, words[i])) out->kind = MU_LAYER_SPLIT_NONE + i;
+        if (!strcmp(word, words[i])) out->kind = MU_LAYER_SPLIT_NONE + (unsigned)i;
     if (out->kind != MU_LAYER_SPLIT_DEFAULT) return;
     mu_diag *g =
         mu_diags_add(b->diags, MU_DIAG_ERROR, node->pos, "`partition` of layer `%s` is no way to cut it: %s",
