@@ -12,15 +12,11 @@
 
 struct check {
     bool graph;
-    int64_t workers;
-    const char *split;
 };
 
 static const mu_opt options[] = {
-    MU_OPT(struct check, workers, "workers", MU_OPT_INT, "N",
-           "also split the net over N workers, as `partition` says"),
-    MU_OPT_ONE_OF(struct check, split, "split", "none|batch|feature",
-                  "how layers are cut that do not say it"),
+    MU_OPT_KEY("workers", "N", "cluster.workers", "workers of a learner, which split the net"),
+    MU_OPT_KEY("partition", "HOW", "cluster.partition", "how they share layers that do not say so"),
     MU_OPT(struct check, graph, "graph", MU_OPT_FLAG, NULL,
            "print the layers of all workers, and what they send"),
     {0},
@@ -51,41 +47,6 @@ static void print_setup(const mu_session *s) {
     fprintf(stderr, "%s\n", text);
 }
 
-// ---- the net of a group of workers ----
-
-static mu_status shape_workers(mu_binder *b, const mu_partition *p, mu_err *err) {
-    for (int w = 0; w < p->workers; w++) {
-        mu_net *net;
-        MU_TRY(mu_partition_net(b, p, w, &net, err));
-        mu_net_destroy(net);
-    }
-    return MU_OK;
-}
-
-// Problems that are new are shown; those of the job have been.
-static mu_status split_net(mu_session *s, mu_job *job, const struct check *c, mu_err *err) {
-    static const char *const words[] = {"none", "batch", "feature"};
-    if (!s->train.net) return MU_FAIL(err, MU_EUSAGE, "a job without training has no net that workers split");
-    mu_diags own = job->diags;
-    own.n = own.n_errors = own.n_warnings = 0;
-    mu_binder b = s->binder;
-    b.diags = &own;
-    mu_partition_opts o = {.whole = s->train.net, .workers = c->workers ? (int)c->workers : 1};
-    for (int i = 0; c->split && i < 3; i++)
-        if (!strcmp(c->split, words[i])) o.split = MU_SPLIT_NONE + (unsigned)i;
-    mu_partition *p = NULL;
-    mu_status st = mu_partition_create(&b, &o, &p, err);
-    if (st == MU_OK) st = shape_workers(&b, p, err);
-    if (own.n_errors) {
-        mu_diags_print(&own, stderr, mu_term_colour(stderr));
-        mu_err_clear(err);
-    } else if (st == MU_OK && c->graph) {
-        mu_partition_print(p, stdout);
-    }
-    mu_partition_destroy(p);
-    return st;
-}
-
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct check *c = values;
     mu_job *job = NULL;
@@ -94,7 +55,10 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     const mu_gradient_source *source;
     if (st == MU_OK && s->updater) st = mu_gradients_choose(s, &(mu_run_opts){0}, &source, err);
-    if (st == MU_OK && (c->workers || c->graph)) st = split_net(s, job, c, err);
+    if (st == MU_OK && c->graph && !s->partition)
+        st = mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the net of this job is not split"), err,
+                           "Set `cluster.workers`, here also by `--workers N`.");
+    if (st == MU_OK && c->graph) mu_partition_print(s->partition, stdout);
     if (st == MU_OK) {
         if (!a->quiet) print_net(s);
         if (!a->quiet) print_setup(s);

@@ -25,6 +25,7 @@ static const mu_opt options[] = {
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data"),
     MU_OPT_KEY("steps", "S", "train.steps", "updates"),
     MU_OPT_KEY("learners", "N", "cluster.learners", "processes that train together; auto = one per core"),
+    MU_OPT_KEY("workers", "N", "cluster.workers", "processes that compute each gradient of a learner"),
     MU_OPT_KEY("protocol", "P", "cluster.protocol", "how they synchronise: see `muster help protocol`"),
     MU_OPT_KEY("batch-size", "MU", "cluster.batch",
                "samples per gradient of one learner; the job's batch shared by all when not given"),

@@ -23,7 +23,7 @@ const mu_field mu_cluster_fields[] = {
              "processes that train together on this machine; auto = one per core"),
     MU_FIELD(mu_cluster_opts, groups, MU_INT, "0", "[0,1024]",
              "another name of `learners`, where these are groups of workers; 0 = as `learners` says"),
-    MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,64]",
+    MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,16]",
              "processes that compute each gradient of a learner together"),
     MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature",
                   "how workers share a layer whose block does not say so (`partition`): by rows of the "
