@@ -291,7 +291,7 @@ static void test_refused(void **unused) {
         {"{learners: 65}", 21, "65 learners cannot share a batch of 64"},
         {"{learners: 2, groups: 2}", 32, "the same number"},
         {"{workers: 17}", 20, "out of range: 17"},
-        {"{learners: 128, workers: 16}", 35, "2048 processes"},
+        {"{learners: 128, workers: 16, batch: 1}", 35, "2048 processes"},
         {"{protocol: mirror, workers: 2}", 38, "each is one process"},
         {"{learner: 4}", 11, "unknown key `learner`"},
         {"{protocol: hardsink}", 21, "unknown protocol"},
