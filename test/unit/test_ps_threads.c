@@ -21,6 +21,7 @@
 
 enum {
     LEARNERS = 4,
+    WORKERS = 3,
     MAX_STEPS = 400, // of a learner
     MAX_UPDATES = LEARNERS * MAX_STEPS,
     SNAPSHOTS = 12,
@@ -49,9 +50,9 @@ typedef struct world {
     _Atomic int ended;
 } world;
 
-typedef struct body { // one learner
+typedef struct body { // one learner, or a worker of one
     world *w;
-    int learner;
+    int process, learner, worker;
     mu_shared shared;
     params own;
     mu_shared_client client;
@@ -114,11 +115,19 @@ static void look_at_weights(body *b) {
     const mu_shared_client *c = &b->client;
     const mu_grant *g = &c->base.grant;
     const mu_mirror *m = mirror_of(b);
-    if (g->step >= MAX_STEPS) return;
+    if (g->step >= MAX_STEPS || b->worker) return;
     sight *s = &w->seen[b->learner][g->step];
     if (c->copy) *s = (sight){c->copy_version, hash_of(&b->own, c->copy)};
     else if (m) *s = (sight){m->target, hash_of(&b->own, m->view.value)};
     else if (in_step(w) || mirrors(w)) *s = (sight){g->version, hash_of(&b->own, b->shared.weights)};
+}
+
+static int n_processes(const world *w) { return w->v->learners * w->v->workers; }
+
+// Workers give different parts. What is bad is so in the last one's.
+static int maker(int learner, int worker) { return learner + 10 * worker; }
+static bool has_bad_part(const body *b, int64_t step) {
+    return b->worker == b->w->v->workers - 1 && is_bad(b->learner, step);
 }
 
 // True: it was lost in the middle.
@@ -126,14 +135,14 @@ static bool one_gradient(body *b) {
     mu_client *c = &b->client.base;
     mu_err err = {0};
     const int64_t step = c->grant.step;
-    const bool bad = is_bad(b->learner, step), dies = step == b->die_at;
+    const bool bad = has_bad_part(b, step), dies = step == b->die_at;
     c->class->show(c, MU_DOING_COMPUTE);
     for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++)
         if (c->class->collect(c, i, &err) != MU_OK) snprintf(b->why, sizeof b->why, "%.190s", err.msg);
     if (!dies) c->class->computed(c);
     if (!dies) look_at_weights(b);
     if (step == SLOW_STEP && b->learner == b->w->v->learners - 1) pulse_for(c, b->w->v->slow);
-    make_gradient(&b->own, b->learner, step);
+    make_gradient(&b->own, maker(b->learner, b->worker), step);
     for (int i = 0; i < (dies ? N_PARAMS / 2 : N_PARAMS); i++) c->class->push(c, i, &b->own.p[i]);
     c->class->pulse(c);
     if (dies) return true;
@@ -146,7 +155,8 @@ static bool one_gradient(body *b) {
 
 static mu_status body_start(body *b, mu_err *err) {
     const mu_shared_client_opts o = {
-        .shared = &b->shared, .learner = b->learner, .rate_at = client_rate, .rate_ctx = b};
+        .shared = &b->shared, .learner = b->learner, .worker = b->worker,
+        .rate_at = client_rate, .rate_ctx = b};
     MU_TRY(mu_shared_client_open(&b->client, &o, err));
     if (pthread_create(&b->prefetch, NULL, prefetch, b)) return MU_FAIL(err, MU_EBACKEND, "no thread");
     return MU_OK;
@@ -184,11 +194,11 @@ static void *live(void *ctx) {
 static void body_launch(body *b) {
     world *w = b->w;
     b->shared = w->shared;
-    b->shared.pulse = &w->shared.learner[b->learner].pulse;
+    b->shared.pulse = &w->shared.learner[b->process].pulse;
     b->client = (mu_shared_client){0};
     atomic_store(&b->stop, 0);
     atomic_store(&b->gone, 0);
-    atomic_store(&w->shared.learner[b->learner].pid, 1);
+    atomic_store(&w->shared.learner[b->process].pid, 1);
     assert_int_equal(pthread_create(&b->thread, NULL, live, b), 0);
 }
 
@@ -218,7 +228,7 @@ static servant *servants_start(world *w) {
     for (int i = 0; i < w->v->threads; i++) {
         mu_err err = {0};
         s[i].shared = w->shared;
-        const int executor = w->v->learners + i;
+        const int executor = n_processes(w) + i;
         s[i].shared.pulse = &w->shared.executor[executor].pulse;
         if (mu_server_init(&s[i].server, &s[i].shared, executor, server_rate, NULL, &err) != MU_OK)
             fail_msg("%s", err.msg);
@@ -269,13 +279,13 @@ static void replace(body *b) {
 
 static bool look_at_learners(world *w) {
     int ended = 0;
-    for (int i = 0; i < w->v->learners; i++) {
+    for (int i = 0; i < n_processes(w); i++) {
         const int gone = atomic_load(&w->body[i].gone);
         if (gone == 1) replace(&w->body[i]);
         ended += gone == 2;
         if (w->body[i].gone == 2) atomic_store(&w->shared.learner[i].pid, 0);
     }
-    return ended == w->v->learners;
+    return ended == n_processes(w);
 }
 
 static void keep_snapshot(world *w, int64_t version) {
@@ -311,7 +321,7 @@ static void watch(world *w) {
         (void)mu_bell_wait(&g->head->parent, seen, 0, paused ? 200000 : 1000000);
     }
     if (paused) mu_server_pause(g, false);
-    for (int i = 0; i < w->v->learners; i++) pthread_join(w->body[i].thread, NULL);
+    for (int i = 0; i < n_processes(w); i++) pthread_join(w->body[i].thread, NULL);
 }
 
 // What lies in the queues when no learner is left is applied by the parent.
@@ -333,15 +343,17 @@ static bool is_mirrored(const world *w, const taken *t) {
 }
 
 static void oracle_update(const world *w, params *made, const taken *t, int n, const block_set *at) {
-    const mu_grad *grad[LEARNERS * 4] = {0};
-    float weight[LEARNERS * 4];
+    const mu_grad *grad[LEARNERS * 4 * WORKERS] = {0};
+    float weight[LEARNERS * 4 * WORKERS];
+    const int workers = w->v->workers;
     for (int i = 0; i < N_PARAMS; i++) {
         int kept = 0;
-        for (int j = 0; j < n; j++) {
-            if (t[j].bad) continue;
-            make_gradient(&made[j], t[j].learner, t[j].step);
+        for (int j = 0; j < n * workers; j++) {
+            const taken *of = &t[j / workers];
+            if (of->bad) continue;
+            make_gradient(&made[j], maker(of->learner, j % workers), of->step);
             grad[kept] = &made[j].p[i].grad;
-            weight[kept++] = t[j].weight;
+            weight[kept++] = of->weight;
         }
         const mu_param *p = &w->blocks.p[i];
         mu_params view = w->blocks.ps;
@@ -422,11 +434,11 @@ static void check_order(const world *w, const taken *t, int n, uint64_t *hash) {
 }
 
 static void check_against_oracle(world *w) {
-    static params made[LEARNERS * 4];
+    static params made[LEARNERS * 4 * WORKERS];
     uint64_t *hash = calloc(MAX_UPDATES + 1, sizeof *hash);
     block_set at = w->start, end = blocks_make(&w->blocks);
     assert_non_null(hash);
-    for (int j = 0; j < LEARNERS * 4; j++) params_init(&made[j], w->blocks.ps.n_slots);
+    for (int j = 0; j < LEARNERS * 4 * WORKERS; j++) params_init(&made[j], w->blocks.ps.n_slots);
     hash[0] = hash_of(&w->blocks, at.value);
     check_snapshots(w, &at, FIRST_VERSION);
     int64_t version = FIRST_VERSION;
@@ -445,7 +457,7 @@ static void check_against_oracle(world *w) {
     mu_shared_copy_out(&w->shared, end.value, end.slot);
     assert_same(w, &end, &at, "the end", version);
     assert_int_equal(atomic_load(&w->shared.head->version), version);
-    for (int j = 0; j < LEARNERS * 4; j++) params_fini(&made[j]);
+    for (int j = 0; j < LEARNERS * 4 * WORKERS; j++) params_fini(&made[j]);
     blocks_free(&end);
     free(hash);
 }
@@ -501,7 +513,7 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
     blocks_copy(&w->blocks, &w->start, &mine);
     mu_params_rebase(&w->blocks.ps, mine.value, mine.slot);
     w->setup = (mu_setup){.learners = v->learners,
-                          .workers = 1,
+                          .workers = v->workers,
                           .protocol = mu_protocol_at(mu_protocol_index(v->protocol)),
                           .rows = 2,
                           .global_batch = 2 * v->learners,
@@ -562,28 +574,29 @@ static void run(const variant *v) {
     static world w;
     mu_core_config core;
     world_open(&w, v, &core);
-    w.body = calloc((size_t)v->learners, sizeof *w.body);
+    w.body = calloc((size_t)n_processes(&w), sizeof *w.body);
     assert_non_null(w.body);
     foresee_warm_start(&w);
     servant *servants = servants_start(&w);
-    for (int i = 0; i < v->learners; i++) {
+    for (int i = 0; i < n_processes(&w); i++) {
         body *b = &w.body[i];
-        *b = (body){.w = &w, .learner = i, .die_at = v->deaths ? first_death(v, i) : -1};
+        *b = (body){.w = &w, .process = i, .learner = i / v->workers, .worker = i % v->workers,
+                    .die_at = v->deaths ? first_death(v, i) : -1};
         params_init(&b->own, w.blocks.ps.n_slots);
         body_launch(b);
     }
     watch(&w);
     servants_end(&w, servants);
     drain(&w);
-    for (int i = 0; i < v->learners; i++)
-        if (w.body[i].why[0]) fail_msg("%s: learner %d: %s", v->name, i, w.body[i].why);
+    for (int i = 0; i < n_processes(&w); i++)
+        if (w.body[i].why[0]) fail_msg("%s: process %d: %s", v->name, i, w.body[i].why);
     check_books(&w, core.end_sample);
     check_alone(&w);
     check_far_behind(&w);
     // Mirrors that were all torn at once go on with what they have, and say so.
     const long long torn = (long long)atomic_load(&w.shared.head->torn_updates);
     if (!torn && !is_hogwild(&w)) check_against_oracle(&w);
-    for (int i = 0; i < v->learners; i++) params_fini(&w.body[i].own);
+    for (int i = 0; i < n_processes(&w); i++) params_fini(&w.body[i].own);
     free(w.body);
     printf("%s: %d gradients, %d snapshots, %lld torn mirrors\n", v->name, w.n_order, w.n_snapshots, torn);
     world_close(&w);
