@@ -104,14 +104,20 @@ static void hint_stale(const learner *l, mu_err *err) {
                 mu_protocol_at(f->protocol)->name, f->expected_staleness);
 }
 
+// How many updates have gone through the history of a learner that has one of its own.
+static int64_t updates_of_own(const learner *l) {
+    const mu_shared_head *h = l->role->shared->head;
+    const int64_t behind = l->client->grant.version - h->warm_end;
+    return behind > 0 ? h->warm_end + behind / h->n_learners : l->client->grant.version;
+}
+
 static mu_status compute(learner *l, float *scale, mu_err *err) {
     mu_worker *w = &l->w;
     const mu_grant *g = &l->client->grant;
     const bool writes = l->client->writes;
     const mu_step_hooks hooks = {.ctx = l, .before_forward = before_forward,
                                  .after_backward = writes ? pulse_after_backward : after_backward};
-    // The rule's counter where the learner applies itself; else it is for messages.
-    w->at.step = writes ? g->version : g->step;
+    w->at.step = writes ? updates_of_own(l) : g->step; // the rule's counter; else it is for messages
     w->step_rate = l->client->step_rate;
     mu_step s = {.phase = MU_TRAIN,
                  .step = g->step,

@@ -47,8 +47,7 @@ const mu_field mu_cluster_fields[] = {
                   "not at all; auto = plain for hardsync, else mean"),
     MU_FIELD_ENUM(mu_cluster_opts, momentum_rule, "auto", "auto|plain|total|ahead",
                   "asynchronous momentum: as it is; lowered by what stale gradients act like; or of the same "
-                  "memory in samples, with weights that look ahead; auto = ahead for sgd and nesterov, else "
-                  "plain"),
+                  "memory in samples, with weights that look ahead; auto = ahead"),
     MU_FIELD(mu_cluster_opts, warm_start, MU_INTERVAL, "auto", NULL,
              "hardsync for this long first, such as `1 epoch` or `200 steps`; auto = 1 epoch, but at most a "
              "fifth of the steps or epochs of the training"),
@@ -263,7 +262,7 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
 }
 
 // The phase of a protocol with these keys. A gradient of one learner alone is never stale.
-static mu_setup_phase phase_of(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, const mu_setup *p,
+static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p,
                                const mu_class_ref *ref, const mu_updater *u) {
     const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
     mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
@@ -281,12 +280,6 @@ static mu_setup_phase phase_of(mu_binder *b, const mu_node *node, const mu_clust
     const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
     f.stale =
         mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? p->learners : 1, f.rate_rule, rule}, u);
-    if (rule != MU_MOMENTUM_AHEAD || !u || u->class->adds_up || !(mu_updater_momentum(u, false) > 0))
-        return f;
-    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "momentum_rule"),
-                              "`momentum_rule: ahead` does not go together with %s", u->class->name);
-    mu_diag_label(b->diags, g, "write `total` or `plain`");
-    mu_diag_hint(b->diags, g, "Its history is a mean of gradients, not a step to look ahead by.");
     return f;
 }
 
@@ -341,7 +334,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
         const mu_node *turns = mu_node_find(node, "protocol");
         const mu_node *block = turns && turns->kind == MU_LIST ? turns->item[i] : turns;
         mu_setup_phase *f = &p->phase[p->n_phases++];
-        *f = phase_of(b, node, o, p, ref, task->updater);
+        *f = phase_of(o, p, ref, task->updater);
         if (!last) f->until = turn_end(&o->before[i].until, epoch) * p->global_batch;
         check_needs(b, node, block, ref, p->learners);
         if (b->diags->n_errors) break; // one report is enough

@@ -17,7 +17,8 @@ mu_stale mu_stale_make(const mu_stale_task *t, const mu_updater *updater) {
                   .momentum_rule = t->momentum_rule,
                   .scale_free = size != MU_STEP_FOLLOWS,
                   .divisor = 1,
-                  .gradient = 1};
+                  .gradient = 1,
+                  .parts = k};
     s.span = fmax(s.n / t->own_histories, 1);
     if (t->rate_rule == MU_RATE_PLAIN) return s;
     s.divisor = size == MU_STEP_FOLLOWS ? s.n : size == MU_STEP_OWN ? sqrt(k) : sqrt(s.n / s.span);
@@ -26,7 +27,7 @@ mu_stale mu_stale_make(const mu_stale_task *t, const mu_updater *updater) {
 }
 
 mu_momentum_rule mu_stale_usual(const mu_updater *updater) {
-    return updater && updater->class->adds_up ? MU_MOMENTUM_AHEAD : MU_MOMENTUM_PLAIN;
+    return updater && updater->class->momentum ? MU_MOMENTUM_AHEAD : MU_MOMENTUM_PLAIN;
 }
 
 mu_stale_step mu_stale_step_of(const mu_stale *s, const mu_updater *u, double own, double *rate) {
@@ -36,7 +37,7 @@ mu_stale_step mu_stale_step_of(const mu_stale *s, const mu_updater *u, double ow
     if (s->momentum_rule == MU_MOMENTUM_TOTAL) keep = fmax(0, own - s->span / (1 + s->span));
     else keep = 1 - (1 - own) / s->span;
     if (u->class->adds_up) *rate = (1 - keep) / (1 - own);
-    const bool ahead = s->momentum_rule == MU_MOMENTUM_AHEAD;
+    const bool ahead = s->momentum_rule == MU_MOMENTUM_AHEAD && u->class->adds_up; // else it is no step
     return (mu_stale_step){.lowers = true, .keep = (float)keep, .ahead = ahead ? (float)(LEAD * s->span) : 0};
 }
 
@@ -52,6 +53,8 @@ void mu_stale_change(const mu_stale *s, const mu_updater *u, double before, mu_s
 }
 
 float mu_stale_share(const mu_stale *s, const mu_updater *u) {
-    const bool shorter = u->class->adds_up && s->momentum_rule != MU_MOMENTUM_PLAIN;
-    return shorter ? (float)(1 / mu_stale_updates(s)) : 1;
+    const double lambda = s->n / s->span;
+    if (s->rate_rule == MU_RATE_PLAIN) return 1;
+    if (u->class->size == MU_STEP_SHRINKS) return (float)(s->parts * s->parts / lambda);
+    return u->class->adds_up && s->momentum_rule != MU_MOMENTUM_PLAIN ? (float)(1 / s->n) : 1;
 }

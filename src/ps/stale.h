@@ -8,8 +8,9 @@
 //   rate_rule      how far: by `mean` and `each` n updates move weights as far as one of fresh gradients
 //   momentum_rule  how: which momentum gets there with late gradients. It never changes how far.
 //
-// By `ahead` momentum keeps its memory in samples, n times as many updates, and the weights that learners
-// read look ahead by more updates than a gradient takes. So it is computed about where it will be applied. By
+// By `ahead` momentum keeps its memory in samples, n times as many updates, and (where it adds up, so that
+// the history is a step) the weights that learners read look ahead by more updates than a gradient takes. So
+// that is computed about where it will be applied. By
 // `total` momentum is lowered by what late gradients do anyway: of staleness n in the mean they act like a
 // momentum of n / (1 + n) (Mitliagkas et al. 2016: 1 - 1 / lambda).
 //
@@ -37,6 +38,7 @@ typedef struct mu_stale {
     bool   scale_free;          // the updater divides by the size of gradients
     double divisor;             // of the rate
     double gradient;            // what a gradient counts that is an update of its own
+    double parts;               // k
 } mu_stale;
 
 typedef struct mu_stale_task {
@@ -63,7 +65,8 @@ static inline double mu_stale_updates(const mu_stale *s) { return s->rate_rule =
 // whose history has steps of so many to one of fresh gradients; 0 = no change. Own histories are filled with
 // shorter ones (mu_stale_share).
 void mu_stale_change(const mu_stale *s, const mu_updater *u, double before, mu_step_rate *rate);
-// Of the steps in a history of fresh gradients, what an own history takes over.
+// What of the first history of fresh gradients an own one takes over: steps of an n-th; of a sum what its
+// learner alone would have put in: a lambda-th of k times as many gradients, with k times as large squares.
 float mu_stale_share(const mu_stale *s, const mu_updater *u);
 
 #endif

@@ -232,15 +232,16 @@ typedef struct bytes {
     size_t size;
 } bytes;
 
+// A replay takes these from the log: rate and momentum of stale gradients follow from them.
+static const char *const logged[] = {"cluster.learners=2", "cluster.protocol=async",
+                                     "cluster.warm_start=never", "train.steps=10"};
+
 static bytes a_log(void) {
     training t;
     mu_err err = {0};
     bytes b;
     (void)unlink(log_path);
-    run(&t, MLP(ADAM),
-        (const char *const[]){"cluster.learners=2", "cluster.protocol=async", "cluster.warm_start=never",
-                              "train.steps=10"},
-        4, log_path, NULL);
+    run(&t, MLP(ADAM), logged, MU_COUNT(logged), log_path, NULL);
     expect_ok(&t, "async");
     end(&t);
     assert_int_equal(mu_fs_read(log_path, 1 << 20, &b.data, &b.size, &err), MU_OK);
@@ -274,8 +275,7 @@ static void torn_logs_count_to_the_last_record(void **state) {
     assert_int_equal(fwrite(b.data, 1, b.size / 2, f), b.size / 2);
     fclose(f);
     training t;
-    run(&t, MLP(ADAM), (const char *const[]){"cluster.learners=2", "cluster.protocol=async"}, 2, NULL,
-        log_path);
+    run(&t, MLP(ADAM), logged, MU_COUNT(logged), NULL, log_path);
     expect_ok(&t, "torn");
     assert_in_range(t.r.learners.versions, 5, 15);
     end(&t);

@@ -76,6 +76,7 @@ static void test_numbers(void **unused) {
         {"{type: rmsprop, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_PLAIN, 4, 1, 0.5, -1, 0, 0.5},
         {"{type: adam, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_PLAIN, 4, 1, 0.5, -1, 0, 0.5},
         {"{type: adam, rate: 1}", MU_RATE_PLAIN, MU_MOMENTUM_PLAIN, 4, 1, 1, -1, 0, 1},
+        {"{type: adam, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_AHEAD, 4, 1, 0.5, 0.975, 0, 0.5},
         {"{type: adam, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_TOTAL, 1, 1, 1, 0.4, 0, 1},
         {"{type: adamax, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_TOTAL, 4, 4, 0.5, 0.4, 0, 1},
         {"{type: adadelta, rate: 1}", MU_RATE_MEAN, MU_MOMENTUM_PLAIN, 9, 1, 1. / 3, -1, 0, 1. / 3},
@@ -153,6 +154,7 @@ static void test_a_step_goes_as_far(void **unused) {
         for (size_t i = 0; i < MU_COUNT(dividing); i++) {
             expect_way(dividing[i], MU_MOMENTUM_PLAIN, n, 30, 0.08);
             expect_way(dividing[i], MU_MOMENTUM_TOTAL, n, 30, 0.08);
+            expect_way(dividing[i], MU_MOMENTUM_AHEAD, n, 30, 0.08);
         }
     }
 }
@@ -173,6 +175,22 @@ static void test_descent(void **unused) {
             assert_near((double)o.w, -0.1, 1e-6);
             bound_fini(&o.b);
         }
+}
+
+// What an own history begins with: as if its learner alone had added its gradients from the beginning.
+static void test_own_histories(void **unused) {
+    (void)unused;
+    static const struct { const char *rule; double share, want; } t[] = {
+        {"{type: sgd, rate: 1, momentum: 0.9}", 0.125, 0.125}, {"{type: adam, rate: 1}", 0.125, 1},
+        {"{type: adagrad, rate: 1}", 0.125, 8},                {"{type: adagrad, rate: 1}", 1, 0.125}};
+    for (size_t i = 0; i < MU_COUNT(t); i++) {
+        bound b;
+        const mu_updater *u = bound_get(&b, t[i].rule);
+        const mu_stale_task task = {8, t[i].share, 8, MU_RATE_MEAN, mu_stale_usual(u)};
+        const mu_stale s = mu_stale_make(&task, u);
+        assert_near((double)mu_stale_share(&s, u), t[i].want, 1e-6);
+        bound_fini(&b);
+    }
 }
 
 // Without gradients only weight decay is left: as strong in a step as by one learner.
@@ -285,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_whole_batches),
         cmocka_unit_test(test_a_step_goes_as_far),
+        cmocka_unit_test(test_own_histories),
         cmocka_unit_test(test_descent),
         cmocka_unit_test(test_decay),
         cmocka_unit_test(test_late_gradients),
