@@ -101,12 +101,14 @@ typedef struct mu_partition {
     mu_extent        *rows;             // [workers] of the batch that the worker's input has
 } mu_partition;
 
+enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE };       // mu_partition_opts.split
+
 typedef struct mu_partition_opts {
     const mu_net *whole;                // shaped
     int           workers;
     // For layers that say nothing: a part for each worker by batch or by feature where the layer may be cut
     // so, else whole. Inserted layers of unrolled nets follow their neighbours.
-    enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE } split;
+    int           split;
 } mu_partition_opts;
 
 // Problems go to the binder's diags, with the layer, its place and what is possible, and give MU_EJOB.

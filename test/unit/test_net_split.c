@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_net_split.c - random nets (net_drawing.h), split at random over 2 to 4 workers: the gradients of all
-// workers add up to those of the net that is not split, and so do the metrics.
+// workers add up to those of the net that is not split, and so do the metrics, in the test phase, too.
 //
 // All workers are stepped by one thread in the global order, with channels that never wait. Batches are full
 // and short in turn. MUSTER_TEST_SEED and MUSTER_TEST_NETS choose other nets; a failure prints the seed and
@@ -21,22 +21,35 @@ typedef struct run {
 static float image[BATCH * 2 * 8 * 8];
 static int32_t label[BATCH] = {1, 3, 0};
 
-static void shape(run *r, const char *layers, uint64_t seed) {
+static void give_up(run *r, uint64_t seed, const mu_err *err) {
+    mu_diags_print(&r->job->diags, stderr, false);
+    fail_msg("seed %llu: %s", (unsigned long long)seed, err->msg);
+}
+
+static void parse(run *r, const char *layers, uint64_t seed) {
     static char text[2 * TEXT];
     mu_err err = {0};
     snprintf(text, sizeof text, "data: {train: {reader: synthetic}}\ntrain: {steps: 1}\nnet:\n%s", layers);
     if (mu_job_parse("random.yaml", text, strlen(text), NULL, 0, &r->job, &err) != MU_OK)
-        fail_msg("%s", err.msg);
+        give_up(r, seed, &err);
     r->b = (mu_binder){&r->job->arena, &r->job->diags, ".", registries};
+}
+
+// With the parameters of another net, if any.
+static void create(run *r, mu_phase phase, mu_params *share, uint64_t seed) {
+    mu_err err = {0};
     const mu_data_field fields[] = {
         {.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true},
         {.name = "label", .shape = {0}, .store = MU_STORE_I32, .n_classes = 4},
     };
-    const mu_net_opts o = {
-        .net = r->job->net, .fields = fields, .n_fields = 2, .phase = MU_TRAIN, .batch = BATCH, .seed = 7};
-    if (mu_net_shape(&r->b, &o, &r->net, &err) == MU_OK) return;
-    mu_diags_print(&r->job->diags, stderr, false);
-    fail_msg("seed %llu: %s", (unsigned long long)seed, err.msg);
+    const mu_net_opts o = {.net = r->job->net,
+                           .fields = fields,
+                           .n_fields = 2,
+                           .phase = phase,
+                           .batch = BATCH,
+                           .seed = 7,
+                           .share = share};
+    if (mu_net_create(&r->b, &o, &r->net, &err) != MU_OK) give_up(r, seed, &err);
 }
 
 static void destroy(run *r) {
@@ -86,30 +99,27 @@ typedef struct group {
     mu_bridge_memory bridges;
 } group;
 
-static void open_group(group *g, const char *text, int workers, uint64_t seed) {
+// The workers of the net in g->whole.
+static void open_group(group *g, int workers, uint64_t seed) {
     mu_err err = {0};
-    memset(g, 0, sizeof *g);
-    shape(&g->whole, text, seed);
-    const mu_partition_opts o = {.whole = g->whole.net, .workers = workers};
-    mu_status st = mu_partition_create(&g->whole.b, &o, &g->p, &err);
-    if (st == MU_OK) st = mu_net_ready(g->whole.net, mu_device_cpu(), &err);
-    if (st == MU_OK)
-        g->bridges = (mu_bridge_memory){mu_alloc(mu_bridge_memory_bytes(g->p) + 1, "test"), &g->terms};
+    run *r = &g->whole;
+    const mu_partition_opts o = {.whole = r->net, .workers = workers};
+    mu_status st = mu_partition_create(&r->b, &o, &g->p, &err);
+    if (st != MU_OK) give_up(r, seed, &err);
+    g->bridges = (mu_bridge_memory){mu_alloc(mu_bridge_memory_bytes(g->p) + 1, "test"), &g->terms};
     for (int w = 0; w < workers && st == MU_OK; w++) {
-        st = mu_partition_net(&g->whole.b, g->p, w, &g->net[w], &err);
+        st = mu_partition_net(&r->b, g->p, w, &g->net[w], &err);
         if (st == MU_OK) st = mu_net_ready(g->net[w], mu_device_cpu(), &err);
         if (st == MU_OK) st = mu_partition_connect(g->net[w], g->p, mu_open_bridge_memory, &g->bridges, &err);
     }
-    if (st == MU_OK) return;
-    mu_diags_print(&g->whole.job->diags, stderr, false);
-    fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, err.msg, text);
+    if (st != MU_OK) give_up(r, seed, &err);
 }
 
 static void close_group(group *g) {
-    mu_free(g->bridges.base);
     for (int w = 0; w < g->p->workers; w++) mu_net_destroy(g->net[w]);
+    mu_free(g->bridges.base);
     mu_partition_destroy(g->p);
-    destroy(&g->whole);
+    mu_net_destroy(g->whole.net);
 }
 
 // ---- a step ----
@@ -209,33 +219,60 @@ static const char *wrong_metric(const mu_net *whole, const group *g) {
     return NULL;
 }
 
+static void wrong(const drawing *d, const group *g, const char *text, const char *what, const char *name) {
+    mu_partition_print(g->p, stderr);
+    fputs(text, stderr);
+    fail_msg("seed %llu: %s `%s` is another one", (unsigned long long)d->seed, what, name);
+}
+
+// A net of the test phase may be split, too; it has the values of the training net.
+static void check_evaluation(const drawing *d, const group *trained, const char *text) {
+    group g = {.whole = trained->whole};
+    mu_step s = step_at(1);
+    mu_err err = {0};
+    s.phase = MU_TEST;
+    create(&g.whole, MU_TEST, trained->whole.net->params, d->seed);
+    open_group(&g, trained->p->workers, d->seed);
+    set_batch(g.whole.net);
+    for (int w = 0; w < g.p->workers; w++) set_batch(g.net[w]);
+    if (mu_net_forward(g.whole.net, &s, &err) != MU_OK || pass(&g, MU_PASS_FORWARD, &s, &err) != MU_OK)
+        give_up(&g.whole, d->seed, &err);
+    const char *metric = wrong_metric(g.whole.net, &g);
+    if (metric) wrong(d, &g, text, "in the test phase the metric of", metric);
+    close_group(&g);
+}
+
 static void check_net(uint64_t seed, int *bridges) {
     static drawing d;
     static char text[2 * TEXT];
     static group g;
+    const int workers = 2 + (int)(seed % 3);
     run whole = {0};
     mu_err err = {0};
+    memset(&g, 0, sizeof g);
     draw_net(&d, seed);
-    shape(&whole, d.text, seed);
-    assert_int_equal(mu_net_ready(whole.net, mu_device_cpu(), &err), MU_OK);
-    split_text(&d, whole.net, 2 + (int)(seed % 3), text, sizeof text);
-    open_group(&g, text, 2 + (int)(seed % 3), seed);
+    parse(&whole, d.text, seed);
+    create(&whole, MU_TRAIN, NULL, seed);
+    split_text(&d, whole.net, workers, text, sizeof text);
+    parse(&g.whole, text, seed);
+    create(&g.whole, MU_TRAIN, NULL, seed);
+    open_group(&g, workers, seed);
     for (int round = 0; round < 3; round++) {
         const mu_step s = step_at(round);
         for (size_t i = 0; i < MU_COUNT(image); i++) image[i] = sinf((float)i * 0.7f + (float)round);
         set_batch(whole.net);
         if (mu_net_forward(whole.net, &s, &err) != MU_OK || mu_net_backward(whole.net, &s, &err) != MU_OK ||
             step_group(&g, &s, &err) != MU_OK)
-            fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, err.msg, text);
+            give_up(&g.whole, seed, &err);
         const char *metric = wrong_metric(whole.net, &g), *gradient = wrong_gradient(whole.net, &g);
-        if (!metric && !gradient) continue;
-        mu_partition_print(g.p, stderr);
-        fputs(text, stderr);
-        fail_msg("seed %llu, round %d: %s `%s` is another one", (unsigned long long)seed, round,
-                 metric ? "the metric of" : "the gradient of", metric ? metric : gradient);
+        if (metric) wrong(&d, &g, text, "the metric of", metric);
+        if (gradient) wrong(&d, &g, text, "the gradient of", gradient);
     }
+    check_evaluation(&d, &g, text);
     *bridges += g.p->n_bridges;
+    mu_job *job = g.whole.job;
     close_group(&g);
+    mu_job_destroy(job);
     destroy(&whole);
 }
 

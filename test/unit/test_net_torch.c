@@ -141,7 +141,7 @@ static bool takes(void *ctx, const mu_param *p) {
 static void take_rows(void *ctx, mu_param *p, int64_t row0, int64_t n_rows, const float *grad) {
     fixture *f = ctx;
     const mu_target t = mu_target_of(f->updater, f->net->params, p);
-    mu_updater_apply_rows(&t, &(mu_update){.rate = rate(f), .step = {f->step, false}}, row0, n_rows, grad);
+    mu_updater_apply_rows(&t, &(mu_update){.rate = rate(f), .step = {.update = f->step}}, row0, n_rows, grad);
 }
 
 static double loss_of(const mu_net *net) {

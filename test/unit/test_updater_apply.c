@@ -136,7 +136,7 @@ static void test_outer(void **unused) {
                         want[i] += (double)dy[o] * (double)outer.w[o * COLS + i];
                     }
                 const mu_target to = target(u, &p, outer.w, outer.h);
-                const mu_update a = {.rate = 0.01, .step = {step, false}};
+                const mu_update a = {.rate = 0.01, .step = {.update = step}};
                 apply_rows(u, &p, rows.w, rows.h, 0, ROWS, g, 0.01, step);
                 mu_updater_apply_outer(&to, &a, 0, 9, dy, x, back ? dx : NULL);
                 mu_updater_apply_outer(&to, &a, 9, ROWS - 9, dy + 9, x, back ? dx : NULL);
