@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct mu_channel_terms {       // of all channels of a group: shared as their memory is, outlives them
+typedef struct mu_channel_terms {       // of all channels of a group: shared as their memory is
     int64_t      limit_ns;              // longest wait
     _Atomic bool given_up;              // a worker has failed: all waits end
 } mu_channel_terms;
@@ -47,8 +47,8 @@ typedef struct mu_channel_class {
 void mu_channel_close(mu_channel *c);   // NULL is fine
 
 // In memory that both ends see: any memory of threads, a region (comm/region.h) of processes. `memory` is
-// mu_channel_memory_size(bytes) zeroed bytes at a multiple of 64, and outlives the channel. Each process opens
-// a channel of its own in it; threads may share one.
+// mu_channel_memory_size(bytes) zeroed bytes at a multiple of 64, and outlives the channel. Each process
+// opens a channel of its own in it; threads may share one.
 size_t    mu_channel_memory_size(size_t bytes);
 mu_status mu_channel_open_memory(const char *name, size_t bytes, mu_channel_terms *terms, void *memory,
                                  mu_channel **out, mu_err *err);

@@ -34,7 +34,8 @@ static head *head_of(const mu_channel *c) { return ((const memory_channel *)c)->
 // The counter is stored with release after what it tells of, so that is seen here.
 static bool has_come(count *k, uint64_t n) { return atomic_load_explicit(&k->n, memory_order_acquire) >= n; }
 
-static mu_status wait_long(mu_channel *c, count *k, uint64_t n, const char *whom, int64_t began, mu_err *err) {
+static mu_status wait_long(mu_channel *c, count *k, uint64_t n, const char *whom, int64_t began,
+                           mu_err *err) {
     const mu_channel_terms *terms = ((const memory_channel *)c)->terms;
     for (;;) {
         const uint32_t seen = mu_bell_read(&k->bell);

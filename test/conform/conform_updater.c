@@ -204,7 +204,8 @@ static void test_fused(void **unused) {
                 mu_updater *u = bound_get(&b, text);
                 const mu_rule_step usual = {.update = 3}, young = {.update = 3, .young = true},
                                    lowered = {.update = 3, .stale = {.lowers = true}},
-                                   ahead = {.update = 3, .stale = {.lowers = true, .keep = 0.95f, .ahead = 3}};
+                                   ahead = {.update = 3,
+                                            .stale = {.lowers = true, .keep = 0.95f, .ahead = 3}};
                 check_fused(u, usual, n % 17, n);
                 if (strstr(more[m], "early")) check_fused(u, young, n % 17, n);
                 if (mu_updater_momentum(u, false) > 0) check_fused(u, lowered, n % 17, n);

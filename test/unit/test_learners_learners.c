@@ -144,7 +144,8 @@ static void hardsync_equals_one_learner(void **state) {
 // However they share the net, also unevenly: by rows, by features, both, and whole layers at one of them.
 static void workers_equal_one_process(void **state) {
     (void)state;
-    static const char *const by_feature = "cluster.partition=feature", *const not_cut = "cluster.partition=none";
+    static const char *const by_feature = "cluster.partition=feature";
+    static const char *const not_cut = "cluster.partition=none";
     static const struct { const char *name, *text, *learners, *workers, *split, *more; } rows[] = {
         {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "2", NULL, NULL},
         {"lenet", TRAIN DATA("[1, 20, 20]") LENET SGD, "1", "3", by_feature, NULL},
@@ -163,13 +164,14 @@ static void workers_equal_one_process(void **state) {
         training one, many;
         train(&one, rows[i].text, (const char *const[]){"train.steps=100"}, 1);
         train(&many, rows[i].text,
-              (const char *const[]){"train.steps=100", learners, workers, rows[i].split ? rows[i].split : usual,
+              (const char *const[]){"train.steps=100", learners, workers,
+                                    rows[i].split ? rows[i].split : usual,
                                     rows[i].more ? rows[i].more : usual},
               5);
         const double d = distance(&one, &many);
-        print_message("%s, %s x %s, %s, %s: largest relative difference %.2g\n", rows[i].name, rows[i].learners,
-                      rows[i].workers, rows[i].split ? rows[i].split : "by batch", rows[i].more ? rows[i].more : "",
-                      d);
+        print_message("%s, %s x %s, %s %s: largest relative difference %.2g\n", rows[i].name,
+                      rows[i].learners, rows[i].workers, rows[i].split ? rows[i].split : "by batch",
+                      rows[i].more ? rows[i].more : "", d);
         if (!(d <= 1e-5)) fail_msg("%s is off by %g", rows[i].name, d);
         if (fabs(one.r.train_loss - many.r.train_loss) > 1e-3 * fabs(one.r.train_loss))
             fail_msg("loss %g, not %g", many.r.train_loss, one.r.train_loss);

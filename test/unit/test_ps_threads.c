@@ -512,33 +512,20 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
     block_set mine = blocks_make(&w->blocks);
     blocks_copy(&w->blocks, &w->start, &mine);
     mu_params_rebase(&w->blocks.ps, mine.value, mine.slot);
-    w->setup = (mu_setup){.learners = v->learners,
-                          .workers = v->workers,
-                          .protocol = mu_protocol_at(mu_protocol_index(v->protocol)),
-                          .rows = 2,
-                          .global_batch = 2 * v->learners,
-                          .reference_batch = 2 * v->learners,
-                          .server = v->helped    ? MU_SERVER_BOTH
-                                    : v->threads ? MU_SERVER_PROCESS
-                                                 : MU_SERVER_BESIDE,
-                          .server_threads = v->threads,
-                          .weights = v->weights,
-                          .locks = v->locks,
-                          .rate_rule = MU_RATE_MEAN,
-                          .max_losses = 20,
-                          .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
-                          .warm_versions = v->warm,
-                          .splits = v->splits,
-                          .bound = most_stale,
-                          .own = own};
-    *core = (mu_core_config){.learners = v->learners,
-                             .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
-                             .bound = most_stale, .own = own, .rate_rule = MU_RATE_MEAN,
-                             .lease_batches = 2, .max_leases = 2, .longest_run = MU_CORE_RUN, .rows = 2,
-                             .global_batch = w->setup.global_batch, .first_version = FIRST_VERSION,
-                             .first_sample = 100,
-                             .end_sample = 100 + w->setup.global_batch * v->steps,
-                             .warm_versions = v->warm};
+    w->setup = (mu_setup){
+        .learners = v->learners, .workers = v->workers,
+        .protocol = mu_protocol_at(mu_protocol_index(v->protocol)), .rows = 2,
+        .global_batch = 2 * v->learners, .reference_batch = 2 * v->learners,
+        .server = v->helped ? MU_SERVER_BOTH : v->threads ? MU_SERVER_PROCESS : MU_SERVER_BESIDE,
+        .server_threads = v->threads, .weights = v->weights, .locks = v->locks,
+        .rate_rule = MU_RATE_MEAN, .max_losses = 20, .hang_timeout = v->slow > 0 ? v->slow / 30 : 1,
+        .warm_versions = v->warm, .splits = v->splits, .bound = most_stale, .own = own};
+    *core = (mu_core_config){
+        .learners = v->learners, .protocol = mu_protocol_index(v->protocol), .splits = v->splits,
+        .bound = most_stale, .own = own, .rate_rule = MU_RATE_MEAN, .lease_batches = 2, .max_leases = 2,
+        .longest_run = MU_CORE_RUN, .rows = 2, .global_batch = w->setup.global_batch,
+        .first_version = FIRST_VERSION, .first_sample = 100,
+        .end_sample = 100 + w->setup.global_batch * v->steps, .warm_versions = v->warm};
     mu_shared_opts o = {.run_id = "threads",
                        .job_name = "threads", .setup = &w->setup, .core = core, .params = &w->blocks.ps,
                        .updater = w->updater.u, .n_records = 1000,
