@@ -119,6 +119,7 @@ static mu_status wait_and_hand_over(mu_shared_client *c, bool bad, float scale, 
     for (;;) {
         const uint32_t seen = mu_bell_read(turn);
         if (others_are_done(c, &bad)) break;
+        c->base.class->show(&c->base, MU_DOING_WAIT); // else its own signs of life would count as others'
         c->base.class->pulse(&c->base);
         if (mu_shared_client_serve(c)) continue;
         if (mu_others_have_stopped(&o, c))

@@ -4,6 +4,7 @@
 #include "unit/threads_help.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 enum { LEARNERS = 2 };
 
@@ -21,6 +22,8 @@ static mu_step_rate rate_at(void *ctx, int64_t version, int64_t samples) {
     return (mu_step_rate){.rate = 0.01};
 }
 
+static int n_workers = 1; // of the learners of the next world; only the first ones live
+
 // own: the set of learner 0, which computes on these weights; NULL = none, as the others have.
 static void world_open_with(world *w, const char *protocol, mu_weights_mode weights, params *own) {
     mu_err err = {0};
@@ -30,7 +33,7 @@ static void world_open_with(world *w, const char *protocol, mu_weights_mode weig
     w->mine = blocks_make(&w->blocks);
     mu_params_rebase(&w->blocks.ps, w->mine.value, w->mine.slot);
     w->setup = (mu_setup){.learners = LEARNERS,
-                          .workers = 1,
+                          .workers = n_workers,
                           .protocol = mu_protocol_at(mu_protocol_index(protocol)),
                           .rows = 2,
                           .global_batch = 2 * LEARNERS,
@@ -118,6 +121,25 @@ static void test_weights_that_never_come(void **unused) {
     assert_int_equal(c->class->collect(c, 0, &err), MU_EBACKEND);
     if (!strstr(err.msg, "`dense` did not reach version 1")) fail_msg("%s", err.msg);
     assert_true(mu_clock_ns() - began < 10000000000);
+    world_close(&w);
+}
+
+// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of life.
+static void test_a_worker_that_never_ends(void **unused) {
+    (void)unused;
+    static world w;
+    n_workers = 2;
+    world_open(&w, "async");
+    n_workers = 1;
+    begin(&w, 0);
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    mu_push_result r;
+    c->class->show(c, MU_DOING_APPLY); // as one_gradient does
+    alarm(60);
+    assert_int_equal(c->class->end(c, false, 1, &r, &err), MU_EBACKEND);
+    alarm(0);
+    if (!strstr(err.msg, "learner 0 waits for its workers")) fail_msg("%s", err.msg);
     world_close(&w);
 }
 
@@ -349,6 +371,7 @@ _Static_assert(sizeof(((mu_params *)0)->slot) == sizeof(((mu_slice *)0)->slot), 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_that_never_come),
+        cmocka_unit_test(test_a_worker_that_never_ends),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),
