@@ -143,6 +143,35 @@ static void test_a_worker_that_never_ends(void **unused) {
     world_close(&w);
 }
 
+// The writer leaves when learner 0 waits for a copy of what it was granted, and has made 3 updates.
+static void *write_three(void *ctx) {
+    const mu_shared *g = ctx;
+    while (!atomic_load(&g->learner[0].wait_ns)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_store(&g->head->version, 3);
+    mu_rwlock_write_end(g->rw);
+    return NULL;
+}
+
+// One process has the weights of the version it copied; of several workers some may have copied before.
+static void test_versions_of_copies(void **unused) {
+    (void)unused;
+    for (n_workers = 1; n_workers <= 2; n_workers++) {
+        static world w;
+        pthread_t t;
+        world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+        w.setup.locks = true;
+        assert_true(mu_rwlock_write(w.shared.rw, 0));
+        assert_int_equal(pthread_create(&t, NULL, write_three, &w.shared), 0);
+        begin(&w, 0);
+        assert_int_equal(pthread_join(t, NULL), 0);
+        assert_int_equal(w.client[0].base.grant.version, 0);
+        assert_int_equal(w.client[0].copy_version, 3);
+        assert_int_equal(w.client[0].version, n_workers == 1 ? 3 : 0);
+        world_close(&w);
+    }
+    n_workers = 1;
+}
+
 static void *apply_late(void *ctx) {
     const mu_shared *g = ctx;
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -372,6 +401,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_that_never_come),
         cmocka_unit_test(test_a_worker_that_never_ends),
+        cmocka_unit_test(test_versions_of_copies),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),
