@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/channel.h"
+#include "comm/stall_timer.h"
 #include "comm/wait.h"
 
 #include <string.h>
@@ -34,16 +35,16 @@ static head *head_of(const mu_channel *c) { return ((const memory_channel *)c)->
 // The counter is stored with release after what it tells of, so that is seen here.
 static bool has_come(count *k, uint64_t n) { return atomic_load_explicit(&k->n, memory_order_acquire) >= n; }
 
-static mu_status wait_long(mu_channel *c, count *k, uint64_t n, const char *whom, int64_t began,
-                           mu_err *err) {
+static mu_status wait_long(mu_channel *c, count *k, uint64_t n, const char *whom, mu_err *err) {
     const mu_channel_terms *terms = ((const memory_channel *)c)->terms;
+    mu_stall_timer t = mu_stall_timer_new();
     for (;;) {
         const uint32_t seen = mu_bell_read(&k->bell);
         if (has_come(k, n)) return MU_OK;
         if (c->pulse) atomic_fetch_add_explicit(c->pulse, 1, memory_order_relaxed);
         if (atomic_load(&terms->given_up))
             return MU_FAIL(err, MU_EBACKEND, "`%s` has ended: another worker of the group failed", c->name);
-        if (mu_clock_ns() - began >= terms->limit_ns)
+        if (mu_stall_timer_is_over(&t, (double)terms->limit_ns * 1e-9))
             return MU_FAIL(err, MU_EBACKEND, "`%s` waited %.1f s for its %s", c->name,
                            (double)terms->limit_ns * 1e-9, whom);
         (void)mu_bell_wait(&k->bell, seen, SPIN_NS, LOOK_NS);
@@ -53,7 +54,7 @@ static mu_status wait_long(mu_channel *c, count *k, uint64_t n, const char *whom
 static mu_status wait_for(mu_channel *c, count *k, uint64_t n, const char *whom, mu_err *err) {
     if (has_come(k, n)) return MU_OK;
     const int64_t began = mu_clock_ns();
-    const mu_status st = wait_long(c, k, n, whom, began, err);
+    const mu_status st = wait_long(c, k, n, whom, err);
     if (c->waited_ns) *c->waited_ns += mu_clock_ns() - began;
     return st;
 }

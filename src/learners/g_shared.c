@@ -221,7 +221,7 @@ static void refresh(shared_run *c, mu_advance *out) {
         now.loss_sum += atomic_load(&l->loss_sum);
         now.accuracy_sum += atomic_load(&l->accuracy_sum);
         now.n += atomic_load(&l->loss_n);
-        now.learners += atomic_load(&l->pid) != 0;
+        now.learners += i % h->n_workers == 0 && atomic_load(&l->pid) != 0;
     }
     *out = (mu_advance){.loss_sum = now.loss_sum - c->seen.loss_sum,
                         .accuracy_sum = now.accuracy_sum - c->seen.accuracy_sum,

@@ -245,11 +245,11 @@ int mu_learner_main(void *ctx) {
     mu_status st = set_up(&l, &c, &g, &err);
     atomic_store(&row->first_pulse_ns, mu_clock_ns());
     if (st == MU_OK) st = live(&l, &err);
-    if (st != MU_OK) mu_workers_give_up(&g, l.index);
     mu_source_stop(role->session->train.source); // its thread is joined, not left to the end of the process
     atomic_store_explicit(&row->doing, MU_DOING_NOTHING, memory_order_relaxed);
     row->error = err;
     atomic_store(st == MU_OK ? &row->ended : &row->failed, st == MU_OK ? 1 : (int32_t)st);
+    if (st != MU_OK) mu_workers_give_up(&g, l.index, l.worker); // last: who fails for it finds the error there
     return st != MU_OK;
 }
 

@@ -41,7 +41,8 @@ static void add_process(mu_learners_load *t, pid_t pid) {
 
 static mu_learners_load total_of(const mu_shared *g, int64_t *losses) {
     const mu_shared_head *h = g->head;
-    mu_learners_load t = {.learners = h->n_processes,
+    mu_learners_load t = {.learners = h->n_learners,
+                          .workers = h->n_workers,
                           .cores = mu_cores_count(),
                           .samples = atomic_load(&h->samples),
                           .updates = atomic_load(&h->version),

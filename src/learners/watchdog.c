@@ -2,8 +2,9 @@
 // watchdog.c - see watchdog.h.
 //
 // One look reaps what has ended, repairs shared memory after it, starts its successor, and sends SIGKILL to
-// what hangs. It waits for nothing: a killed child is replaced by the look that finds it gone, and the others
-// are watched meanwhile. Only a change of the core needs the lock, and there a hanging holder is killed.
+// what hangs. A killed child is replaced by the look that finds it gone, and the others are watched meanwhile;
+// for the other workers of a lost one alone it waits. Only a change of the core needs the lock, and there a
+// hanging holder is killed.
 //
 // Invariant: shared memory of a child is repaired after the child was reaped and before its successor starts.
 // How a learner ended is read from its row, not from its exit status, which a program that ignores SIGCHLD
@@ -185,9 +186,11 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
         return MU_OK;
     }
     MU_TRY(end_other_workers(d, i, err));
+    const int first_failed = mu_workers_first_failed(d->shared, learner);
+    const mu_shared_learner *cause = first_failed < 0 ? row : &d->shared->learner[first_failed];
     MU_TRY(repair_after_death(d, learner, err));
-    const int32_t failed = atomic_load(&row->failed);
-    if (failed) return mu_err_pass((mu_status)failed, &row->error, err);
+    const int32_t failed = atomic_load(&cause->failed);
+    if (failed) return mu_err_pass((mu_status)failed, &cause->error, err);
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;

@@ -62,9 +62,10 @@ void mu_core_init(mu_core *c, const mu_core_config *config) {
     memset(c, 0, mu_core_size(config->learners));
     c->config = *config;
     c->config.splits = (int32_t)core_max(1, core_min(config->splits, config->learners));
-    c->version = c->phase_version = config->first_version;
+    c->version = config->first_version;
     if (config->n_phases > 0) enter_phase(c, 0);
     while (is_over(c, 0)) enter_phase(c, c->phase + 1);
+    c->phase_version = -1;
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
     core_recount_all(c);

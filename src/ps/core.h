@@ -134,7 +134,7 @@ typedef struct mu_core {
     int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
     int32_t         phase;      // of the configuration, in force
-    int64_t         phase_version;      // the clock when it came into force
+    int64_t         phase_version;      // the clock when it came into force; -1: this run began under it
     int32_t         applying;   // updates of the run in progress, 0 = none: the oldest n_parts gradients make
     int32_t         n_parts;    // version + 1 to version + applying, in order
     uint16_t        run_end[MU_CORE_RUN];       // parts of the first i + 1 of them

@@ -156,7 +156,7 @@ static bool computing(const mu_core *c, int i, const report *r) {
 static bool phases(const mu_core *c, const report *r) {
     const mu_core_config *g = &c->config;
     const mu_core_phase *p = &g->phase[c->phase];
-    if (c->phase_version < g->first_version || c->phase_version > c->version)
+    if (c->phase_version > c->version || (c->phase_version != -1 && c->phase_version < g->first_version))
         return wrong(r, "a protocol in force since version %" PRId64, c->phase_version);
     if (g->n_phases == 0) return same(r, c->phase, 0, "phase", -1);
     if (c->phase < 0 || c->phase >= g->n_phases) return wrong(r, "phase %d of %d", c->phase, g->n_phases);

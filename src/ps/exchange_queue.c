@@ -128,7 +128,8 @@ static mu_status refresh_stats(mu_shared_client *c, mu_err *err) {
 static mu_status begin(mu_shared_client *c, mu_err *err) {
     if (c->copy) {
         MU_TRY(pull(c, err));
-        c->version = c->copy_version;
+        // Another worker may have copied before: of all of them no more is known than what was granted.
+        if (c->shared->head->n_workers == 1) c->version = c->copy_version;
     }
     return refresh_stats(c, err);
 }

@@ -8,9 +8,8 @@
 //              an update that others have finished meanwhile. A death between commit and opening leaves an
 //              update that is in progress and closed: the next turn opens it
 //   slices     each is claimed by one executor and marked with its version when done (slices.h: exactly once)
-//   committed  by the executor that sees the last slice done, under the lock; then the record closes. A
-// death in
-//              between leaves an open record of a version that exists: the next turn closes it
+//   committed  by the executor that sees the last slice done, under the lock; then the record closes. A death
+//              in between leaves an open record of a version that exists: the next turn closes it
 //
 // With locks, the weights' write lock is held from before the opening until after the commit. So a
 // process that reads under the lock sees the weights of exactly the version that the clock shows.

@@ -309,6 +309,10 @@ static int64_t turn_end(const mu_interval *until, double epoch) {
     return (int64_t)fmin(ceil(steps_of(until, epoch)), MOST_STEPS);
 }
 
+static int64_t samples_of(int64_t steps, const mu_setup *p) {
+    return steps < INT64_MAX / p->global_batch ? steps * p->global_batch : INT64_MAX;
+}
+
 // Records are not known at first: epochs are compared with epochs, then.
 static void check_order(mu_binder *b, const mu_cluster_opts *o, double epoch) {
     for (int i = 1; i < o->n_before; i++) {
@@ -335,7 +339,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
         const mu_node *block = turns && turns->kind == MU_LIST ? turns->item[i] : turns;
         mu_setup_phase *f = &p->phase[p->n_phases++];
         *f = phase_of(o, p, ref, task->updater);
-        if (!last) f->until = turn_end(&o->before[i].until, epoch) * p->global_batch;
+        if (!last) f->until = samples_of(turn_end(&o->before[i].until, epoch), p);
         check_needs(b, node, block, ref, p->learners);
         if (b->diags->n_errors) break; // one report is enough
     }

@@ -279,7 +279,7 @@ static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err)
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
     atomic_store(&g->head->phase, core_at(g, 0)->phase);
-    atomic_store(&g->head->phase_version, -1); // no update before was of another
+    atomic_store(&g->head->phase_version, core_at(g, 0)->phase_version);
     return MU_OK;
 }
 

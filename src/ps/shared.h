@@ -167,7 +167,7 @@ typedef struct mu_shared_head {
     _Atomic int64_t  version;           // the clock, to be read without the lock
     _Atomic int64_t  samples;           // applied
     _Atomic int32_t  phase;             // of the setup, in force behind the steps made in step
-    _Atomic int64_t  phase_version;     // the clock when it came into force
+    _Atomic int64_t  phase_version;     // the clock when it came into force; -1: the run began under it
     _Atomic int32_t  waiting;           // gradients in the queues and in the update in progress
     _Atomic double   rate;              // effective one of the last update (mu_effective_rate_at)
     _Atomic double   time_share;        // by the parent at every look; schedules that follow the time read it

@@ -53,8 +53,15 @@ mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err) {
     return mu_partition_connect(net, g->partition, open_bridge, &o, err);
 }
 
-void mu_workers_give_up(mu_shared *g, int learner) {
+void mu_workers_give_up(mu_shared *g, int learner, int worker) {
+    int32_t none = 0;
+    atomic_compare_exchange_strong(&mu_shared_workers(g, learner)->first_failed, &none, worker + 1);
     if (g->partition) atomic_store(&terms_of(g, learner)->given_up, true);
+}
+
+int mu_workers_first_failed(const mu_shared *g, int learner) {
+    const int32_t worker = atomic_load(&mu_shared_workers(g, learner)->first_failed);
+    return worker ? learner * g->head->n_workers + worker - 1 : -1;
 }
 
 void mu_workers_clear(mu_shared *g, int learner) {
@@ -119,6 +126,7 @@ static mu_status wait_and_hand_over(mu_shared_client *c, bool bad, float scale, 
     for (;;) {
         const uint32_t seen = mu_bell_read(turn);
         if (others_are_done(c, &bad)) break;
+        c->base.class->show(&c->base, MU_DOING_WAIT); // else its own signs of life would count as others'
         c->base.class->pulse(&c->base);
         if (mu_shared_client_serve(c)) continue;
         if (mu_others_have_stopped(&o, c))

@@ -25,9 +25,10 @@ typedef struct mu_worker_end {          // written by its worker
     int32_t bad;                        // the part is not finite
 } mu_worker_end;
 
-struct mu_workers_row {                 // of one learner; by its first worker
+struct mu_workers_row {                 // of one learner; by its first worker except first_failed
     _Alignas(64) _Atomic int64_t granted;       // gradients announced, by this incarnation
     _Atomic int32_t over;               // no more will be
+    _Atomic int32_t first_failed;       // worker + 1 that was the first to end in an error; 0 = none
     mu_grant  grant;                    // of the last one
     int32_t   slot;
     _Atomic int64_t leased;             // leases put into the ring
@@ -44,6 +45,9 @@ size_t mu_workers_channels_bytes(const mu_partition *p);        // of one learne
 void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes is left
 // Opens the channels of the bridges of this worker's net, which closes them.
 MU_MUST_CHECK mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err);
-void   mu_workers_give_up(mu_shared *g, int learner);   // a worker ends in an error: no other waits for it
+// A worker ends in an error, which is in its row of the table: no other waits for it.
+void   mu_workers_give_up(mu_shared *g, int learner, int worker);
+// The process that was the first of its learner's to end so: those of the others may follow from it. -1 = none.
+int    mu_workers_first_failed(const mu_shared *g, int learner);
 
 #endif

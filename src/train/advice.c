@@ -183,21 +183,24 @@ double mu_one_learner_speed(const mu_learners_load *l) {
 }
 
 bool mu_advise_learners(const mu_learners_load *l, mu_advice_text *out) {
-    if (l->learners < 2 || l->samples <= 0 || !(l->seconds > 0) || !(l->cpu_s > 0) || !(l->compute_s > 0) ||
+    const bool split = l->workers > 1;
+    const int processes = split ? l->learners * l->workers : l->learners;
+    if (processes < 2 || l->samples <= 0 || !(l->seconds > 0) || !(l->cpu_s > 0) || !(l->compute_s > 0) ||
         !(l->queue_s >= 0) || !(l->data_s >= 0))
         return false;
     const double all = (double)l->samples / l->seconds, one = mu_one_learner_speed(l);
     const double others = mu_other_programs(l), step_s = (double)l->global_batch / one;
-    char why[120];
+    char why[120], who[60];
     if (!isfinite(one) || all >= (step_s < SHORT_STEP_S ? MUCH_SLOWER : SLOWER) * one) return false;
-    if (l->cores < l->learners)
+    if (l->cores < processes)
         snprintf(why, sizeof why, "there %s %d core%s for them", l->cores == 1 ? "is" : "are", l->cores,
                  l->cores == 1 ? "" : "s");
     else if (others >= 1)
         snprintf(why, sizeof why, "the machine is busy, as by %.0f other programs", others);
     else snprintf(why, sizeof why, "they wait for each other more than they compute");
-    const bool batch_helps = l->cores >= l->learners && others < 1;
+    const bool batch_helps = l->cores >= processes && others < 1;
+    snprintf(who, sizeof who, "%d %s", processes, split ? "workers of learners" : "learners");
     return say(out,
-               "%d learners make %.0f samples/s, one alone would make about %.0f: %s; try --learners 1%s",
-               l->learners, all, one, why, batch_helps ? ", or a larger train.batch" : "");
+               "%s make %.0f samples/s, one alone would make about %.0f: %s; try --learners 1%s%s", who, all,
+               one, why, split ? " --workers 1" : "", batch_helps ? ", or a larger train.batch" : "");
 }

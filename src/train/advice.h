@@ -64,6 +64,7 @@ bool mu_advise_saving(int64_t n, double took_s, double trained_s, mu_advice_text
 
 typedef struct mu_learners_load {       // several learners, over some seconds
     int     learners, cores;
+    int     workers;                    // of each learner; 0 = 1
     double  seconds;
     int64_t samples, updates;           // applied
     int64_t global_batch;

@@ -108,5 +108,26 @@ for l in 1 2; do
 done
 cmp err1 err2 || bad "the error of a learner differs from that of one process"
 
+# A worker that fails takes the others with it. What is said is what failed, not what followed from it.
+for i in $(seq 64); do printf '\\x0%d\\0\\0\\0' $((i == 40 ? 9 : i % 4)); done | { read -r all; printf "$all"; } >numbers
+cat >number.yaml <<'YAML'
+name: number
+data:
+  train: {reader: raw, file: numbers, store: i32, field: label}
+net:
+  - {name: words, type: embedding, src: data.label, vocab: 10, dim: 8}
+  - {name: ip, type: inner_product, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [ip, data.label], location: 1}
+train: {batch: 16, steps: 100}
+cluster: {workers: 2, partition: none}
+updater: {type: sgd, rate: 0.01}
+YAML
+for i in 1 2 3 4 5 6; do # the parent finds one of them first, or the other
+    timeout 60 "$MUSTER" train number.yaml --out never --quiet >out 2>err
+    [ $? = 3 ] || bad "a label that is too large did not end as bad data"
+    has err 'layer `loss`: label 9 of sample'
+    rm -rf never
+done
+
 [ $wrong = 0 ] && echo ok
 exit $((wrong > 0))

@@ -142,11 +142,46 @@ static void waits_end(void **state) {
     munmap(p, sizeof *p);
 }
 
+// A process that was stopped for longer than the limit has not waited: Ctrl-Z stops a whole run.
+static void time_stopped_is_no_wait(void **state) {
+    (void)state;
+    pair *p = shared_pair();
+    mu_channel *c = open_in(p, p->there);
+    void *to;
+    p->terms.limit_ns = 2000 * MS;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        mu_channel *own = open_in(p, p->there);
+        const void *from;
+        mu_err err = {0};
+        own->pulse = (_Atomic uint64_t *)(void *)p->back;
+        check(own->class->receive(own, &from, &err) == MU_OK);
+        _exit(0);
+    }
+    _Atomic uint64_t *const pulse = (_Atomic uint64_t *)(void *)p->back;
+    while (!atomic_load(pulse)) usleep(1000); // it waits
+    kill(child, SIGSTOP);
+    usleep(2500000);
+    const uint64_t before = atomic_load(pulse);
+    kill(child, SIGCONT);
+    for (int i = 0; i < 1000 && atomic_load(pulse) < before + 3; i++) usleep(1000); // it looked again
+    assert_ok(c->class->place(c, &to, err));
+    c->class->send(c);
+    int how = -1;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    mu_channel_close(c);
+    munmap(p, sizeof *p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_threads),
         cmocka_unit_test(between_processes),
         cmocka_unit_test(waits_end),
+        cmocka_unit_test(time_stopped_is_no_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

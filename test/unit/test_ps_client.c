@@ -4,6 +4,7 @@
 #include "unit/threads_help.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 enum { LEARNERS = 2 };
 
@@ -21,6 +22,8 @@ static mu_step_rate rate_at(void *ctx, int64_t version, int64_t samples) {
     return (mu_step_rate){.rate = 0.01};
 }
 
+static int n_workers = 1; // of the learners of the next world; only the first ones live
+
 // own: the set of learner 0, which computes on these weights; NULL = none, as the others have.
 static void world_open_with(world *w, const char *protocol, mu_weights_mode weights, params *own) {
     mu_err err = {0};
@@ -30,7 +33,7 @@ static void world_open_with(world *w, const char *protocol, mu_weights_mode weig
     w->mine = blocks_make(&w->blocks);
     mu_params_rebase(&w->blocks.ps, w->mine.value, w->mine.slot);
     w->setup = (mu_setup){.learners = LEARNERS,
-                          .workers = 1,
+                          .workers = n_workers,
                           .protocol = mu_protocol_at(mu_protocol_index(protocol)),
                           .rows = 2,
                           .global_batch = 2 * LEARNERS,
@@ -119,6 +122,54 @@ static void test_weights_that_never_come(void **unused) {
     if (!strstr(err.msg, "`dense` did not reach version 1")) fail_msg("%s", err.msg);
     assert_true(mu_clock_ns() - began < 10000000000);
     world_close(&w);
+}
+
+// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of life.
+static void test_a_worker_that_never_ends(void **unused) {
+    (void)unused;
+    static world w;
+    n_workers = 2;
+    world_open(&w, "async");
+    n_workers = 1;
+    begin(&w, 0);
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    mu_push_result r;
+    c->class->show(c, MU_DOING_APPLY); // as one_gradient does
+    alarm(60);
+    assert_int_equal(c->class->end(c, false, 1, &r, &err), MU_EBACKEND);
+    alarm(0);
+    if (!strstr(err.msg, "learner 0 waits for its workers")) fail_msg("%s", err.msg);
+    world_close(&w);
+}
+
+// The writer leaves when learner 0 waits for a copy of what it was granted, and has made 3 updates.
+static void *write_three(void *ctx) {
+    const mu_shared *g = ctx;
+    while (!atomic_load(&g->learner[0].wait_ns)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_store(&g->head->version, 3);
+    mu_rwlock_write_end(g->rw);
+    return NULL;
+}
+
+// One process has the weights of the version it copied; of several workers some may have copied before.
+static void test_versions_of_copies(void **unused) {
+    (void)unused;
+    for (n_workers = 1; n_workers <= 2; n_workers++) {
+        static world w;
+        pthread_t t;
+        world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+        w.setup.locks = true;
+        assert_true(mu_rwlock_write(w.shared.rw, 0));
+        assert_int_equal(pthread_create(&t, NULL, write_three, &w.shared), 0);
+        begin(&w, 0);
+        assert_int_equal(pthread_join(t, NULL), 0);
+        assert_int_equal(w.client[0].base.grant.version, 0);
+        assert_int_equal(w.client[0].copy_version, 3);
+        assert_int_equal(w.client[0].version, n_workers == 1 ? 3 : 0);
+        world_close(&w);
+    }
+    n_workers = 1;
 }
 
 static void *apply_late(void *ctx) {
@@ -349,6 +400,8 @@ _Static_assert(sizeof(((mu_params *)0)->slot) == sizeof(((mu_slice *)0)->slot), 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_that_never_come),
+        cmocka_unit_test(test_a_worker_that_never_ends),
+        cmocka_unit_test(test_versions_of_copies),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),

@@ -151,6 +151,7 @@ static void test_where_a_run_begins(void **unused) {
         config.phase[3] = phase("softsync", INT64_MAX, 2, 3, 0);
         rig r = rig_make(&config);
         assert_int_equal(r.c->phase, at < 20 ? 0 : at < 24 ? 1 : at < 25 ? 2 : 3);
+        assert_int_equal(r.c->phase_version, -1); // the history is of the same protocol
         if (at == 19) { // an update of 8 samples
             for (int i = 0; i < 2; i++) assert_int_equal(rig_begin(&r, i), MU_GO);
             for (int i = 0; i < 2; i++) assert_int_equal(rig_push(&r, i), MU_ACCEPTED);

@@ -430,6 +430,9 @@ static void test_turns(void **unused) {
     p = plan_for("{learners: 4, protocol: [{type: ssp, until: 9 steps}, softsync]}", &task);
     assert_int_equal(p.warm_versions, 0);
     assert_int_equal(p.soft_steps, 16); // as nothing is in step
+    const mu_setup_task large = {.batch = 65536, .n_records = 1000, .cores = 2, .epochs = 10};
+    p = plan_for("{learners: 4, protocol: [{type: ssp, until: 9000000000000000 steps}, softsync]}", &large);
+    assert_true(p.phase[0].until == INT64_MAX);
     p = plan_for("{learners: 4, protocol: [mirror]}", &task); // as without the brackets
     assert_int_equal(p.warm_versions, 16);
     assert_false(p.in_turn);

@@ -245,6 +245,10 @@ static void learners(void **state) {
     assert_true(mu_advise_learners(&four, &out));
     assert_says(out, "4 learners make 1400 samples/s, one alone would make about");
     assert_says(out, "there are 2 cores for them; try --learners 1");
+    four.learners = 1, four.workers = 4; // one learner: fewer workers are what helps
+    assert_true(mu_advise_learners(&four, &out));
+    assert_says(out, "4 workers of learners make 1400 samples/s, one alone would make about");
+    assert_says(out, "there are 2 cores for them; try --learners 1 --workers 1");
     // Two that wait for each other on free cores.
     mu_learners_load two = load_of(2, 2);
     two.samples = 5000;
