@@ -23,9 +23,9 @@ const mu_field mu_cluster_fields[] = {
              "processes that train together on this machine; auto = one per core"),
     MU_FIELD(mu_cluster_opts, workers, MU_INT, "1", "[1,64]",
              "processes that compute each gradient of a learner together"),
-    MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature",
+    MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature|auto",
                   "how workers share a layer whose block does not say so (`partition`): by rows of the "
-                  "batch, by features, or not; what cannot be cut so stands whole at the first worker"),
+                  "batch, by features, not, or as moves the fewest bytes; what cannot be cut so stands whole at the first worker"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol", "how learners synchronise"),
     MU_FIELD(mu_cluster_opts, batch, MU_INT, "0", "[0,1M]",
              "mu, samples per gradient of one learner; 0 = train.batch / learners"),
