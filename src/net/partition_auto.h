@@ -43,8 +43,7 @@ typedef struct mu_chooser {
     // private
     int         *of;                    // [whole->n_layers] its choice
     const mu_layer **like;              // [whole->n_layers] whose cut it follows; NULL = it has its own
-    struct mu_term *term;
-    int          n_terms;
+    struct mu_term *term;               // a list
     mu_cut_plan *plan;                  // room for what a term asks about
     struct mu_seen *seen;
 } mu_chooser;
@@ -55,6 +54,11 @@ void      mu_chooser_close(mu_chooser *c);
 mu_status mu_chooser_solve(mu_chooser *c, mu_err *err);
 // Of any way to decide all: its price, and what makes it. `only` >= 0: just the terms of that choice.
 int64_t mu_chooser_price(mu_chooser *c, const uint8_t *option, int only);
+// Of the terms that are known when this choice and those before it are made.
+int64_t mu_chooser_price_ending(mu_chooser *c, int choice, const uint8_t *option);
+static inline int64_t mu_price_sum(int64_t a, int64_t b) {
+    return a >= MU_PRICE_NEVER || b >= MU_PRICE_NEVER ? MU_PRICE_NEVER : a + b;
+}
 mu_cut_load mu_chooser_load(mu_chooser *c, const uint8_t *option, int only, const mu_traffic_opts *o);
 
 #endif

@@ -113,7 +113,8 @@ static const char *reason(mu_xray *x, const mu_xray_option *own, const mu_xray_o
 
 static mu_status give_reason(mu_xray *x, mu_xray_layer *l, bool open, mu_err *err) {
     const mu_xray_option *rival = rival_of(l);
-    if (!open) l->why = "as the job says";
+    if (x->workers == 1) l->why = "one worker has all";
+    else if (!open) l->why = "as the job says";
     else if (rival) l->why = reason(x, &l->option[l->chosen], rival);
     else if (l->n > 1) l->why = "it shares a parameter with layers that are cut so";
     else l->why = l->layer->class->uncut ? l->layer->class->uncut : "it cannot be cut";

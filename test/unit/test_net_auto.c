@@ -90,6 +90,15 @@ static void add_vector_layer(random_net *r, output from, output other) {
     }
 }
 
+static void finish_net(random_net *r) {
+    snprintf(layer_text[r->n], TEXT, "{name: end, type: inner_product, outputs: 5, src: l%d", r->n - 1);
+    r->s.layer[r->n] = layer_text[r->n];
+    r->n++;
+    snprintf(layer_text[r->n], TEXT, "{name: loss, type: softmax_loss, src: [end, data.label]");
+    r->s.layer[r->n] = layer_text[r->n];
+    r->n++;
+}
+
 static void draw_net(random_net *r, int layers) {
     *r = (random_net){.s = {"random", "bp", {0}, {NULL}}};
     const output data = {"D", 2, 8};
@@ -99,12 +108,7 @@ static void draw_net(random_net *r, int layers) {
         if (from.side) add_image_layer(r, from);
         else add_vector_layer(r, from, other);
     }
-    snprintf(layer_text[r->n], TEXT, "{name: end, type: inner_product, outputs: 5, src: l%d", r->n - 1);
-    r->s.layer[r->n] = layer_text[r->n];
-    r->n++;
-    snprintf(layer_text[r->n], TEXT, "{name: loss, type: softmax_loss, src: [end, data.label]");
-    r->s.layer[r->n] = layer_text[r->n];
-    r->n++;
+    finish_net(r);
     for (int i = 0; i < r->n; i++) { // the data has a dot in its name
         char *d = strstr(layer_text[i], "src: D");
         if (d) memcpy(d, "src: data.image", sizeof "src: data.image");
@@ -431,6 +435,30 @@ static void the_choice_can_be_made(void **state) {
     }
 }
 
+// More branches than can be tried in all ways: what is found is good, not known to be the best, and says so.
+static void many_branches(void **state) {
+    (void)state;
+    random_net r = {.s = {"branches", "bp", {0}, {NULL}}};
+    trial t;
+    uint8_t option[LAYERS] = {0};
+    char all[TEXT] = "";
+    for (; r.n < 12; r.n++) {
+        snprintf(layer_text[r.n], TEXT, "{name: l%d, type: inner_product, src: data.image, outputs: %d", r.n,
+                 20 + r.n);
+        r.s.layer[r.n] = layer_text[r.n];
+        snprintf(all + strlen(all), TEXT - strlen(all), "%sl%d", r.n ? ", " : "", r.n);
+    }
+    snprintf(layer_text[r.n], TEXT, "{name: l12, type: concat, src: [%s]", all);
+    r.s.layer[r.n] = layer_text[r.n];
+    r.n++;
+    finish_net(&r);
+    open_trial(&t, &r.s, &(mu_partition_opts){.workers = 4});
+    assert_false(t.c->exact);
+    const int64_t found = mu_chooser_price(t.c, t.c->best, -1);
+    assert_true(found <= mu_chooser_price(t.c, option, -1)); // all by batch
+    close_trial(&t);
+}
+
 // ---- by hand ----
 
 static const subject big = {
@@ -554,6 +582,7 @@ int main(void) {
         cmocka_unit_test(what_is_counted_is_what_is_sent),
         cmocka_unit_test(no_assignment_is_cheaper),
         cmocka_unit_test(the_choice_can_be_made),
+        cmocka_unit_test(many_branches),
         cmocka_unit_test(work_is_shared),
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(keys_of_the_job_stand),
