@@ -38,7 +38,7 @@ static mu_param piece_of(const mu_param *whole, const mu_held *h) {
 static mu_grad_form form_of(const mu_param *p, bool learns, bool dense) {
     if (p->is_stat) return MU_GRAD_DENSE;
     if (!learns) return MU_GRAD_NONE;
-    if (dense || p->n_users > 1) return MU_GRAD_DENSE;
+    if (dense) return MU_GRAD_DENSE;
     if (mu_param_factors_pay(p)) return p->max_x ? MU_GRAD_GATHERED : MU_GRAD_FACTORS;
     return mu_param_rows_pay(p) ? MU_GRAD_ROWS : MU_GRAD_DENSE;
 }
