@@ -5,13 +5,13 @@
 
 #include "cli/term.h"
 #include "learners/gradients.h"
-#include "net/partition.h"
+#include "net/partition_explain.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 struct check {
-    bool graph;
+    bool graph, explain, dense;
 };
 
 static const mu_opt options[] = {
@@ -19,6 +19,10 @@ static const mu_opt options[] = {
     MU_OPT_KEY("partition", "HOW", "cluster.partition", "how they share layers that do not say so"),
     MU_OPT(struct check, graph, "graph", MU_OPT_FLAG, NULL,
            "print the layers of all workers, and what they send"),
+    MU_OPT(struct check, explain, "explain", MU_OPT_FLAG, NULL,
+           "print how each layer might be cut, the bytes that moves, and why it is cut as it is"),
+    MU_OPT(struct check, dense, "dense", MU_OPT_FLAG, NULL,
+           "cut as if all gradients were sent as dense ones"),
     {0},
 };
 
@@ -47,6 +51,60 @@ static void print_setup(const mu_session *s) {
     fprintf(stderr, "%s\n", text);
 }
 
+// ---- the net of a group of workers ----
+
+static json_t *load_json(const mu_cut_load *l) {
+    const mu_traffic *t = &l->moved;
+    return json_pack("{s:I s:I s:I s:f}", "values", (json_int_t)t->values, "gradients",
+                     (json_int_t)t->gradients, "weights", (json_int_t)t->weights, "idle_flops", l->idle);
+}
+
+static json_t *layer_json(const mu_xray_layer *l) {
+    json_t *list = json_array();
+    for (int i = 0; i < l->n; i++) {
+        const mu_xray_option *o = &l->option[i];
+        char cut[32];
+        mu_xray_option_text(o, cut);
+        json_array_append_new(list, json_pack("{s:s s:b s:b s:I s:o}", "cut", cut, "chosen", i == l->chosen,
+                                              "possible", (int)o->possible, "cost", (json_int_t)o->price,
+                                              "moves", load_json(&o->load)));
+    }
+    return json_pack("{s:s s:s s:s s:o}", "layer", mu_layer_job_name(l->layer), "type", l->layer->class->name,
+                     "why", l->why, "options", list);
+}
+
+static json_t *xray_json(const mu_xray *x) {
+    static const char *const name[] = {"batch", "feature", "chosen"};
+    json_t *layers = json_array(), *sums = json_object();
+    for (int i = 0; i < x->n_layers; i++) json_array_append_new(layers, layer_json(&x->layer[i]));
+    for (int i = 0; i < MU_XRAY_SUMS; i++)
+        json_object_set_new(sums, name[i],
+                            json_pack("{s:b s:o s:o}", "possible", (int)x->sum[i].possible, "dense",
+                                      load_json(&x->sum[i].dense), "sent", load_json(&x->sum[i].sent)));
+    return json_pack("{s:i s:b s:o s:o}", "workers", x->workers, "exact", (int)x->exact, "layers", layers,
+                     "sums", sums);
+}
+
+static mu_status show_choice(mu_binder *b, const mu_partition_opts *o, bool json, mu_err *err) {
+    mu_xray *x = NULL;
+    MU_TRY(mu_partition_explain(b, o, &x, err));
+    if (json) mu_cli_print_json(xray_json(x));
+    else mu_xray_print(x, stdout);
+    mu_xray_destroy(x);
+    return MU_OK;
+}
+
+static mu_status show_split(mu_session *s, const struct check *c, bool json, mu_err *err) {
+    if (!s->partition)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the net of this job is not split"), err,
+                             "Set `cluster.workers`, here also by `--workers N`.");
+    if (c->graph) mu_partition_print(s->partition, stdout);
+    mu_partition_opts o = {.whole = s->train.net, .workers = s->setup.workers, .split = MU_SPLIT_AUTO,
+                           .traffic = mu_session_traffic(s)};
+    o.traffic.dense |= c->dense;
+    return c->explain ? show_choice(&s->binder, &o, json, err) : MU_OK;
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct check *c = values;
     mu_job *job = NULL;
@@ -55,15 +113,12 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     const mu_gradient_source *source;
     if (st == MU_OK && s->updater) st = mu_gradients_choose(s, &(mu_run_opts){0}, &source, err);
-    if (st == MU_OK && c->graph && !s->partition)
-        st = mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the net of this job is not split"), err,
-                           "Set `cluster.workers`, here also by `--workers N`.");
-    if (st == MU_OK && c->graph) mu_partition_print(s->partition, stdout);
+    if (st == MU_OK && (c->graph || c->explain)) st = show_split(s, c, a->json, err);
     if (st == MU_OK) {
         if (!a->quiet) print_net(s);
         if (!a->quiet) print_setup(s);
         fprintf(stderr, "%s: no problems\n", a->word[0]);
-        if (a->json && !job->diags.n_warnings) puts("[]");
+        if (a->json && !c->explain && !job->diags.n_warnings) puts("[]");
     }
     mu_cli_close(job, s, err);
     return st;

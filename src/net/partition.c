@@ -30,23 +30,7 @@ typedef struct router {
 
 // ---- rectangles ----
 
-static int64_t rows_of(const mu_blob *b) { return b->value.shape.n ? b->value.shape.d[0] : 1; }
-
-static mu_rect rect_of(const mu_blob *b, const mu_cut *c) {
-    mu_rect r = {0, rows_of(b), 0, mu_features(&b->value.shape)};
-    if (mu_is_cut(&c->batch)) r.row0 = c->batch.begin, r.row1 = c->batch.end;
-    if (mu_is_cut(&c->feature)) r.feature0 = c->feature.begin, r.feature1 = c->feature.end;
-    return r;
-}
-
 static bool same_rect(const mu_rect *a, const mu_rect *b) { return !memcmp(a, b, sizeof *a); }
-
-static bool meet(const mu_rect *a, const mu_rect *b, mu_rect *out) {
-    *out = (mu_rect){a->row0 > b->row0 ? a->row0 : b->row0, a->row1 < b->row1 ? a->row1 : b->row1,
-                     a->feature0 > b->feature0 ? a->feature0 : b->feature0,
-                     a->feature1 < b->feature1 ? a->feature1 : b->feature1};
-    return out->row0 < out->row1 && out->feature0 < out->feature1;
-}
 
 mu_cut mu_rect_within(const mu_rect *r, const mu_rect *in) {
     mu_cut c = {{0}, {0}};
@@ -166,7 +150,7 @@ static mu_status bridge(router *r, const mu_blob *b, mu_part *from, int k, const
 
 static mu_status obtain_data(router *r, const mu_blob *b, int worker, const mu_rect *rect, const char *reader,
                              hold **out, mu_err *err) {
-    mu_rect has = rect_of(b, &(mu_cut){.batch = r->pr->p->rows[worker]});
+    mu_rect has = mu_rect_of(b, &(mu_cut){.batch = r->pr->p->rows[worker]});
     hold *all = find_hold(r, b, worker, &has);
     if (!all) MU_TRY(new_hold(r, b, worker, &has, (mu_from){NULL, (int)(b - b->producer->out)}, &all, err));
     *out = all;
@@ -198,9 +182,9 @@ static mu_status obtain(router *r, const mu_blob *b, int worker, const mu_rect *
     int n = 0;
     for (int i = 0; i < c->grid.batch * c->grid.feature; i++) {
         const mu_cut has = mu_layer_out_cut(b->producer, &c->part[i]->cut, (int)(b - b->producer->out));
-        const mu_rect whole = rect_of(b, &has);
+        const mu_rect whole = mu_rect_of(b, &has);
         mu_rect common;
-        if (meet(rect, &whole, &common))
+        if (mu_rect_meet(rect, &whole, &common))
             MU_TRY(obtain_piece(r, b, c->part[i], worker, &whole, &common, reader, &piece[n++], err));
     }
     *out = piece[0];
@@ -220,7 +204,7 @@ static mu_status add_layer(router *r, const mu_layer *l, mu_part *p, const mu_cu
     for (int k = 0; k < l->n_src; k++) {
         const mu_blob *b = source_blob(l, k);
         const mu_cut reads = mu_layer_src_cut(l, rules, &p->cut, k);
-        const mu_rect rect = rect_of(b, &reads);
+        const mu_rect rect = mu_rect_of(b, &reads);
         hold *h;
         MU_TRY(obtain(r, b, p->worker, &rect, p->name, &h, err));
         p->src[k] = h->at;
@@ -228,6 +212,15 @@ static mu_status add_layer(router *r, const mu_layer *l, mu_part *p, const mu_cu
         if (l->in_backward && b->needs_grad) ask_for_gradient(h);
     }
     return append(r, p, err);
+}
+
+mu_cut mu_plan_cut(const mu_layer *l, const mu_cut_plan *c, int i) {
+    const int b = i / c->grid.feature, f = i % c->grid.feature;
+    mu_cut cut = {{0}, {0}};
+    if (c->grid.batch > 1) cut.batch = mu_extent_part(mu_layer_src_shape(l, 0)->d[0], 1, b, c->grid.batch);
+    if (c->grid.feature > 1)
+        cut.feature = mu_extent_part(mu_layer_features(l), c->rules.grain, f, c->grid.feature);
+    return cut;
 }
 
 static mu_status make_parts(router *r, const mu_layer *l, mu_cut_plan *c, mu_err *err) {
@@ -240,11 +233,7 @@ static mu_status make_parts(router *r, const mu_layer *l, mu_cut_plan *c, mu_err
         if (!p) return MU_ENOMEM;
         p->whole = l;
         p->piece = i % c->grid.feature;
-        if (c->grid.batch > 1)
-            p->cut.batch =
-                mu_extent_part(mu_layer_src_shape(l, 0)->d[0], 1, i / c->grid.feature, c->grid.batch);
-        if (c->grid.feature > 1)
-            p->cut.feature = mu_extent_part(mu_layer_features(l), c->rules.grain, p->piece, c->grid.feature);
+        p->cut = mu_plan_cut(l, c, i);
     }
     return MU_OK;
 }
@@ -350,10 +339,13 @@ static mu_status create(mu_partitioner *pr, mu_err *err) {
     return mu_partition_route(pr, err);
 }
 
+mu_status mu_partition_check_workers(int n, mu_err *err) {
+    if (n >= 1 && n <= MU_MAX_PARTS) return MU_OK;
+    return MU_FAIL(err, MU_EUSAGE, "a net is split over 1 to %d workers, not %d", MU_MAX_PARTS, n);
+}
+
 mu_status mu_partition_create(mu_binder *b, const mu_partition_opts *o, mu_partition **out, mu_err *err) {
-    if (o->workers < 1 || o->workers > MU_MAX_PARTS)
-        return MU_FAIL(err, MU_EUSAGE, "a net is split over 1 to %d workers, not %d", MU_MAX_PARTS,
-                       o->workers);
+    MU_TRY(mu_partition_check_workers(o->workers, err));
     mu_partition *p = mu_alloc(sizeof *p, "partition");
     if (!p) return MU_FAIL_NOMEM(err, "the partition");
     mu_arena_init(&p->arena, "partition");

@@ -9,6 +9,7 @@
 //
 //   partition: batch | feature | none             as many parts as workers, or whole
 //   partition: {batch: 2, feature: 2}             a grid
+//   partition: auto                               the cheapest of these (partition_auto.c, traffic.h)
 //   location: 1                                   where a layer stands that is whole
 //
 //                      worker 0                                    worker 1
@@ -40,6 +41,7 @@
 
 #include "comm/channel.h"
 #include "net/net.h"
+#include "net/traffic.h"
 
 enum { MU_MAX_PARTS = MU_MAX_SRC };     // of a layer: a concat takes as many sources
 
@@ -101,7 +103,7 @@ typedef struct mu_partition {
     mu_extent        *rows;             // [workers] of the batch that the worker's input has
 } mu_partition;
 
-enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE };       // mu_partition_opts.split
+enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE, MU_SPLIT_AUTO };       // mu_partition_opts.split
 
 typedef struct mu_partition_opts {
     const mu_net *whole;                // shaped
@@ -109,6 +111,9 @@ typedef struct mu_partition_opts {
     // For layers that say nothing: a part for each worker by batch or by feature where the layer may be cut
     // so, else whole. Inserted layers of unrolled nets follow their neighbours.
     int           split;
+    // How layers that are cut as is best (`auto`) are judged; zeros: one learner, by mu_price_in_bytes.
+    mu_traffic_opts traffic;
+    mu_pricing      pricing;
 } mu_partition_opts;
 
 // Problems go to the binder's diags, with the layer, its place and what is possible, and give MU_EJOB.
@@ -145,7 +150,7 @@ void             mu_bridge_memory_reset(const mu_partition *p, char *base);     
 // `partition` and `location` of layer blocks: problems of the block alone go to the diags.
 typedef struct mu_layer_split {
     enum { MU_LAYER_SPLIT_DEFAULT, MU_LAYER_SPLIT_NONE, MU_LAYER_SPLIT_BATCH, MU_LAYER_SPLIT_FEATURE,
-           MU_LAYER_SPLIT_GRID } kind;
+           MU_LAYER_SPLIT_AUTO, MU_LAYER_SPLIT_GRID } kind;
     mu_grid grid;               // of GRID
     int64_t location;           // -1 = not given
 } mu_layer_split;

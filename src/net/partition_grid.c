@@ -41,6 +41,16 @@ static int64_t most_parts(const mu_layer *l, const mu_cut_rules *r, bool batch) 
     return batch ? mu_layer_src_shape(l, 0)->d[0] : mu_layer_features(l) / r->grain;
 }
 
+int mu_plan_grids(const mu_layer *l, const mu_cut_rules *rules, int workers, mu_grid out[MU_MOST_GRIDS]) {
+    int n = 0;
+    for (int f = 1; f <= workers && n < MU_MOST_GRIDS; f++) {
+        const int b = workers / f;
+        if (b * f == workers && b <= most_parts(l, rules, true) && f <= most_parts(l, rules, false))
+            out[n++] = (mu_grid){b, f};
+    }
+    return n;
+}
+
 static bool check_axis(mu_partitioner *pr, const mu_layer *l, const mu_cut_rules *r, bool batch, int parts) {
     const char *by = batch ? "batch" : "feature", *uncut = l->class->uncut;
     const int64_t have = most_parts(l, r, batch);
@@ -68,7 +78,12 @@ static void check_grid(mu_partitioner *pr, const mu_layer *l, mu_cut_plan *c, in
                                   pr->o->workers > 1 ? "s" : "");
         mu_diag_hint(d, g, "Every part needs a worker of its own.");
     }
-    if (location >= 0 && parts > 1) {
+    if (location >= 0 && c->open) {
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, place_of(l, "location"),
+                                  "layer `%s` has a `location`, and `partition: auto` may cut it",
+                                  mu_layer_job_name(l));
+        mu_diag_hint(d, g, "A location is for whole layers: write `partition: none`, or leave it out.");
+    } else if (location >= 0 && parts > 1) {
         mu_diag *g =
             mu_diags_add(d, MU_DIAG_ERROR, place_of(l, "location"),
                          "layer `%s` has a `location` and is cut into %d parts", mu_layer_job_name(l), parts);
@@ -89,9 +104,10 @@ static void decide_layer(mu_partitioner *pr, const mu_layer *l, mu_cut_plan *c) 
         how = s.location >= 0 ? MU_LAYER_SPLIT_NONE : MU_LAYER_SPLIT_NONE + (int)pr->o->split;
     c->grid = (mu_grid){1, 1};
     if (n == 1) return;
-    if (s.kind == MU_LAYER_SPLIT_DEFAULT && how != MU_LAYER_SPLIT_NONE &&
+    if (s.kind == MU_LAYER_SPLIT_DEFAULT && (how == MU_LAYER_SPLIT_BATCH || how == MU_LAYER_SPLIT_FEATURE) &&
         most_parts(l, &c->rules, how == MU_LAYER_SPLIT_BATCH) < n)
         how = MU_LAYER_SPLIT_NONE;
+    c->open = how == MU_LAYER_SPLIT_AUTO;
     if (how == MU_LAYER_SPLIT_BATCH) c->grid.batch = n;
     if (how == MU_LAYER_SPLIT_FEATURE) c->grid.feature = n;
     if (how == MU_LAYER_SPLIT_GRID) c->grid = s.grid;
@@ -113,24 +129,30 @@ static const mu_layer *reader_of(const mu_net *net, const mu_layer *l) {
     return NULL;
 }
 
-// They are cut as what they read is, or as their reader when that is data: as far as they may.
-static void follow_neighbour(mu_partitioner *pr, const mu_layer *l, mu_cut_plan *c) {
-    const mu_net *net = pr->o->whole;
+// What they read, or their reader when that is data.
+const mu_layer *mu_plan_like(const mu_net *net, const mu_layer *l) {
     const mu_layer *below = mu_true_source(l->src[0])->producer;
-    const mu_layer *as = below->at ? below : reader_of(net, l);
-    const mu_cut_plan *like = as ? &pr->plan[as->at] : NULL;
-    c->grid = (mu_grid){1, 1};
+    return below->at ? below : reader_of(net, l);
+}
+
+void mu_plan_follow(const mu_layer *l, const mu_cut_plan *like, mu_cut_plan *out) {
+    out->grid = (mu_grid){1, 1};
     if (!like || !like->grid.batch) return;
-    c->location = like->location;
-    if (c->rules.cuts & MU_CUT_BATCH) c->grid.batch = like->grid.batch;
-    if ((c->rules.cuts & MU_CUT_FEATURE) && like->grid.feature <= mu_layer_features(l) / c->rules.grain)
-        c->grid.feature = like->grid.feature;
+    out->location = like->location;
+    if (out->rules.cuts & MU_CUT_BATCH) out->grid.batch = like->grid.batch;
+    if ((out->rules.cuts & MU_CUT_FEATURE) && like->grid.feature <= mu_layer_features(l) / out->rules.grain)
+        out->grid.feature = like->grid.feature;
+}
+
+static void follow_neighbour(mu_partitioner *pr, const mu_layer *l) {
+    const mu_layer *as = mu_plan_like(pr->o->whole, l);
+    mu_plan_follow(l, as ? &pr->plan[as->at] : NULL, &pr->plan[l->at]);
 }
 
 // ---- shared parameters ----
 
 // Have the parts of both the same rows of a parameter that they share?
-static bool same_rows(const mu_layer *a, const mu_cut_plan *ca, const mu_layer *b, const mu_cut_plan *cb) {
+bool mu_plan_same_rows(const mu_layer *a, const mu_cut_plan *ca, const mu_layer *b, const mu_cut_plan *cb) {
     if (ca->grid.feature != cb->grid.feature) return false;
     return ca->grid.feature == 1 ||
            (ca->rules.grain == cb->rules.grain && mu_layer_features(a) == mu_layer_features(b));
@@ -146,7 +168,7 @@ static mu_status check_shared(mu_partitioner *pr, mu_err *err) {
             const mu_param *p = l->param[k];
             const mu_layer *first = user[p->index];
             if (!first) user[p->index] = l;
-            else if (!same_rows(first, &pr->plan[first->at], l, &pr->plan[i])) {
+            else if (!mu_plan_same_rows(first, &pr->plan[first->at], l, &pr->plan[i])) {
                 mu_diag *g =
                     mu_diags_add(pr->b->diags, MU_DIAG_ERROR, place_of(l, "partition"),
                                  "layers `%s` and `%s` share `%s` and are cut differently by feature",
@@ -169,8 +191,9 @@ mu_status mu_partition_decide(mu_partitioner *pr, mu_err *err) {
         pr->plan[i].rules = mu_layer_cut_rules(l);
         if (!l->inserted) decide_layer(pr, l, &pr->plan[i]);
     }
+    if (pr->b->diags->n_errors == before) MU_TRY(mu_partition_choose(pr, err));
     for (int i = 1; i < net->n_layers; i++)
-        if (net->layer[i]->inserted && net->layer[i]->node) follow_neighbour(pr, net->layer[i], &pr->plan[i]);
+        if (net->layer[i]->inserted && net->layer[i]->node) follow_neighbour(pr, net->layer[i]);
     MU_TRY(check_shared(pr, err));
     return pr->b->diags->n_errors > before ? MU_FAIL(err, MU_EJOB, "the net cannot be split like that")
                                            : MU_OK;

@@ -22,7 +22,7 @@ static void read_block(mu_binder *b, const mu_node *node, const char *layer, mu_
 }
 
 static void read_word(mu_binder *b, const mu_node *node, const char *layer, mu_layer_split *out) {
-    static const char *const words[] = {"none", "batch", "feature"};
+    static const char *const words[] = {"none", "batch", "feature", "auto"};
     const char *word = mu_node_text(node);
     for (size_t i = 0; word && i < MU_COUNT(words); i++)
         if (!strcmp(word, words[i])) out->kind = MU_LAYER_SPLIT_NONE + (unsigned)i;
@@ -32,7 +32,9 @@ static void read_word(mu_binder *b, const mu_node *node, const char *layer, mu_l
                      layer, word ? word : "a list");
     const char *near = word ? mu_nearest(word, words, MU_COUNT(words)) : NULL;
     if (near) mu_diag_label(b->diags, g, "did you mean `%s`?", near);
-    else mu_diag_hint(b->diags, g, "Write batch, feature or none, or both numbers: {batch: 2, feature: 2}.");
+    else
+        mu_diag_hint(b->diags, g,
+                     "Write batch, feature, none or auto, or both numbers: {batch: 2, feature: 2}.");
 }
 
 mu_layer_split mu_layer_split_read(mu_binder *b, const mu_node *block, const char *layer) {

@@ -147,11 +147,18 @@ static void check_streams(mu_session *s, const mu_net *net) {
     }
 }
 
+mu_traffic_opts mu_session_traffic(const mu_session *s) {
+    return (mu_traffic_opts){.learners = s->setup.learners,
+                             .apart = s->setup.server == MU_SERVER_PROCESS,
+                             .dense = s->job->train.accumulate > 1};
+}
+
 // The nets of the workers of a learner. Problems are in the diags.
 static mu_status split_net(mu_session *s, mu_err *err) {
     const int n = s->setup.workers;
     if (n < 2 || s->binder.diags->n_errors) return MU_OK;
-    const mu_partition_opts o = {.whole = s->train.net, .workers = n, .split = s->cluster->partition};
+    mu_partition_opts o = {.whole = s->train.net, .workers = n, .split = s->cluster->partition};
+    o.traffic = mu_session_traffic(s);
     MU_TRY(mu_partition_create(&s->binder, &o, &s->partition, err));
     s->worker_net = mu_alloc_array((size_t)n, sizeof *s->worker_net, "session");
     if (!s->worker_net) return MU_FAIL_NOMEM(err, "the nets of workers");

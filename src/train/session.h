@@ -63,6 +63,9 @@ static inline bool mu_session_forks(const mu_session *s) {
 // nothing.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
+// What a choice among cuts of the net goes by: how many learners there are, and who applies.
+mu_traffic_opts mu_session_traffic(const mu_session *s);
+
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of
 // what is open already (test, validation, train), else of `data.test`. Every layer's output stays readable
 // after a forward pass. Does nothing when the net is there; a failure leaves the session as it was.
