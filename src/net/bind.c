@@ -33,7 +33,8 @@ const mu_field mu_layer_common_fields[] = {
     MU_FIELD(layer_opts, exclude, MU_STRINGS, "[]", NULL, "not in these phases"),
     MU_FIELD_CLASS(layer_opts, init, "", "init",
                    "initial values of `weight`, of recurrent layers of both weights"),
-    {"partition", MU_NODE, offsetof(layer_opts, partition), "", "batch: 1, feature: 1", "batch|feature|none|auto",
+    {"partition", MU_NODE, offsetof(layer_opts, partition), "", "batch: 1, feature: 1",
+     "batch|feature|none|auto",
      "how the workers of a group split the layer, see `muster check --graph`; none = it stays whole; auto = "
      "as moves the fewest bytes, see `muster check --explain`"},
     MU_FIELD(layer_opts, location, MU_INT, "0", "[0,15]", "the worker of a layer that stays whole"),

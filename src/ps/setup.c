@@ -27,8 +27,8 @@ const mu_field mu_cluster_fields[] = {
              "processes that compute each gradient of a learner together"),
     MU_FIELD_ENUM(mu_cluster_opts, partition, "batch", "none|batch|feature|auto",
                   "how workers share a layer whose block does not say so (`partition`): by rows of the "
-                  "batch, by features, not, or as moves the fewest bytes; what cannot be cut so stands whole at "
-                  "the first worker"),
+                  "batch, by features, not, or as moves the fewest bytes; what cannot be cut so stands whole "
+                  "at the first worker"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
                    "how learners synchronise; or a list of such, each but the last with `until`: until when, "
                    "as `1 epoch` or `300 steps`"),

@@ -124,7 +124,8 @@ static void test_weights_that_never_come(void **unused) {
     world_close(&w);
 }
 
-// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of life.
+// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of
+// life.
 static void test_a_worker_that_never_ends(void **unused) {
     (void)unused;
     static world w;
