@@ -249,7 +249,8 @@ int mu_learner_main(void *ctx) {
     atomic_store_explicit(&row->doing, MU_DOING_NOTHING, memory_order_relaxed);
     row->error = err;
     atomic_store(st == MU_OK ? &row->ended : &row->failed, st == MU_OK ? 1 : (int32_t)st);
-    if (st != MU_OK) mu_workers_give_up(&g, l.index, l.worker); // last: who fails for it finds the error there
+    // Last: when another worker fails for this, the error is there.
+    if (st != MU_OK) mu_workers_give_up(&g, l.index, l.worker);
     return st != MU_OK;
 }
 

@@ -2,9 +2,9 @@
 // watchdog.c - see watchdog.h.
 //
 // One look reaps what has ended, repairs shared memory after it, starts its successor, and sends SIGKILL to
-// what hangs. A killed child is replaced by the look that finds it gone, and the others are watched meanwhile;
-// for the other workers of a lost one alone it waits. Only a change of the core needs the lock, and there a
-// hanging holder is killed.
+// what hangs. A killed child is replaced by the look that finds it gone, and the others are watched
+// meanwhile; for the other workers of a lost one alone it waits. Only a change of the core needs the lock,
+// and there a hanging holder is killed.
 //
 // Invariant: shared memory of a child is repaired after the child was reaped and before its successor starts.
 // How a learner ended is read from its row, not from its exit status, which a program that ignores SIGCHLD

@@ -124,7 +124,8 @@ static void test_weights_that_never_come(void **unused) {
     world_close(&w);
 }
 
-// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of life.
+// The other worker never ends its part, and nothing else moves: the first one's own waiting is no sign of
+// life.
 static void test_a_worker_that_never_ends(void **unused) {
     (void)unused;
     static world w;
@@ -143,7 +144,7 @@ static void test_a_worker_that_never_ends(void **unused) {
     world_close(&w);
 }
 
-// The writer leaves when learner 0 waits for a copy of what it was granted, and has made 3 updates.
+// The writer leaves, after 3 updates, when learner 0 waits for a copy of what it was granted.
 static void *write_three(void *ctx) {
     const mu_shared *g = ctx;
     while (!atomic_load(&g->learner[0].wait_ns)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
