@@ -120,10 +120,11 @@ static bool form(mu_server *s) {
     if (!atomic_load_explicit(&g->head->waiting, memory_order_relaxed)) return false;
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
-    bool was = c->applying;
-    if (was ? atomic_load(&g->update->open) : atomic_load(&g->head->pause) || !mu_core_form(c)) {
+    // A record that is open behind its commit is of an executor that died there: this turn closes it first.
+    const bool was = c->applying, open = atomic_load(&g->update->open);
+    if (open || (!was && (atomic_load(&g->head->pause) || !mu_core_form(c)))) {
         mu_shared_cancel(g); // another was faster, or there is nothing to do
-        return was;
+        return open;
     }
     if (!keep_readers_out(g)) { // tried again in the next turn
         mu_shared_cancel(g);

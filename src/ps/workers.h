@@ -47,7 +47,7 @@ void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes
 MU_MUST_CHECK mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err);
 // A worker ends in an error, which is in its row of the table: no other waits for it.
 void   mu_workers_give_up(mu_shared *g, int learner, int worker);
-// The process that was the first of its learner's to end so: those of the others may follow from it. -1: none.
+// The process that was the first of its learner's to end so: errors of others may follow from it. -1 = none.
 int    mu_workers_first_failed(const mu_shared *g, int learner);
 
 #endif

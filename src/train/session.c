@@ -248,7 +248,7 @@ static void check_learners(mu_session *s) {
     if (t->accumulate > 1 && (!alone || s->setup.server_threads)) {
         const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "accumulate");
         mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
-                                  "`accumulate` is for one learner without a server process");
+                                  "`accumulate` is for one learner without a server process or workers");
         mu_diag_label(d, g, "write `batch: %lld` instead", (long long)t->batch * t->accumulate);
         mu_diag_hint(d, g, "Learners share a batch: each holds the activations of its part only.");
     }

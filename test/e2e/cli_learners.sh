@@ -96,6 +96,7 @@ refused 'did you mean `hogwild`?' --protocol hogwlid
 refused 'out of range: 0' --learners 0
 refused '33 learners cannot share a batch of 32' --learners 33
 refused '`accumulate` is for one learner' --learners 2 --set train.accumulate=2
+refused 'without a server process or workers' --workers 2 --set train.accumulate=2
 
 # Learners make their nets ready themselves. What one finds wrong arrives as if this process had found it.
 for l in 1 2; do

@@ -144,7 +144,7 @@ static void test_a_worker_that_never_ends(void **unused) {
     world_close(&w);
 }
 
-// The writer leaves when learner 0 waits for a copy of what it was granted, and has made 3 updates.
+// The writer leaves, after 3 updates, when learner 0 waits for a copy of what it was granted.
 static void *write_three(void *ctx) {
     const mu_shared *g = ctx;
     while (!atomic_load(&g->learner[0].wait_ns)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
