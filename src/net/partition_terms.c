@@ -4,30 +4,29 @@
 #include "net/partition_auto.h"
 
 #include <stdlib.h>
-
 #include <string.h>
 
 enum { MOST_KNOWN = 1 << 16 }; // prices that a term remembers
 #define UNKNOWN INT64_MIN
 
-typedef struct mu_user { // of a blob: who reads it as its source k; of a parameter: who has it
+typedef struct user { // of a blob: who reads it as its source k; of a parameter: who has it
     const mu_layer *l;
     int k;
-    struct mu_user *next;
-} mu_user;
+    struct user *next;
+} user;
 
-typedef struct mu_item { // one of these: a layer, a blob that may travel, a parameter
+typedef struct item { // one of these: a layer, a blob that may travel, a parameter
     const mu_layer *layer;
     const mu_blob *blob;
     const mu_param *param;
-    mu_user *users;
+    user *users;
     int n_users;
-    struct mu_item *next;
-} mu_item;
+    struct item *next;
+} item;
 
 typedef struct mu_term {
     int n, *choice; // which it hangs on, ascending
-    mu_item *items;
+    item *items;
     int64_t *known; // price by their options; NULL = too many
     struct mu_term *next;
 } mu_term;
@@ -78,9 +77,9 @@ static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *op
 }
 
 // Notes what a reader at `worker` has to get of `has`; the same rectangle is sent once.
-static int note_reading(const mu_chooser *c, const mu_item *b, int reader, int worker, const mu_rect *has,
+static int note_reading(const mu_chooser *c, const item *b, int reader, int worker, const mu_rect *has,
                         int n) {
-    const mu_user *u = b->users;
+    const user *u = b->users;
     for (int i = 0; i < reader; i++) u = u->next;
     const int part = part_at(&c->plan[reader], worker);
     if (part < 0) return n;
@@ -96,7 +95,7 @@ static int note_reading(const mu_chooser *c, const mu_item *b, int reader, int w
     return n;
 }
 
-static int64_t bytes_to(const mu_chooser *c, const mu_item *b, int worker, const mu_rect *has) {
+static int64_t bytes_to(const mu_chooser *c, const item *b, int worker, const mu_rect *has) {
     int64_t bytes = 0;
     int n = 0;
     for (int r = 0; r < b->n_users; r++) n = note_reading(c, b, r, worker, has, n);
@@ -107,13 +106,13 @@ static int64_t bytes_to(const mu_chooser *c, const mu_item *b, int worker, const
     return bytes;
 }
 
-static void load_blob(const mu_chooser *c, const mu_item *b, const uint8_t *option, const mu_traffic_opts *o,
+static void load_blob(const mu_chooser *c, const item *b, const uint8_t *option, const mu_traffic_opts *o,
                       mu_cut_load *out) {
     const mu_layer *l = b->blob->producer;
     const mu_cut_plan from = plan_of(c, l, option);
     int64_t bytes = 0;
     mu_cut_plan *to = c->plan;
-    for (const mu_user *u = b->users; u; u = u->next) *to++ = plan_of(c, u->l, option);
+    for (const user *u = b->users; u; u = u->next) *to++ = plan_of(c, u->l, option);
     for (int i = 0; i < mu_plan_parts(&from); i++) {
         const mu_cut part = mu_plan_cut(l, &from, i),
                      cut = mu_layer_out_cut(l, &part, (int)(b->blob - l->out));
@@ -125,12 +124,12 @@ static void load_blob(const mu_chooser *c, const mu_item *b, const uint8_t *opti
 }
 
 // False: its users cannot share it like that.
-static bool load_param(const mu_chooser *c, const mu_item *p, const uint8_t *option, const mu_traffic_opts *o,
+static bool load_param(const mu_chooser *c, const item *p, const uint8_t *option, const mu_traffic_opts *o,
                        mu_cut_load *out) {
     const mu_cut_plan first = plan_of(c, p->users->l, option);
     mu_users all;
     mu_users_begin(&all, p->param);
-    for (const mu_user *u = p->users; u; u = u->next) {
+    for (const user *u = p->users; u; u = u->next) {
         const mu_cut_plan plan = plan_of(c, u->l, option);
         if (!mu_plan_same_rows(p->users->l, &first, u->l, &plan)) return false;
         for (int i = 0; i < mu_plan_parts(&plan); i++) {
@@ -142,7 +141,7 @@ static bool load_param(const mu_chooser *c, const mu_item *p, const uint8_t *opt
     return true;
 }
 
-static bool load_item(const mu_chooser *c, const mu_item *i, const uint8_t *option, const mu_traffic_opts *o,
+static bool load_item(const mu_chooser *c, const item *i, const uint8_t *option, const mu_traffic_opts *o,
                       mu_cut_load *out) {
     if (i->layer) load_layer(c, i->layer, option, out);
     if (i->blob) load_blob(c, i, option, o, out);
@@ -152,7 +151,7 @@ static bool load_item(const mu_chooser *c, const mu_item *i, const uint8_t *opti
 static int64_t price_term(const mu_chooser *c, const mu_term *t, const uint8_t *option) {
     const mu_pricing *by = &c->pr->o->pricing;
     int64_t price = 0;
-    for (const mu_item *i = t->items; i; i = i->next) {
+    for (const item *i = t->items; i; i = i->next) {
         mu_cut_load l = {{0}, 0, 0};
         if (!load_item(c, i, option, &c->pr->o->traffic, &l)) return MU_PRICE_NEVER;
         price += by->price ? by->price(by->ctx, &l) : mu_price_in_bytes(NULL, &l);
@@ -191,7 +190,7 @@ int64_t mu_chooser_price_ending(mu_chooser *c, int choice, const uint8_t *option
 mu_cut_load mu_chooser_load(mu_chooser *c, const uint8_t *option, int only, const mu_traffic_opts *o) {
     mu_cut_load all = {{0}, 0, 0};
     for (mu_term *t = c->term; t; t = t->next)
-        for (const mu_item *i = t->items; i && hangs_on(t, only); i = i->next) {
+        for (const item *i = t->items; i && hangs_on(t, only); i = i->next) {
             mu_cut_load l = {{0}, 0, 0};
             if (load_item(c, i, option, o, &l)) mu_cut_load_add(&all, &l);
         }
@@ -255,16 +254,16 @@ static mu_status list_choices(mu_chooser *c, mu_err *err) {
 // ---- terms ----
 
 typedef struct item_lists { // while terms are made
-    mu_item **blob, **param;
+    item **blob, **param;
     int most_users;
 } item_lists;
 
-static mu_status add_user(mu_chooser *c, mu_item **at, const mu_layer *l, int k, item_lists *lists,
+static mu_status add_user(mu_chooser *c, item **at, const mu_layer *l, int k, item_lists *lists,
                           mu_err *err) {
-    mu_user *u = mu_arena_alloc(&c->arena, sizeof *u);
+    user *u = mu_arena_alloc(&c->arena, sizeof *u);
     if (!*at) *at = mu_arena_alloc(&c->arena, sizeof **at);
     if (!u || !*at) return MU_FAIL_NOMEM(err, "the choice of a partition");
-    *u = (mu_user){l, k, (*at)->users};
+    *u = (user){l, k, (*at)->users};
     (*at)->users = u;
     if (++(*at)->n_users > lists->most_users) lists->most_users = (*at)->n_users;
     return MU_OK;
@@ -278,12 +277,12 @@ static mu_status list_users(mu_chooser *c, item_lists *lists, mu_err *err) {
             const mu_blob *b = mu_true_source(l->src[k]);
             const int at = b->producer->at;
             if (!at) continue; // data is where it is read
-            mu_item **it = &lists->blob[at * MU_MAX_OUT + (int)(b - b->producer->out)];
+            item **it = &lists->blob[at * MU_MAX_OUT + (int)(b - b->producer->out)];
             MU_TRY(add_user(c, it, l, k, lists, err));
             (*it)->blob = b;
         }
         for (int k = 0; k < l->n_param; k++) {
-            mu_item **it = &lists->param[l->param[k]->index];
+            item **it = &lists->param[l->param[k]->index];
             MU_TRY(add_user(c, it, l, k, lists, err));
             (*it)->param = l->param[k];
         }
@@ -294,11 +293,11 @@ static mu_status list_users(mu_chooser *c, item_lists *lists, mu_err *err) {
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 // The choices that an item hangs on, ascending; returns how many.
-static int hangs(const mu_chooser *c, const mu_item *i, int *set) {
+static int hangs(const mu_chooser *c, const item *i, int *set) {
     int n = 0, m = 0;
     const mu_layer *own = i->blob ? i->blob->producer : i->layer;
     if (own && choice_of(c, own) >= 0) set[n++] = choice_of(c, own);
-    for (const mu_user *u = i->users; u; u = u->next)
+    for (const user *u = i->users; u; u = u->next)
         if (choice_of(c, u->l) >= 0) set[n++] = choice_of(c, u->l);
     qsort(set, (size_t)n, sizeof *set, by_number);
     for (int k = 0; k < n; k++)
@@ -332,7 +331,7 @@ static mu_status make_term(mu_chooser *c, const int *set, int n, mu_term **out, 
     return MU_OK;
 }
 
-static mu_status add_item(mu_chooser *c, mu_item *i, int *set, mu_err *err) {
+static mu_status add_item(mu_chooser *c, item *i, int *set, mu_err *err) {
     const int n = i ? hangs(c, i, set) : 0;
     mu_term *t = find_term(c, set, n);
     if (!n) return MU_OK; // nobody decides it
@@ -345,8 +344,8 @@ static mu_status add_item(mu_chooser *c, mu_item *i, int *set, mu_err *err) {
 static mu_status list_terms(mu_chooser *c, mu_err *err) {
     const mu_net *net = c->pr->o->whole;
     const size_t n = (size_t)net->n_layers;
-    item_lists lists = {.blob = mu_arena_array(&c->arena, n * MU_MAX_OUT, sizeof(mu_item *)),
-                        .param = mu_arena_array(&c->arena, (size_t)net->params->n + 1, sizeof(mu_item *))};
+    item_lists lists = {.blob = mu_arena_array(&c->arena, n * MU_MAX_OUT, sizeof(item *)),
+                        .param = mu_arena_array(&c->arena, (size_t)net->params->n + 1, sizeof(item *))};
     if (!lists.blob || !lists.param) return MU_FAIL_NOMEM(err, "the choice of a partition");
     MU_TRY(list_users(c, &lists, err));
     const size_t most = (size_t)lists.most_users + 1;
@@ -356,7 +355,7 @@ static mu_status list_terms(mu_chooser *c, mu_err *err) {
     if (!set || !c->plan || !c->seen) return MU_FAIL_NOMEM(err, "the choice of a partition");
     for (size_t i = 1; i < n; i++) {
         if (mu_is_net_split(net->layer[i])) continue;
-        mu_item *own = mu_arena_alloc(&c->arena, sizeof *own);
+        item *own = mu_arena_alloc(&c->arena, sizeof *own);
         if (!own) return MU_FAIL_NOMEM(err, "the choice of a partition");
         own->layer = net->layer[i];
         MU_TRY(add_item(c, own, set, err));

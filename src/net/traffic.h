@@ -13,7 +13,8 @@
 //
 // So a piece with one holder moves nothing. When a process of its own applies (`apart`), every message and
 // every reading of a piece with several holders counts. Which holder applies which slice of a piece makes no
-// difference to dense gradients: all but one share of each value move.
+// difference to dense gradients: all but one share of each value move. Factors are counted for one that
+// applies the whole piece: of several each would need all of x.
 //
 // A message is what ps/message.c puts into a slot for the piece of a worker. Its values:
 //     dense      rows * cols                    the usual case; statistics always, learning or not
