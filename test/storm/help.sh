@@ -84,7 +84,7 @@ gone() {
 
 # finish CODE SECONDS NAME: the run ends with that code within that time and leaves no process.
 finish() {
-    local pid=$session seconds=$(($2 * ${PATIENCE:-1})) ended= # sanitizers are slow
+    local pid=$session seconds=$(($2 * ${PATIENCE:-4})) ended= # sanitizers are slow, virtual processors stand still
     for _ in $(seq $((seconds * 50))); do
         if gone "$pid"; then ended=1; break; fi
         sleep 0.02
@@ -125,7 +125,7 @@ learner_pids() { pgrep -s "$session" '^muster:l'; }
 child_pid() { pgrep -s "$session" -x "$1"; }
 
 wait_for() { # wait_for SECONDS COMMAND...: until the command is true
-    local n=$(($1 * 100))
+    local n=$(($1 * 100 * ${PATIENCE:-4}))
     shift
     for _ in $(seq $n); do "$@" && return; sleep 0.01; done
     fail "in vain: $*"
