@@ -37,7 +37,7 @@ void mu_process_end_all(const pid_t *pids, int n, double grace_s);
 // The same for processes that were told to end in another way: SIGTERM comes only after `own_s`.
 void mu_process_let_end(const pid_t *pids, int n, double own_s, double grace_s);
 
-// After SIGKILL only a hanging device, a crowd, or a virtual processor that its host has stopped keeps a process.
+// After SIGKILL only a hanging device, a crowd, or a virtual processor that stands still keeps a process.
 enum { MU_PROCESS_GONE_S = 120 };
 
 #endif
