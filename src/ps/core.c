@@ -139,7 +139,7 @@ uint32_t mu_core_join(mu_core *c, int learner) {
 // A gradient sees the updates of all others that are on the way with it, so the mean staleness is their
 // number less those of its own update, in updates: n with lambda + lambda / n of them. A fifth more lets the
 // first ones of a run go on while it is applied. Beyond that a learner whose gradient is in the run waits for
-// it, and helps: began it before, it would get the weights of before the whole run. Returns the version to
+// it, and helps: one that begins earlier gets the weights of before the whole run. Returns the version to
 // wait for, 0 = none.
 static int64_t run_ahead(const mu_core *c, const mu_core_learner *l) {
     const int lambda = c->config.learners, most = lambda + lambda / 5 + lambda / c->config.splits;
