@@ -96,15 +96,11 @@ static void world_fini(world *w) {
     mu_region_close(&w->region);
 }
 
-static const mu_grad *grad_of(void *ctx, int j, int param) {
-    (void)param;
-    return &((world *)ctx)->grad[j];
-}
-
 static void update(world *w, const mu_updater *u, float weight, bool undo) {
     w->weight[0] = weight;
-    const mu_apply a = {
-        .updater = u, .params = &w->ps, .n = 1, .grad = grad_of, .ctx = w, .weight = w->weight, .rate = 1e-6};
+    const mu_grad *grad = &w->grad[0];
+    const mu_update one = {.n = 1, .grad = &grad, .weight = w->weight, .rate = 1e-6};
+    const mu_apply a = {.updater = u, .params = &w->ps, .n = 1, .update = &one};
     for (int i = 0; i < w->slices.n; i++) {
         const mu_slice_range *r = &w->slices.range[i];
         w->grad[0] = mu_message_get(&w->plan, w->slot, r->param, &w->p[r->param]);
@@ -232,13 +228,10 @@ static void factors(int64_t rows, int64_t cols, int sources, int64_t batch) {
             .form = MU_GRAD_FACTORS, .batch = batch, .x = x + j * batch * cols, .dy = dy + j * batch * rows};
         w.weight[j] = 0.5f;
     }
-    const mu_apply a = {.updater = u,
-                        .params = &w.ps,
-                        .n = sources,
-                        .grad = grad_of,
-                        .ctx = &w,
-                        .weight = w.weight,
-                        .rate = 1e-9};
+    const mu_grad *grad[MU_COUNT(w.grad)];
+    for (int j = 0; j < sources; j++) grad[j] = &w.grad[j];
+    const mu_update one = {.n = sources, .grad = grad, .weight = w.weight, .rate = 1e-9};
+    const mu_apply a = {.updater = u, .params = &w.ps, .n = 1, .update = &one};
     double best = 1e30, best_gemm = 1e30;
     for (int t = 0; t < 15; t++) {
         double began = cpu_s();

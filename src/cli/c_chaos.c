@@ -106,12 +106,12 @@ static bool follow(mu_live *l, mu_shared *g) {
     mu_live now;
     if (mu_live_find(l->dir, &now, NULL) != MU_OK) return false;
     bool moved = now.pid != l->pid || now.fd != l->fd;
-    int n = g->head->n_processes;
+    int n = mu_shared_all_processes(g);
     *l = now;
     if (now.state != MU_LIVE_GROUP || !moved) return now.state == MU_LIVE_GROUP;
     mu_shared other;
     if (mu_shared_attach(now.pid, now.fd, &other, NULL) != MU_OK) return false;
-    if (other.head->n_processes != n) {
+    if (mu_shared_all_processes(&other) != n) {
         mu_shared_close(&other);
         return false;
     }

@@ -121,6 +121,7 @@ static void print_json(const mu_run_result *r) {
         {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
         {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
         {"samples", r->samples}, {"applied_samples", r->applied_samples},
+        {"server_groups", g->server_groups}, {"merges", g->merges}, {"merged_bytes", g->merged_bytes},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
@@ -158,6 +159,9 @@ static void print_learners(const mu_args *a, const mu_learners_result *g) {
          " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
          g->count, g->count == 1 ? "" : "s", g->protocol, g->produced, g->applied, g->rejected, g->lost,
          g->staleness_mean, g->staleness_max, 100 * g->overlap);
+    if (g->server_groups > 1)
+        tell(a, "%d server groups: %" PRId64 " merges, %.1f MB given and taken", g->server_groups, g->merges,
+             1e-6 * (double)g->merged_bytes);
     if (g->learners_lost || g->server_lost)
         tell(a, "%" PRId64 " learners lost and %" PRId64
                 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",

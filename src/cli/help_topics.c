@@ -10,7 +10,7 @@
 #include "data/source.h"
 #include "net/net.h"
 #include "learners/gradients.h"
-#include "ps/protocol.h"
+#include "ps/merge.h"
 #include "updater/updater.h"
 
 #include <string.h>
@@ -34,6 +34,9 @@ static const mu_topic topics[] = {
     {.word = "protocol", .help = "how learners synchronise", .title = "Learners and protocols",
      .where = "cluster: {learners: 4, protocol: WORD} or {..., protocol: {type: WORD, ...}}",
      .registry = &mu_protocols, .common = mu_cluster_fields, .common_are = "Keys of `cluster`"},
+    {.word = "merge", .help = "how server groups merge their weights", .title = "Merging server groups",
+     .where = "cluster: {learners: 4, server_groups: 2, sync_every: 50, merge: WORD or {type: WORD, ...}}",
+     .registry = &mu_merges},
     {.word = "algorithm", .help = "how one batch is trained", .title = "Algorithms",
      .where = "train: {algorithm: WORD} or {algorithm: {type: WORD, ...}}", .registry = &mu_algos},
     {.word = "gradients", .help = "where gradients come from", .title = "Sources of gradients",

@@ -37,6 +37,7 @@ static void put_head(page *p, const mu_live_view *v) {
     mu_text_printf(p->t, "%d learner%s", v->n_learners, v->n_learners == 1 ? "" : "s");
     if (v->n_processes > v->n_learners)
         mu_text_printf(p->t, " of %d workers", v->n_processes / v->n_learners);
+    if (v->server_groups > 1) mu_text_printf(p->t, " in %d server groups", v->server_groups);
     mu_text_printf(p->t, ", mu %" PRId64 ", mu*lambda %" PRId64 "\n", v->rows, v->global_batch);
     mu_text_printf(p->t, "run        %s\n", v->run_dir[0] ? v->run_dir : v->run_id);
     if (v->alone) {
@@ -59,6 +60,9 @@ static void put_progress(page *p, const mu_live_view *v) {
     mu_text_printf(p->t, "  samples %s\n", number(a, (double)v->samples, "count"));
     mu_text_printf(p->t, "weights    version %" PRId64 "  rate %s", v->version, number(a, v->rate, ""));
     mu_text_printf(p->t, "  loss %s  queued gradients %d\n", number(a, v->loss, ""), v->waiting);
+    if (v->server_groups > 1)
+        mu_text_printf(p->t, "merged     %" PRId64 " times  %s values given and taken\n", v->merges,
+                       number(a, (double)v->merged_bytes / 4, "count"));
     mu_text_printf(p->t, "speed      %s samples/s  overlap %s\n", number(a, v->samples_per_s, "count"),
                    number(b, v->overlap, "percent"));
 }

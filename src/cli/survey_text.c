@@ -139,7 +139,7 @@ void mu_survey_text(mu_text *t, const mu_reader *r, const mu_survey *s, const mu
     mu_text_printf(t, "reader   %s\nrecords  %lld of %zu bytes", r->class->name, (long long)r->n_records,
                    bytes);
     if (s->n_read + s->n_bad < r->n_records)
-        mu_text_printf(t, "; %lld of them were looked at", (long long)(s->n_read + s->n_bad));
+        mu_text_printf(t, "; %lld of them were looked at", (long long)s->n_read + (long long)s->n_bad);
     if (s->n_bad) mu_text_printf(t, "; %lld are bad, `muster data verify` names them", (long long)s->n_bad);
     mu_text_printf(t, "\n");
     const mu_table *table = mu_table_of(r);

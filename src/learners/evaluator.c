@@ -17,6 +17,7 @@ int mu_evaluator_main(void *ctx) {
     mu_evaluator_box *box = g->extra;
     mu_failpoints_arm("statistics process");
     mu_params_rebase(r->session->params, g->snapshot, g->snapshot_history);
+    r->session->merge = r->center;
     while (atomic_load(&g->head->state) != MU_RUN_ENDED) {
         uint32_t seen = mu_bell_read(&box->bell);
         if (atomic_load(&box->state) != MU_EVALUATOR_ASKED) {

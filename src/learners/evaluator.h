@@ -35,6 +35,7 @@ typedef struct mu_evaluator_role {
     mu_session *session;
     mu_shared  *shared;
     const char *ckpt_dir;               // "" = nothing is saved
+    struct mu_merge_blocks *center;     // of server groups, as of the snapshot; NULL = there is none
 } mu_evaluator_role;
 
 int mu_evaluator_main(void *role);          // mu_child_main

@@ -31,7 +31,7 @@ typedef struct learner { // one process: a learner, or a worker of one
 
 mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
     const mu_role *r = ctx;
-    mu_position at = mu_position_at(r->session, r->begin, samples);
+    mu_position at = mu_position_at(r->session, r->begin, mu_stripe_level(&r->stripe, samples));
     if (r->shared) at.time_share = atomic_load_explicit(&r->shared->head->time_share, memory_order_relaxed);
     const mu_update_place place = {r->begin, version,
                                    r->shared && version == atomic_load(&r->shared->head->phase_version)};
@@ -49,7 +49,7 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
         if (!l->client->class->lease(l->client, &l->lease, source_stops, source)) return false;
         l->lease_at = 0;
     }
-    *first = l->lease.first + l->lease_at * l->lease.stride;
+    *first = mu_stripe_sample(&l->role->stripe, l->lease.first + l->lease_at * l->lease.stride);
     *rows = mu_lease_rows(&l->lease, l->lease_at);
     l->lease_at++;
     return true;
@@ -126,7 +126,8 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .hooks = &hooks};
     l->collected = MU_OK;
     mu_err_clear(&l->collect_err);
-    const mu_status st = mu_worker_gradient(w, &s, g->first, scale, err);
+    const int64_t first = mu_stripe_sample(&l->role->stripe, g->first);
+    const mu_status st = mu_worker_gradient(w, &s, first, scale, err);
     l->client->class->computed(l->client);
     if (l->collected != MU_OK) {
         *err = l->collect_err;
@@ -192,9 +193,10 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
 
 // ---- life of a learner ----
 
-// A worker has a net of its own, and pieces of the parameters.
+// A worker has a net of its own, and pieces of the parameters, whose blocks are those of its server group.
 static mu_status set_up_net(learner *l, mu_err *err) {
     mu_session *s = l->role->session;
+    mu_params_rebase(s->params, l->role->shared->weights, l->role->shared->history);
     mu_net *net = s->partition ? s->worker_net[l->worker] : s->train.net;
     MU_TRY(mu_net_ready(net, mu_device_cpu(), err));
     mu_worker_init(&l->w, s);
@@ -240,7 +242,7 @@ int mu_learner_main(void *ctx) {
     g.self = (int32_t)getpid();
     atomic_store(&row->pid, g.self); // the parent does the same, perhaps later
     mu_failpoints_arm("learner");
-    if (g.setup->pin) (void)mu_cores_pin(role->index);
+    if (g.setup->pin) (void)mu_cores_pin(role->first + role->index);
     mu_err err = {0};
     mu_status st = set_up(&l, &c, &g, &err);
     atomic_store(&row->first_pulse_ns, mu_clock_ns());
@@ -282,9 +284,10 @@ static mu_status start_threads(server_thread *t, int n, mu_role *role, mu_err *e
         t[i].shared.self = (int32_t)getpid();
         t[i].shared.pulse = &g->executor[first + i].pulse;
         MU_TRY(mu_server_init(&t[i].server, &t[i].shared, first + i, mu_role_step_rate, role, err));
-        t[i].server.spin_ns = mu_cores_count() > first ? 100000 : 0;
+        t[i].server.spin_ns = mu_cores_count() > first * g->head->n_groups ? 100000 : 0;
     }
-    if (g->setup->pin) (void)mu_cores_pin(first);
+    const int all = g->head->n_processes * g->head->n_groups; // behind the learners of all groups
+    if (g->setup->pin) (void)mu_cores_pin(all + g->head->group);
     for (int i = 1; i < n; i++) {
         int e = pthread_create(&t[i].id, NULL, serve, &t[i].server);
         if (!e) continue;

@@ -6,6 +6,7 @@
 #ifndef MU_LEARNERS_LEARNER_H
 #define MU_LEARNERS_LEARNER_H
 
+#include "data/stripe.h"
 #include "ps/workers.h"
 #include "train/worker.h"
 
@@ -14,13 +15,15 @@ typedef struct mu_role {                // what a child is to do
     mu_shared        *shared;
     const mu_position *begin;           // where the run began, and how long it is to be: for rates
     const mu_length   *end;
+    mu_stripe stripe;                   // the samples of its server group
+    int first; // process of that group, counted over all groups
     int index; // of a learner's process: its row; the server: 0
 } mu_role;
 
 int mu_learner_main(void *role);        // mu_child_main
 int mu_server_main(void *role);
 
-// Of an update that begins after `samples`: schedule, rate factor, rollbacks; young or not.
+// Of an update of its group that begins after `samples` of the group: schedule, rate factor, rollbacks; young or not.
 mu_step_rate mu_role_step_rate(void *role, int64_t version, int64_t samples);
 
 #endif

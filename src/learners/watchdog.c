@@ -34,7 +34,7 @@ static mu_status start_learner(mu_watchdog *d, int i, mu_err *err) {
     mu_watched *l = &d->learner[i];
     mu_shared_learner *row = &d->shared->learner[i];
     char name[24];
-    snprintf(name, sizeof name, "muster:l%d", i);
+    snprintf(name, sizeof name, "muster:l%d", d->first + i);
     l->gradients = atomic_load(&row->gradients);
     d->speed[i].is_new = true;
     atomic_store(&row->first_pulse_ns, 0);
@@ -64,23 +64,27 @@ static bool has_server(const mu_shared *g) {
 
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
     if (has_server(d->shared)) MU_TRY(start_server(d, err));
-    MU_TRY(start_evaluator(d, err));
+    if (d->evaluator_role.session) MU_TRY(start_evaluator(d, err));
     for (int i = 0; i < d->n; i++) MU_TRY(start_learner(d, i, err));
     return MU_OK;
 }
 
-mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g, const mu_position *begin,
-                            const char *ckpt_dir, mu_err *err) {
-    mu_role role = {.session = t->s, .shared = g, .begin = begin, .end = &t->end};
-    *d = (mu_watchdog){.training = t, .shared = g, .n = g->head->n_processes, .server_role = role};
-    d->evaluator_role = (mu_evaluator_role){.session = t->s, .shared = g, .ckpt_dir = ckpt_dir};
+mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, const mu_role *role,
+                            const mu_evaluator_role *evaluator, mu_err *err) {
+    mu_shared *g = role->shared;
+    *d = (mu_watchdog){.training = t,
+                       .shared = g,
+                       .n = g->head->n_processes,
+                       .first = role->first,
+                       .server_role = *role};
+    if (evaluator) d->evaluator_role = *evaluator;
     d->learner = mu_alloc_array((size_t)d->n, sizeof *d->learner, "watchdog");
     d->times = mu_alloc_array(MU_REPLACE_TIMES, sizeof *d->times, "watchdog");
     d->thread = mu_alloc_array((size_t)g->head->n_executors, sizeof *d->thread, "watchdog");
     d->speed = mu_alloc_array((size_t)d->n, sizeof *d->speed, "watchdog");
     if (!d->learner || !d->times || !d->thread || !d->speed) return MU_FAIL_NOMEM(err, "the watchdog");
     for (int i = 0; i < d->n; i++) {
-        d->learner[i].role = role;
+        d->learner[i].role = *role;
         d->learner[i].role.index = i;
     }
     d->next_slow_ns = mu_clock_ns() + SLOW_EVERY_NS;
@@ -169,8 +173,9 @@ static mu_status start_workers(mu_watchdog *d, int learner, mu_err *err) {
 // "learner 2", or "worker 1 of learner 2".
 static const char *name_of(const mu_watchdog *d, int i, char out[48]) {
     const int workers = d->shared->head->n_workers;
-    if (workers == 1) snprintf(out, 48, "learner %d", i);
-    else snprintf(out, 48, "worker %d of learner %d", i % workers, i / workers);
+    const int learner = (d->first + i) / workers;
+    if (workers == 1) snprintf(out, 48, "learner %d", learner);
+    else snprintf(out, 48, "worker %d of learner %d", i % workers, learner);
     return out;
 }
 

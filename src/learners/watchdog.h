@@ -45,6 +45,7 @@ typedef struct mu_watchdog {
     mu_training   *training;            // for messages
     mu_shared      *shared;
     int n; // processes of learners
+    int first; // of them, counted over all server groups
     mu_watched    *learner;
     mu_child       server, evaluator;
     mu_role        server_role;
@@ -61,8 +62,9 @@ typedef struct mu_watchdog {
     float         *times;               // seconds to replace, the first MU_REPLACE_TIMES; sorted by stop
 } mu_watchdog;
 
-MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, mu_shared *g,
-                                          const mu_position *begin, const char *ckpt_dir, mu_err *err);
+// role: of the group, without an index. evaluator: NULL = this group has none.
+MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, const mu_role *role,
+                                          const mu_evaluator_role *evaluator, mu_err *err);
 // Reaps, replaces, looks for hung and slow ones. An error ends the run: a learner's own error, or too many
 // losses in a row.
 MU_MUST_CHECK mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err);

@@ -178,7 +178,7 @@ static mu_status obtain(router *r, const mu_blob *b, int worker, const mu_rect *
     if (*out) return MU_OK;
     if (b->producer->at == 0) return obtain_data(r, b, worker, rect, reader, out, err);
     const mu_cut_plan *c = &r->pr->plan[b->producer->at];
-    hold *piece[MU_MAX_SRC];
+    hold *piece[MU_MAX_SRC] = {0};
     int n = 0;
     for (int i = 0; i < c->grid.batch * c->grid.feature; i++) {
         const mu_cut has = mu_layer_out_cut(b->producer, &c->part[i]->cut, (int)(b - b->producer->out));

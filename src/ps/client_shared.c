@@ -50,17 +50,9 @@ bool mu_shared_client_serve(mu_shared_client *c) {
     return true;
 }
 
-static uint64_t done_by_others(const mu_shared_client *c) {
-    const mu_shared *g = c->shared;
-    uint64_t done = (uint64_t)atomic_load(&g->head->version);
-    for (int i = 0; i < g->head->n_processes; i++)
-        if (atomic_load(&g->learner[i].doing) != MU_DOING_WAIT) done += atomic_load(&g->learner[i].pulse);
-    return done;
-}
-
 bool mu_others_have_stopped(mu_others *o, const mu_shared_client *c) {
     if (!mu_shared_client_is_over(c, &o->t)) return false;
-    const uint64_t done = done_by_others(c);
+    const uint64_t done = mu_shared_done(c->shared);
     if (done == o->done) return true;
     *o = (mu_others){mu_stall_timer_new(), done};
     return false;
@@ -195,13 +187,13 @@ void mu_shared_client_note_staleness(const mu_shared_client *c, int64_t sigma) {
 // The lock, to hand a gradient over. Who has it for long is killed by the watchdog, or slow: tried again as
 // long as anything moves.
 static mu_core *take_lock(mu_shared_client *c) {
-    uint64_t before, now = done_by_others(c);
+    uint64_t before, now = mu_shared_done(c->shared);
     do {
         mu_core *core = mu_shared_begin(c->shared);
         if (core) return core;
         show(&c->base, MU_DOING_WAIT);
         before = now;
-        now = done_by_others(c);
+        now = mu_shared_done(c->shared);
     } while (now != before);
     return NULL;
 }
@@ -308,7 +300,7 @@ mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts
                             .params = o->params,
                             .rate_at = o->rate_at,
                             .rate_ctx = o->rate_ctx};
-    const int busy = g->head->n_executors;
+    const int busy = g->head->n_executors * g->head->n_groups;
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
     MU_TRY((c->side->join ? c->side->join : join_core)(c, err));
     atomic_store(&row_of(c)->incarnation, c->base.incarnation);

@@ -48,6 +48,7 @@ bool mu_own_objects(mu_choice choice, mu_objection *out) {
                               "write came first",
                               "async is the nearest protocol that can be repeated."},
         [MU_CHOICE_CLIP_NORM] = {NULL, NULL},
+        [MU_CHOICE_SERVER_GROUPS] = {NULL, NULL},
         [MU_CHOICE_WORKERS] = {"learners of this protocol apply gradients themselves, so each is one process",
                                "leave it out, or choose async"},
     };

@@ -47,6 +47,13 @@ static const char *needs(const void *state, int64_t *learners) {
     return "n";
 }
 
+static bool objects(mu_choice choice, mu_objection *out) {
+    if (choice != MU_CHOICE_SERVER_GROUPS) return mu_own_objects(choice, out);
+    *out = (mu_objection){"learners of this protocol have weights of their own already",
+                          "leave it out, or choose another protocol"};
+    return true;
+}
+
 const mu_protocol_class mu_protocol_mirror = {
     .name = "mirror",
     .help = "softsync, but each learner keeps its own weights and applies all gradients, in one order",
@@ -56,7 +63,7 @@ const mu_protocol_class mu_protocol_mirror = {
     .expected_staleness = expected_staleness,
     .configure = configure,
     .needs = needs,
-    .objects = mu_own_objects,
+    .objects = objects,
     .exchange = &mu_mirror_exchange,
     .counts_gradients = true,
 };

@@ -21,6 +21,7 @@ typedef enum mu_choice {        // of the user, to which a protocol may object
     MU_CHOICE_RECORD,           // the run is to be repeated
     MU_CHOICE_CLIP_NORM,        // gradients are clipped by their norm
     MU_CHOICE_WORKERS,          // several processes compute a gradient
+    MU_CHOICE_SERVER_GROUPS,    // several copies of the weights are trained, and merged now and then
 } mu_choice;
 
 typedef struct mu_objection { const char *why, *instead; } mu_objection;
@@ -98,6 +99,10 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      batch;                 // mu; 0 = train.batch / learners
     int          server;                // mu_server_place
     int64_t      server_threads;
+    int64_t      servers;               // the same under SINGA's name; 0 = not given
+    int64_t      server_groups;         // copies of the weights, each with its learners
+    int64_t      sync_every, sync_parts;        // updates of a group between two merges of a parameter
+    mu_class_ref merge;                 // ps/merge.h
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
@@ -124,6 +129,9 @@ typedef struct mu_setup_phase {
 typedef struct mu_setup {
     int      learners;                  // lambda
     int      workers;                   // of each learner
+    int      server_groups;             // learners are spread over them evenly
+    int64_t  sync_every, sync_parts;
+    mu_class_ref merge;                 // how they bring their weights together
     const mu_protocol_class *protocol;
     int64_t  rows;                      // mu
     int64_t  global_batch;              // mu * lambda
@@ -147,6 +155,9 @@ typedef struct mu_setup {
     mu_setup_phase phase[MU_CORE_PHASES];
     bool     in_turn;                   // the job has a list of protocols: a warm start is its first
 } mu_setup;
+
+// What one server group makes of it: its learners, and its part of the batch.
+mu_setup mu_setup_of_group(const mu_setup *p);
 
 static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; }
 
@@ -180,6 +191,8 @@ double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t s
 double mu_setup_softness(const mu_setup *p, int64_t step);
 // Is it the setup of a run that noted these of its own?
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch);
+// Learners change the weights themselves: nothing of a server is left to decide.
+bool mu_setup_has_no_server(const mu_setup *p);
 // "4 learners, 2-softsync, mu 16, mu*lambda 64 (as the job's batch), rate 0.01 / 2 by staleness, ..."
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size);
 

@@ -285,7 +285,7 @@ static bool write_journal(mu_shared *g) {
     if (!j) return true;
     const int64_t before = atomic_load(&u->number) - u->n_updates;
     const uint64_t room = mu_journal_free(j);
-    if (room < j->n / 2) mu_bell_ring(&g->head->parent);
+    if (room < j->n / 2) mu_bell_ring(g->parent);
     if (room < (uint64_t)u->update[u->n_updates - 1].end) return false;
     for (int i = 0; i < u->n_updates; i++) write_update(g, &u->update[i], before + 1 + i);
     return true;
@@ -379,6 +379,28 @@ static bool is_quiet(const mu_shared *g, const mu_core *c) {
 void mu_server_pause(mu_shared *g, bool on) {
     atomic_store(&g->head->pause, on);
     if (!on) mu_shared_ring_all(g);
+}
+
+// ---- merging: the parent's ----
+
+static bool is_quiet_now(mu_shared *g, bool at_fence) {
+    const mu_core *c = mu_shared_begin(g);
+    if (!c) return false;
+    const bool there = is_quiet(g, c) && (!at_fence || mu_core_at_fence(c));
+    mu_shared_cancel(g);
+    return there;
+}
+
+bool mu_server_at_fence(mu_shared *g) { return is_quiet_now(g, true); }
+bool mu_server_is_quiet(mu_shared *g) { return is_quiet_now(g, false); }
+
+bool mu_server_set_fence(mu_shared *g, int64_t version) {
+    mu_core *c = mu_shared_begin(g);
+    if (!c) return false;
+    mu_core_set_fence(c, version);
+    mu_shared_commit(g);
+    mu_shared_ring_all(g);
+    return true;
 }
 
 void mu_server_read_point(const mu_core *c, mu_server_point *out) {

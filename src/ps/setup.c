@@ -8,11 +8,9 @@
 // The job's batch B is the number of samples of one step, and a step stays that whatever the number of
 // learners: mu = B / lambda, so rates and schedules found with one learner keep their meaning. Only a job
 // that asks for a mu of its own (`batch`) leaves B, and then the rate follows (rudra 3.2, SPEC D3).
-#include "ps/protocol.h"
+#include "ps/merge.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 // Also in the range of `learners`. Slices are claimed with 12 bits of executor number (shared.h).
 enum { MAX_LEARNERS = 1024 };
@@ -38,6 +36,16 @@ const mu_field mu_cluster_fields[] = {
                   "who applies gradients: the learners beside their work, a process of its own, both, or "
                   "auto = both when a core is left for the process, else beside"),
     MU_FIELD(mu_cluster_opts, server_threads, MU_INT, "1", "[1,256]", "threads of the server process"),
+    MU_FIELD(mu_cluster_opts, servers, MU_INT, "0", "[0,256]",
+             "another name of `server_threads`: how many own slices of the weights; 0 = as that says"),
+    MU_FIELD(mu_cluster_opts, server_groups, MU_INT, "1", "[1,64]",
+             "copies of the weights, each trained by its share of the learners and merged with the others "
+             "every `sync_every` updates"),
+    MU_FIELD(mu_cluster_opts, sync_every, MU_INT, "50", "[1,1M]",
+             "updates of a server group between two merges of the same weights"),
+    MU_FIELD(mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
+             "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
+    MU_FIELD_CLASS(mu_cluster_opts, merge, "average", "merge", "how server groups merge their weights"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
     MU_FIELD(mu_cluster_opts, locks, MU_BOOL, "false", NULL,
@@ -198,6 +206,28 @@ static void check_workers(mu_binder *b, const mu_node *node, mu_cluster_opts *o)
                "write one of them");
     if (o->groups) o->learners = o->groups;
     if (o->workers > 1) (void)refuse_choice(b, node, o, MU_CHOICE_WORKERS, "workers");
+    if (o->servers && is_given(node, "server_threads"))
+        refuse(b, node, "servers", "`servers` and `server_threads` in `cluster` are the same number",
+               "write one of them");
+    if (o->servers) o->server_threads = o->servers;
+}
+
+static void check_server_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+    static const char *const keys[] = {"sync_every", "sync_parts", "merge"};
+    for (size_t i = 0; i < MU_COUNT(keys); i++)
+        if (o->server_groups == 1 && is_given(node, keys[i])) {
+            mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, keys[i]),
+                                      "`%s` in `cluster` has no meaning with one server group", keys[i]);
+            mu_diag_label(b->diags, g, "leave it out, or set `server_groups`");
+        }
+    if (o->server_groups > 1) (void)refuse_choice(b, node, o, MU_CHOICE_SERVER_GROUPS, "server_groups");
+    const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
+    const char *problem = merge && merge->check ? merge->check(o->merge.state) : NULL;
+    if (problem)
+        (void)mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"), "`merge` in `cluster`: %s", problem);
+    if (o->sync_parts > o->sync_every)
+        refuse(b, node, is_given(node, "sync_parts") ? "sync_parts" : "sync_every",
+               "`sync_parts` in `cluster` is more than `sync_every`", "at most one part an update");
 }
 
 static void check_together(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
@@ -205,14 +235,18 @@ static void check_together(mu_binder *b, const mu_node *node, mu_cluster_opts *o
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
+    check_server_groups(b, node, o);
     if (o->n_before && is_given(node, "warm_start"))
         refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",
                "leave it out, or begin the list with hardsync");
     const bool refused =
         o->server != MU_SERVER_AUTO && refuse_choice(b, node, o, MU_CHOICE_SERVER, "server");
-    if (!refused && o->server == MU_SERVER_BESIDE && is_given(node, "server_threads"))
-        refuse(b, node, "server_threads", "`server_threads` has no meaning with `server: beside`",
-               "leave it out, or write `server: process`");
+    const char *threads = is_given(node, "servers") ? "servers" : "server_threads";
+    if (!refused && o->server == MU_SERVER_BESIDE && is_given(node, threads)) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, threads),
+                                  "`%s` has no meaning with `server: beside`", threads);
+        mu_diag_label(b->diags, g, "leave it out, or write `server: process`");
+    }
     if (o->rate_rule == 1 + MU_RATE_EACH) (void)refuse_choice(b, node, o, MU_CHOICE_RATE_EACH, "rate_rule");
     if (!o->locks || refuse_choice(b, node, o, MU_CHOICE_LOCKS, "locks")) return;
     if (is_given(node, "weights") && o->weights == MU_WEIGHTS_SHARED)
@@ -228,7 +262,7 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
         return NULL;
     }
     const mu_node *turns = mu_node_find(node, "protocol");
-    const bool in_turn = turns && turns->kind == MU_LIST;
+    const bool in_turn = node && turns && turns->kind == MU_LIST;
     mu_bind(b, in_turn ? without(b, node, turns) : node, node ? node->key_pos : MU_NOPOS, "`cluster`",
             &(mu_bind_part){mu_cluster_fields, o}, 1, NULL, 0);
     if (in_turn) bind_turns(b, turns, o);
@@ -243,12 +277,50 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
 static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cores) {
     int64_t n = (cores > MAX_LEARNERS ? MAX_LEARNERS : cores) / o->workers;
     if (!o->batch && n > train_batch) n = train_batch;
+    n -= n % o->server_groups;
+    if (n < o->server_groups) n = o->server_groups;
     if (o->learners != MU_AUTO) n = o->learners;
     return n < 1 ? 1 : (int)n;
 }
 
+static int learners_of_group(const mu_setup *p) { return p->learners / p->server_groups; }
+
+mu_setup mu_setup_of_group(const mu_setup *p) {
+    mu_setup g = *p;
+    g.server_groups = 1;
+    g.learners = learners_of_group(p);
+    g.global_batch /= p->server_groups;
+    g.reference_batch /= p->server_groups;
+    return g;
+}
+
+// Learners and batch can be dealt to the server groups. False: reported.
+static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, const mu_setup *p) {
+    const int n = p->server_groups;
+    if (p->learners % n) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
+                                  "%d learners cannot be spread evenly over %d server groups", p->learners, n);
+        mu_diag_label(b->diags, g, "%s", p->learners < n ? "at most one group for each learner"
+                                                         : "write a divisor of `learners`");
+    } else if (!o->batch && p->reference_batch % n) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
+                                  "a batch of %lld cannot be spread evenly over %d server groups",
+                                  (long long)p->reference_batch, n);
+        mu_diag_label(b->diags, g, "write a divisor of `train.batch`, or set `batch` in `cluster`");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
+    const int n = p->server_groups;
+    const int64_t batch = p->reference_batch;
+    if (!deal_to_groups(b, node, o, p)) return;
+    p->learners /= n, p->reference_batch /= n;
     (p->protocol->share_batch ? p->protocol->share_batch : mu_share_rounded)(p, o->batch);
+    p->learners *= n, p->global_batch *= n;
+    p->reference_batch = batch;
     if (p->learners * (int64_t)p->workers > MAX_LEARNERS) {
         mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "workers"),
                                   "%d learners of %d workers are %d processes", p->learners, p->workers,
@@ -266,7 +338,8 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
 static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p,
                                const mu_class_ref *ref, const mu_updater *u) {
     const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
-    mu_core_config config = {.learners = p->learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
+    const int learners = learners_of_group(p);
+    mu_core_config config = {.learners = learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
     if (c->configure) c->configure(ref->state, &config);
     mu_setup_phase f = {.protocol = mu_protocol_index(c->name),
                         .until = INT64_MAX,
@@ -274,13 +347,13 @@ static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p,
                         .bound = config.bound,
                         .own = config.own};
     f.rate_rule = (mu_rate_rule)(o->rate_rule ? o->rate_rule - 1 : config.rate_rule);
-    f.expected_staleness = c->expected_staleness(ref->state, p->learners);
+    f.expected_staleness = c->expected_staleness(ref->state, learners);
     mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
-    const double n = p->learners > 1 ? f.expected_staleness : 0;
+    const double n = learners > 1 ? f.expected_staleness : 0;
     if (n <= 0) rule = MU_MOMENTUM_PLAIN;
     const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
     f.stale =
-        mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? p->learners : 1, f.rate_rule, rule}, u);
+        mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? learners : 1, f.rate_rule, rule}, u);
     return f;
 }
 
@@ -341,7 +414,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
         mu_setup_phase *f = &p->phase[p->n_phases++];
         *f = phase_of(o, p, ref, task->updater);
         if (!last) f->until = samples_of(turn_end(&o->before[i].until, epoch), p);
-        check_needs(b, node, block, ref, p->learners);
+        check_needs(b, node, block, ref, learners_of_group(p));
         if (b->diags->n_errors) break; // one report is enough
     }
     const mu_setup_phase *f = &p->phase[p->n_phases - 1];
@@ -361,7 +434,7 @@ int mu_setup_phase_of(const mu_setup *p, int64_t samples) {
     return i;
 }
 
-static bool has_no_server(const mu_setup *p) {
+bool mu_setup_has_no_server(const mu_setup *p) {
     mu_objection why;
     return mu_protocol_objects(p->protocol, MU_CHOICE_SERVER, &why);
 }
@@ -370,11 +443,12 @@ static bool has_no_server(const mu_setup *p) {
 // learner alone needs neither.
 static void place_server(const mu_node *node, const mu_cluster_opts *o, int cores, mu_setup *p) {
     const int processes = p->learners * p->workers;
-    bool spare = (processes > 1 && cores > processes) || is_given(node, "server_threads");
+    bool spare = (processes > 1 && cores >= processes + p->server_groups) || o->servers ||
+                 is_given(node, "server_threads");
     p->server = o->server != MU_SERVER_AUTO ? (mu_server_place)o->server
                 : spare                     ? MU_SERVER_BOTH
                                             : MU_SERVER_BESIDE;
-    if (has_no_server(p)) p->server = MU_SERVER_BESIDE;
+    if (mu_setup_has_no_server(p)) p->server = MU_SERVER_BESIDE;
     p->server_threads = p->server == MU_SERVER_BESIDE ? 0 : (int)o->server_threads;
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
@@ -390,7 +464,7 @@ static double end_of(const mu_setup_task *task, double epoch) {
 static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
     const mu_interval *w = &o->warm_start;
     const double epoch = epoch_of(task, p);
-    if (p->learners == 1) return 0;
+    if (learners_of_group(p) == 1) return 0;
     if (o->n_before) return is_in_step(&o->before[0].protocol) ? turn_end(&o->before[0].until, epoch) : 0;
     const double asked = w->unit == MU_EVERY_AUTO ? NAN : steps_of(w, epoch);
     double (*const steps)(double, double, double) =
@@ -402,7 +476,7 @@ static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const 
 static int64_t soft_steps(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
     const double epoch = epoch_of(task, p);
     const bool as_it_is = o->momentum_rule == 1 + MU_MOMENTUM_PLAIN || o->rate_rule == 1 + MU_RATE_PLAIN;
-    if (p->learners == 1 || as_it_is || mu_setup_sync_versions(p, 0)) return 0;
+    if (learners_of_group(p) == 1 || as_it_is || mu_setup_sync_versions(p, 0)) return 0;
     return (int64_t)fmin(ceil(mu_warm_steps(NAN, epoch, end_of(task, epoch))), MOST_STEPS);
 }
 
@@ -418,6 +492,10 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
     mu_setup p = {
         .learners = count_learners(o, task->batch, task->cores),
         .workers = (int)o->workers,
+        .server_groups = (int)o->server_groups,
+        .sync_every = o->sync_every,
+        .sync_parts = o->sync_parts,
+        .merge = o->merge,
         .protocol = protocol_of(o),
         .reference_batch = task->batch,
         .locks = o->locks,
@@ -426,6 +504,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .max_losses = o->max_losses,
     };
     share_batch(b, node, o, &p);
+    if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     configure_protocol(b, node, o, task, &p);
     place_server(node, o, task->cores, &p);
     p.warm_versions = warm_versions(o, &p, task);
@@ -437,7 +516,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
 
 double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t staleness) {
     const mu_setup_phase *f = &p->phase[phase];
-    const mu_core c = {.config = {.learners = p->learners,
+    const mu_core c = {.config = {.learners = learners_of_group(p),
                                   .protocol = f->protocol,
                                   .splits = f->splits,
                                   .own = f->own,
@@ -448,93 +527,7 @@ double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t s
     return (double)mu_core_rate_share(&c, staleness);
 }
 
-// ---- for people ----
-
-typedef struct setup_text { char *out; size_t size, n; } setup_text;
-
-static void add(setup_text *t, const char *fmt, ...) MU_PRINTF(2, 3);
-static void add(setup_text *t, const char *fmt, ...) {
-    if (t->n >= t->size) return;
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(t->out + t->n, t->size - t->n, fmt, args);
-    va_end(args);
-    t->n += n > 0 ? (size_t)n : 0;
-}
-
-static void add_protocols(setup_text *t, const mu_setup *p) {
-    if (p->in_turn && p->warm_versions)
-        add(t, "%s until step %lld, ", mu_warm_protocol->name, (long long)p->warm_versions);
-    for (int i = 0; i + 1 < p->n_phases; i++)
-        add(t, "%s until step %lld, ", mu_protocol_at(p->phase[i].protocol)->name,
-            (long long)(p->phase[i].until / p->global_batch));
-    add(t, "%s%s, ", p->in_turn ? "then " : "", p->protocol->name);
-}
-
-static void add_batch(setup_text *t, const mu_setup *p) {
-    const int64_t n = p->learners, least = p->global_batch / n;
-    add(t, "mu %lld", (long long)least);
-    if (p->rows > least) add(t, " to %lld", (long long)p->rows);
-    add(t, " x lambda %lld = %lld, ", (long long)n, (long long)p->global_batch);
-    if (p->global_batch != p->reference_batch)
-        add(t, "the job's batch is %lld", (long long)p->reference_batch);
-    else if (n > 1) add(t, "as the job's batch: constant when learners are added");
-    else add(t, "the job's batch");
-}
-
-static void add_division(setup_text *t, const mu_setup *p, double rate) {
-    const double n = p->stale.n, root = p->stale.divisor;
-    if (p->rate_rule == MU_RATE_PLAIN) {
-        if (n > 1) add(t, ", not divided by the staleness");
-    } else if (p->stale.scale_free) {
-        if (root > 1) add(t, " / sqrt(%g) = %.4g by the expected staleness", root * root, rate / root);
-        else if (n > 1) add(t, ", not divided: the updater goes by the size of gradients");
-    } else if (p->rate_rule == MU_RATE_EACH) {
-        add(t, " / the staleness of each gradient, about %.4g", rate / n);
-    } else {
-        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
-    }
-}
-
-static void add_rate(setup_text *t, const mu_setup *p, double base) {
-    const mu_stale_step *m = &p->momentum_now;
-    double rate = base * p->rate_factor;
-    add(t, "expected staleness %g, rate %g", p->expected_staleness, base);
-    if (p->rate_factor != 1)
-        add(t, " x sqrt(%lld/%lld) = %.4g", (long long)p->global_batch, (long long)p->reference_batch, rate);
-    if (m->lowers && p->momentum_rate != 1) add(t, " x %.4g", p->momentum_rate);
-    if (m->lowers) rate *= p->momentum_rate;
-    add_division(t, p, rate);
-    if (!m->lowers) return;
-    add(t, ", momentum %g -> %.4g", p->momentum, (double)m->keep);
-    if (m->ahead > 0) add(t, " with weights %g updates ahead", (double)m->ahead);
-}
-
 bool mu_setup_is(const mu_setup *p, const char *protocol, int learners, int64_t rows, int64_t global_batch) {
     return mu_registry_find(&mu_protocols, protocol) == &p->protocol->plugin && p->learners == learners &&
            p->rows == rows && p->global_batch == global_batch;
-}
-
-void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
-    setup_text t = {out, size, 0};
-    if (size) out[0] = '\0';
-    add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
-    if (p->workers > 1) add(&t, " of %d workers", p->workers);
-    add(&t, ", ");
-    add_protocols(&t, p);
-    add_batch(&t, p);
-    add(&t, "\n");
-    add_rate(&t, p, base_rate);
-    if (mu_setup_processes(p) > 1 || p->server_threads) {
-        if (has_no_server(p)) add(&t, ", no server");
-        else if (p->server_threads)
-            add(&t, ", server process with %d thread%s%s", p->server_threads,
-                p->server_threads == 1 ? "" : "s",
-                p->server == MU_SERVER_BOTH ? ", helped by learners that wait" : "");
-        else add(&t, ", server beside the learners");
-    }
-    if (p->warm_versions && !p->in_turn)
-        add(&t, ", %s for the first %lld steps", mu_warm_protocol->name, (long long)p->warm_versions);
-    else if (!p->warm_versions && p->soft_steps)
-        add(&t, ", rate rises over the first %lld steps", (long long)p->soft_steps);
 }

@@ -127,13 +127,15 @@ static int find_piece(const mu_params *ps, const mu_piece *piece) {
 static mu_status list_pieces(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
     const mu_partition *p = o->partition;
     g->pieces = o->params;
-    if (!p) return MU_OK;
+    if (!p && !o->first) return MU_OK;
     mu_params *own = g->own_pieces = mu_alloc(sizeof *own, TAG);
     if (!own) return MU_FAIL_NOMEM(err, "the list of pieces");
+    g->pieces = own;
+    *own = *o->params;
+    if (!p) return MU_OK;
     *own = (mu_params){.n = p->n_pieces, .count = o->params->count, .n_slots = o->params->n_slots};
     own->list = mu_alloc_array((size_t)p->n_pieces + 1, sizeof *own->list, TAG);
     if (!own->list) return MU_FAIL_NOMEM(err, "the list of pieces");
-    g->pieces = own;
     for (int i = 0; i < p->n_pieces; i++)
         for (int w = 0; w < p->workers; w++) {
             const mu_params *ps = o->worker_net[w]->params;
@@ -183,7 +185,7 @@ static void free_shares(mu_shared *g) {
         mu_free(g->share[w].piece);
     }
     mu_free(g->share);
-    if (g->own_pieces) mu_free(g->own_pieces->list);
+    if (g->own_pieces && g->partition) mu_free(g->own_pieces->list);
     mu_free(g->own_pieces);
 }
 
@@ -198,6 +200,8 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .n_learners = p->learners,
         .n_workers = p->workers,
         .n_processes = mu_setup_processes(p),
+        .group = o->first ? o->group : 0,
+        .n_groups = o->n_groups > 1 ? o->n_groups : 1,
         .n_executors = mu_setup_processes(p) + p->server_threads,
         .n_params = o->params->n,
         .n_slots_per_learner = slots > MU_CORE_SLOTS ? slots : MU_CORE_SLOTS, // warm starts need these
@@ -211,6 +215,7 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .rows = p->rows,
         .global_batch = p->global_batch,
         .n_records = o->n_records,
+        .first_sample = o->core->first_sample,
         .end_steps = o->end_steps,
         .end_epochs = o->end_epochs,
         .rate_factor = p->rate_factor,
@@ -241,21 +246,23 @@ static mu_status number_slices(mu_shared *g, mu_err *err) {
 static void follow_params(mu_shared *g) {
     mu_params *own = g->own_pieces;
     if (!own) return;
-    own->value = g->params->value;
-    for (int k = 0; k < own->n_slots; k++) own->slot[k] = g->params->slot[k];
+    own->value = g->weights;
+    for (int k = 0; k < own->n_slots; k++) own->slot[k] = g->history[k];
+}
+
+static void copy_params(mu_shared *g) {
+    const mu_params *ps = g->params;
+    const size_t bytes = ps->count * sizeof(float);
+    memcpy(g->weights, ps->value, bytes);
+    for (int k = 0; k < ps->n_slots; k++) memcpy(g->history[k], ps->slot[k], bytes);
+    follow_params(g);
 }
 
 static void adopt_params(mu_shared *g) {
     mu_params *ps = g->params;
-    size_t bytes = ps->count * sizeof(float);
     g->own_value = ps->value;
-    memcpy(g->weights, ps->value, bytes);
-    for (int k = 0; k < ps->n_slots; k++) {
-        g->own_slot[k] = ps->slot[k];
-        memcpy(g->history[k], ps->slot[k], bytes);
-    }
+    for (int k = 0; k < ps->n_slots; k++) g->own_slot[k] = ps->slot[k];
     mu_params_rebase(ps, g->weights, g->history);
-    follow_params(g);
 }
 
 static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
@@ -291,8 +298,10 @@ mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err)
         mu_shared_close(&g);
         return st;
     }
-    adopt_params(&g);
+    copy_params(&g);
+    if (!o->first) adopt_params(&g);
     *out = g;
+    out->parent = o->first ? o->first->parent : &out->head->parent;
     return MU_OK;
 }
 
@@ -302,7 +311,7 @@ static bool is_ours(const mu_region *r) {
            h->total_bytes == r->size;
 }
 
-mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
+static mu_status attach_one(pid_t pid, int fd, mu_shared *out, mu_err *err) {
     mu_shared g = {.self = (int32_t)getpid()};
     MU_TRY(mu_region_attach(pid, fd, true, &g.region, err));
     if (!is_ours(&g.region)) {
@@ -316,7 +325,49 @@ mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
     return MU_OK;
 }
 
+mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
+    MU_TRY(attach_one(pid, fd, out, err));
+    mu_shared *last = out;
+    for (int i = 1, n = out->head->n_groups; i < n && i < MU_MAX_LEARNERS; i++) {
+        mu_status st = MU_ENOMEM;
+        last->next = mu_alloc(sizeof *last->next, TAG);
+        if (last->next) st = attach_one(pid, atomic_load(&last->head->next_fd), last->next, err);
+        else MU_FAIL_NOMEM(err, "a view of the run");
+        if (st != MU_OK) {
+            mu_free(last->next);
+            last->next = NULL;
+            mu_shared_close(out);
+            return st;
+        }
+        last = last->next;
+    }
+    return MU_OK;
+}
+
+mu_shared_learner *mu_shared_row(const mu_shared *g, int process) {
+    for (; g; g = g->next) {
+        if (process < g->head->n_processes) return &g->learner[process];
+        process -= g->head->n_processes;
+    }
+    return NULL;
+}
+
+int mu_shared_all_processes(const mu_shared *g) {
+    int n = 0;
+    for (; g; g = g->next) n += g->head->n_processes;
+    return n;
+}
+
+uint64_t mu_shared_done(const mu_shared *g) {
+    uint64_t done = (uint64_t)atomic_load(&g->head->version) + atomic_load(&g->head->held_pulse);
+    for (int i = 0; i < g->head->n_processes; i++)
+        if (atomic_load(&g->learner[i].doing) != MU_DOING_WAIT) done += atomic_load(&g->learner[i].pulse);
+    return done;
+}
+
 void mu_shared_close(mu_shared *g) {
+    if (g->next) mu_shared_close(g->next);
+    mu_free(g->next);
     free_shares(g);
     mu_slices_fini(&g->slices);
     mu_free(g->first_slice);
@@ -324,10 +375,20 @@ void mu_shared_close(mu_shared *g) {
     *g = (mu_shared){.region.fd = -1};
 }
 
+void mu_shared_give_back(mu_shared *g, const float *value, float *const *slot) {
+    const size_t bytes = g->params->count * sizeof(float);
+    memcpy(g->own_value, value, bytes);
+    for (int k = 0; k < g->params->n_slots; k++) memcpy(g->own_slot[k], slot[k], bytes);
+    mu_params_rebase(g->params, g->own_value, g->own_slot);
+    g->own_value = NULL;
+}
+
 void mu_shared_release(mu_shared *g) {
     mu_params *ps = g->params;
-    mu_shared_copy_out(g, g->own_value, g->own_slot);
-    mu_params_rebase(ps, g->own_value, g->own_slot);
+    if (g->own_value) {
+        mu_shared_copy_out(g, g->own_value, g->own_slot);
+        mu_params_rebase(ps, g->own_value, g->own_slot);
+    }
     mu_shared_close(g);
 }
 
@@ -349,6 +410,7 @@ static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->phase, c->phase, memory_order_relaxed);
     atomic_store_explicit(&g->head->phase_version, c->phase_version, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
+    if (c->version >= c->fence && g->parent) mu_bell_ring(g->parent); // it may want to merge
 }
 
 mu_core *mu_shared_begin(mu_shared *g) {

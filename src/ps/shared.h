@@ -32,6 +32,9 @@
 //   | slots            |  lambda x 2 gradients (message.h): the queues; a slot is the gradient itself
 //   +------------------+
 //
+// Each server group has such a region, with learners, core and weights of its own (merge.h). The parent has all of
+// them open; who attaches finds each by the one before.
+//
 // Who writes what: a learner its own row and its slots; the holder of the lock the core; an executor the
 // slices it has claimed; the parent the head. Nothing else is written by two sides.
 #ifndef MU_PS_SHARED_H
@@ -92,7 +95,7 @@ typedef struct mu_executor {
     mu_undo  undo;
 } mu_executor;
 
-enum { MU_MAX_EXECUTORS = 4095 };
+enum { MU_MAX_EXECUTORS = 4095, MU_MAX_LEARNERS = 1024 };
 
 typedef struct mu_update_part {
     mu_gradient_id id;
@@ -135,6 +138,8 @@ typedef struct mu_shared_head {
     char     magic[8];                  // "MUSTER1"
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_workers, n_processes;        // the last is the product
+    int32_t  group, n_groups;           // which server group, and of how many
+    _Atomic int32_t next_fd;            // of the parent: the region of the next group; 0 = this is the last one
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
     uint64_t count;                     // floats per block
     uint64_t slot_bytes;                // head and the messages of all workers
@@ -150,7 +155,7 @@ typedef struct mu_shared_head {
     int32_t  own_blocks;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
-    int64_t  rows, global_batch, n_records;
+    int64_t  rows, global_batch, n_records, first_sample;
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
@@ -175,6 +180,8 @@ typedef struct mu_shared_head {
     _Atomic int64_t  torn_updates;      // slices, mirrors that went on half written (asynchronous protocols)
     _Atomic int32_t  mirror_wanted;     // learner + 1 that waits for a copy; negative while it is being given
     _Atomic int64_t  apply_ns;          // spent applying, all executors
+    _Atomic int64_t  merges, merged_bytes;      // with other groups: parts merged, values given and taken
+    _Atomic uint64_t held_pulse;        // by the parent: other groups move while this one waits to be merged
     _Atomic int64_t  lock_repairs;      // times a process died holding the lock
     _Atomic int32_t  holder;            // pid that has the lock, 0 = none
     _Atomic uint32_t held;              // times it was taken: the same holder, or again?
@@ -196,6 +203,7 @@ typedef struct mu_share {                // what one worker gives to each gradie
 
 typedef struct mu_shared {               // a process's view; pointers into its mapping
     mu_region         region;
+    struct mu_shared *next;             // (attached) the region of the next server group; owned
     mu_shared_head    *head;
     mu_lock          *lock;
     mu_rwlock        *rw;
@@ -213,7 +221,10 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     const mu_params      *pieces;       // what is sent, cut into slices and applied: params, or pieces
     mu_share             *share;        // (workers)
     const mu_partition   *partition;    // NULL = learners have one worker
-    mu_params            *own_pieces;   // a list, with the blocks of `params`, where there is a partition
+    // What `pieces` is where there is a partition, or another group's region has `params`: owned, with the
+    // blocks of this one.
+    mu_params            *own_pieces;
+    mu_bell              *parent;       // of the first group: the parent waits for one alone
     mu_slice_list         slices;
     const mu_setup *setup;
     int                  *first_slice;  // (pieces + 1) slices of piece i: [first[i], first[i + 1])
@@ -231,7 +242,9 @@ typedef struct mu_shared_opts {
     const char *run_id, *job_name, *run_dir;
     const mu_setup *setup;
     const mu_core_config  *core;
-    mu_params        *params;           // moved into the region by create
+    mu_params        *params;           // moved into the region of the first group, copied into the others'
+    const struct mu_shared *first;      // of the first server group; NULL = this is the first
+    int               group, n_groups;  // 0 groups = 1
     const mu_partition *partition;      // of the net over the workers of a learner; NULL = one worker
     mu_net *const    *worker_net;       // (workers) their nets
     const mu_updater *updater;
@@ -245,11 +258,19 @@ typedef struct mu_shared_opts {
 // Creates the region, moves the parameter set's values and history into it (params point there from now
 // on) and initialises the core. On failure the parameters are untouched.
 MU_MUST_CHECK mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err);
-// Attaches to a running job's region, for `status`, `top`, `stop` and `chaos`: only the region's own parts.
+// Attaches to a running job's regions, of all server groups, for `status`, `top`, `stop` and `chaos`: only the region's own parts.
 MU_MUST_CHECK mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err);
 void mu_shared_close(mu_shared *g);       // moves nothing back: see mu_shared_release
-// Copies weights and history back into memory of the parameter set's own, then closes.
+// Gives the parameter set its own memory back, with these weights and history.
+void mu_shared_give_back(mu_shared *g, const float *value, float *const *slot);
+// Of the first group copies weights and history back into memory of the parameter set's own; then closes.
 void mu_shared_release(mu_shared *g);
+
+// The row of a process by its number among those of all attached groups; NULL = there is none.
+mu_shared_learner *mu_shared_row(const mu_shared *g, int process);
+int mu_shared_all_processes(const mu_shared *g);
+// Grows as long as any process of the group does something but wait.
+uint64_t mu_shared_done(const mu_shared *g);
 
 static inline mu_slot_head *mu_shared_slot_head(const mu_shared *g, int learner, int slot) {
     const size_t i = (size_t)learner * (size_t)g->head->n_slots_per_learner + (size_t)slot;

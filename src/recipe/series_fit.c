@@ -169,7 +169,7 @@ static mu_status choose(fit *f, mu_err *err) {
     b->decay = 10;
     const int64_t windows[] = {4, 8, 12, s + 1, s + 7, 2 * s + 1, 3 * s + 1};
     for (size_t i = 0; i < (s ? MU_COUNT(windows) : 3); i++)
-        for (int by_season = 0; by_season <= (s > 0); by_season++)
+        for (int by_season = 0; by_season <= (s > 0 ? 1 : 0); by_season++)
             if (!by_season || windows[i] >= s) MU_TRY(try_window(f, windows[i], by_season ? s : 0, err));
     return MU_OK;
 }

@@ -12,13 +12,14 @@
 #include "layer/rowstate.h"
 #include "net/outputs.h"
 #include "ops/gemm.h"
+#include "ps/merge.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const mu_registry *const registries[] = {&mu_inits,     &mu_schedules, &mu_readers, &mu_updaters,
-                                                &mu_protocols, &mu_algos,     NULL};
+                                                &mu_protocols, &mu_algos,     &mu_merges,  NULL};
 static const mu_phase phases[] = {MU_TRAIN, MU_VALIDATION, MU_TEST, MU_PREDICT};
 
 mu_session_phase *mu_session_phase_of(mu_session *s, mu_phase p) {
@@ -352,7 +353,10 @@ static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err
         mu_net *net = mu_session_phase_of(s, phases[i])->net;
         if (net) MU_TRY(mu_net_ready(net, d, err));
     }
-    return s->updater ? mu_params_alloc_slots(s->params, s->updater->class->n_slots, err) : MU_OK;
+    if (s->updater) MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
+    const mu_merge_class *merge = s->setup.server_groups > 1 ? mu_merge_class_of(&s->setup) : NULL;
+    if (!merge || !merge->n_slots) return MU_OK;
+    return mu_merge_blocks_create(s->params->count, merge->n_slots(s->setup.merge.state), &s->merge, err);
 }
 
 static mu_status problems(const mu_job *job, mu_err *err) {
@@ -464,6 +468,7 @@ void mu_session_close(mu_session *s) {
         mu_source_close(mu_session_phase_of(s, phases[i])->source);
     }
     mu_inputs_destroy(s->own_inputs);
+    mu_merge_blocks_destroy(s->merge);
     mu_free(s);
 }
 

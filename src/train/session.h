@@ -22,6 +22,7 @@ typedef struct mu_session {
     void                *algo_state;
     mu_contrast          contrast;      // of the algorithm; k 0 = it trains by losses
     mu_cluster_opts     *cluster;       // NULL when training was not wanted
+    struct mu_merge_blocks *merge;      // center of server groups, for checkpoints; NULL = there is none
     mu_setup             setup;         // training net and source have setup.rows rows; 0 without training
     mu_params           *params;        // of the first net built; the others share it
     const mu_inputs     *inputs;        // what is known of the training data; NULL = nothing

@@ -4,6 +4,7 @@
 #include "train/state.h"
 
 #include "base/log.h"
+#include "ps/merge.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +43,33 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
     return MU_OK;
 }
 
+// The center of server groups, which is history of the training, too.
+static const char *center_key(mu_arena *a, const mu_param *p) { return mu_arena_printf(a, "%s/center", p->name); }
+static const char *outer_key(mu_arena *a, const mu_session *s, const mu_param *p, int k) {
+    const mu_class_ref *merge = &s->setup.merge;
+    return mu_arena_printf(a, "%s/outer_%s", p->name, mu_merge_class_of(&s->setup)->slot_name(merge->state, k));
+}
+
+static mu_status list_center(mu_arena *a, const mu_session *s, mu_st_tensor **list, size_t *n, mu_err *err) {
+    const mu_merge_blocks *b = s->merge;
+    const mu_params *ps = s->params;
+    if (!b || !b->filled) return MU_OK;
+    mu_st_tensor *t = mu_arena_array(a, *n + (size_t)ps->n * (size_t)(1 + b->n_slots) + 1, sizeof *t);
+    if (!t) return MU_FAIL_NOMEM(err, "the list of the center");
+    memcpy(t, *list, *n * sizeof *t);
+    for (int i = 0; i < ps->n; i++) {
+        const mu_param *p = ps->list[i];
+        if (p->is_state) continue;
+        for (int k = -1; k < b->n_slots; k++) {
+            const char *name = k < 0 ? center_key(a, p) : outer_key(a, s, p, k);
+            if (!name) return MU_FAIL_NOMEM(err, "a name");
+            t[(*n)++] = mu_st_f32(name, p->shape, (k < 0 ? b->center : b->history[k]) + p->offset);
+        }
+    }
+    *list = t;
+    return MU_OK;
+}
+
 static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const mu_position *at,
                       const mu_finished *finished, const mu_progress_state *ps, const mu_ckpt_opts *o,
                       char saved[MU_CKPT_NAME], mu_err *err) {
@@ -62,6 +90,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
         {"judged_step", (double)ps->evaluated_step},
         {"skipped", (double)ps->skipped},
         {"rollbacks", (double)ps->rollbacks},
+        {"merges", s->merge ? (double)s->merge->merges : 0},
     };
     mu_ckpt c = {.meta = {.step = at->step,
                           .version = at->version,
@@ -78,6 +107,7 @@ static mu_status save(mu_arena *a, const char *dir, const mu_session *s, const m
     mu_st_tensor *params, *slots = NULL;
     MU_TRY(list_params(a, s->params, &params, &c.n_params, err));
     MU_TRY(list_slots(a, s->params, s->updater->class, &slots, &c.n_slots, err));
+    MU_TRY(list_center(a, s, &slots, &c.n_slots, err));
     c.params = params;
     c.slots = slots;
     mu_model_about about;
@@ -142,6 +172,28 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s,
     return MU_OK;
 }
 
+// A run that had none, or another rule, begins with a center at its weights.
+static mu_status copy_center(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_err *err) {
+    mu_merge_blocks *b = s->merge;
+    if (!b) return MU_OK;
+    b->filled = false;
+    b->merges = 0;
+    memset(b->center, 0, mu_merge_blocks_floats(b) * sizeof(float));
+    for (int i = 0; i < s->params->n; i++) {
+        const mu_param *p = s->params->list[i];
+        for (int k = -1; k < b->n_slots && !p->is_state; k++) {
+            const char *name = k < 0 ? center_key(a, p) : outer_key(a, s, p, k);
+            if (!name) return MU_FAIL_NOMEM(err, "a name");
+            const mu_st_tensor *t = c->slots ? mu_st_find(c->slots, name) : NULL;
+            if (!t) return MU_OK;
+            MU_TRY(mu_st_copy_f32(t, &p->shape, (k < 0 ? b->center : b->history[k]) + p->offset, err));
+        }
+    }
+    b->filled = true;
+    b->merges = (int64_t)mu_ckpt_meta_number(&c->manifest->meta, "merges", 0);
+    return MU_OK;
+}
+
 // The step stays with the number of updates where the position is moved without any.
 static void move_to(const mu_session *s, mu_position *at, int64_t samples) {
     const int64_t updates = at->step + at->extra_updates;
@@ -188,6 +240,7 @@ static mu_status restore(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu
     const mu_ckpt_meta *m = &c->manifest->meta;
     MU_TRY(mu_model_take_params(&(mu_model){.arrays = c->params, .path = c->path}, s->params, true, &n, err));
     MU_TRY(copy_slots(a, c, s, err));
+    MU_TRY(copy_center(a, c, s, err));
     read_position(m, s, at, finished);
     const double best = mu_ckpt_meta_number(m, "best", NAN);
     *ps = (mu_progress_state){

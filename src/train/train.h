@@ -61,10 +61,12 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     const char *protocol;
     int64_t     rows, global_batch, versions;   // mu, mu * lambda, updates
     double      rate_effective;                 // of the last update (mu_effective_rate_at)
-    double      staleness_mean;
+    double      staleness_mean, n_stale;        // mean of so many gradients
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
+    int         server_groups;
+    int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign

@@ -71,7 +71,7 @@ struct mu_chaos {
 
 static _Atomic int32_t *pid_slot(const mu_shared *g, int who) {
     if (who == SERVER) return &g->head->server_pid;
-    return who == EVALUATOR ? &g->head->evaluator_pid : &g->learner[who].pid;
+    return who == EVALUATOR ? &g->head->evaluator_pid : &mu_shared_row(g, who)->pid;
 }
 
 // The second field after the name, which may itself hold blanks and parentheses. 0 for a zombie.
@@ -125,10 +125,10 @@ static void recovered(mu_chaos *c, times *t, const char *what, int learner, int6
 
 static void look_at_learner(mu_chaos *c, int i) {
     awaited *a = &c->learner[i];
-    uint32_t now = atomic_load(&c->g->learner[i].incarnation);
+    uint32_t now = atomic_load(&mu_shared_row(c->g, i)->incarnation);
     if (a->last && now > a->last) c->report.replacements += now - a->last; // the first one is no replacement
     a->last = now;
-    int64_t first = atomic_load(&c->g->learner[i].first_pulse_ns);
+    int64_t first = atomic_load(&mu_shared_row(c->g, i)->first_pulse_ns);
     if (!a->pending || now == a->incarnation || first <= a->killed_ns) return;
     a->pending = false;
     recovered(c, &c->learner_times, "learner", i, first - a->killed_ns);
@@ -160,7 +160,7 @@ static int64_t n_pending(const mu_chaos *c) {
 static void let_go(mu_chaos *c, const release *r) {
     if (r->act == MU_CHAOS_SLOW) {
         int32_t ours = r->slow_us; // a later rule may have set another value
-        atomic_compare_exchange_strong(&c->g->learner[r->who].slow_us, &ours, 0);
+        atomic_compare_exchange_strong(&mu_shared_row(c->g, r->who)->slow_us, &ours, 0);
     } else {
         (void)!shoot(c, r->who, r->pid, SIGCONT); // replaced meanwhile: nothing to do
     }
@@ -195,7 +195,7 @@ static void tell(mu_chaos *c, const mu_chaos_rule *r, int who, pid_t pid, int64_
                        .what = who == SERVER ? "server" : who == EVALUATOR ? "evaluator" : "learner",
                        .learner = who >= 0 ? who : -1,
                        .pid = pid,
-                       .incarnation = who >= 0 ? atomic_load(&c->g->learner[who].incarnation) : 0};
+                       .incarnation = who >= 0 ? atomic_load(&mu_shared_row(c->g, who)->incarnation) : 0};
     c->report.hits++;
     c->report.kills += r->act == MU_CHAOS_KILL;
     c->report.stops += r->act == MU_CHAOS_STOP;
@@ -205,7 +205,7 @@ static void tell(mu_chaos *c, const mu_chaos_rule *r, int who, pid_t pid, int64_
 
 static bool kill_one(mu_chaos *c, int who, pid_t pid, int64_t now_ns) {
     if (who >= 0) look_at_learner(c, who); // the life before may just have come back
-    uint32_t incarnation = who >= 0 ? atomic_load(&c->g->learner[who].incarnation) : 0;
+    uint32_t incarnation = who >= 0 ? atomic_load(&mu_shared_row(c->g, who)->incarnation) : 0;
     if (!shoot(c, who, pid, SIGKILL)) return false;
     if (who >= 0) {
         awaited *a = &c->learner[who];
@@ -235,7 +235,7 @@ static bool hit(mu_chaos *c, const mu_chaos_rule *r, int who, int64_t now_ns) {
     if (r->act == MU_CHAOS_KILL) {
         if (!kill_one(c, who, pid, now_ns)) return false;
     } else {
-        if (r->act == MU_CHAOS_SLOW) atomic_store(&c->g->learner[who].slow_us, let.slow_us);
+        if (r->act == MU_CHAOS_SLOW) atomic_store(&mu_shared_row(c->g, who)->slow_us, let.slow_us);
         else if (!shoot(c, who, pid, SIGSTOP)) return false;
         c->list[c->n_releases++] = let;
     }
@@ -300,8 +300,8 @@ static void fire_due(mu_chaos *c, int64_t now_ns) {
 static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err *err) {
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
-        if (r->target == MU_CHAOS_LEARNER && r->learner >= g->head->n_processes)
-            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", g->head->n_processes - 1,
+        if (r->target == MU_CHAOS_LEARNER && r->learner >= mu_shared_all_processes(g))
+            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", mu_shared_all_processes(g) - 1,
                            r->learner);
         if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
@@ -321,14 +321,14 @@ mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_share
                     .key = mu_rng_key_make(seed, "chaos"),
                     .start_ns = now_ns,
                     .last_shot_ns = now_ns,
-                    .n_learners = g->head->n_processes};
+                    .n_learners = mu_shared_all_processes(g)};
     if (watch) c->watch = *watch;
     c->learner = mu_alloc_array((size_t)c->n_learners, sizeof *c->learner, TAG);
     if (!c->learner) {
         mu_chaos_destroy(c);
         return MU_FAIL_NOMEM(err, TAG);
     }
-    for (int i = 0; i < c->n_learners; i++) c->learner[i].last = atomic_load(&g->learner[i].incarnation);
+    for (int i = 0; i < c->n_learners; i++) c->learner[i].last = atomic_load(&mu_shared_row(g, i)->incarnation);
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
         int64_t wait = r->at_s >= 0 ? (int64_t)(1e9 * r->at_s) : r->every_s > 0 ? gap_ns(c, r) : 0;

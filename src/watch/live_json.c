@@ -20,9 +20,12 @@ static json_t *finished(json_t *o, int wrong) {
     return NULL;
 }
 
-static json_t *learner_json(int index, int workers, const mu_live_learner *l) {
+static json_t *learner_json(const mu_live_view *v, int index) {
+    const mu_live_learner *l = &v->learner[index];
+    const int workers = v->n_processes / v->n_learners;
     const mu_json_int counts[] = {
         {"learner", index / workers},    {"worker", index % workers},     {"pid", l->pid},
+        {"server_group", index / (v->n_processes / v->server_groups)},
         {"incarnation", l->incarnation}, {"samples", l->samples},         {"gradients", l->gradients},
         {"version", l->version},         {"staleness_max", l->stale_max}, {"losses", l->losses},
         {"slow_us", l->slow_us},
@@ -74,6 +77,9 @@ json_t *mu_live_json(const mu_live_view *v) {
         {"statistics_pid", v->evaluator_pid},
         {"learners", v->n_learners},
         {"workers", v->n_processes / v->n_learners},
+        {"server_groups", v->server_groups},
+        {"merges", v->merges},
+        {"merged_bytes", v->merged_bytes},
         {"mu", v->rows},
         {"global_batch", v->global_batch},
         {"version", v->version},
@@ -99,7 +105,7 @@ json_t *mu_live_json(const mu_live_view *v) {
     wrong |= json_object_set_new(o, "warming", json_boolean(v->warming));
     wrong |= mu_json_put_ints(o, counts, MU_COUNT(counts)) | mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (int i = 0; i < v->n_processes; i++)
-        wrong |= json_array_append_new(list, learner_json(i, v->n_processes / v->n_learners, &v->learner[i]));
+        wrong |= json_array_append_new(list, learner_json(v, i));
     wrong |= json_object_set_new(o, "staleness", staleness_json(v));
     wrong |= json_object_set_new(o, "gradients", ledger_json(v)) | json_object_set_new(o, "table", list);
     return finished(o, wrong);

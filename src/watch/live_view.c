@@ -19,8 +19,9 @@
 #define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
 mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err) {
-    *v = (mu_live_view){.n_learners = g->head->n_learners, .n_processes = g->head->n_processes};
-    v->core_bytes = mu_core_size(v->n_learners);
+    *v = (mu_live_view){.n_processes = mu_shared_all_processes(g)};
+    v->n_learners = v->n_processes / g->head->n_workers;
+    v->core_bytes = mu_core_size(g->head->n_learners); // all groups have as many
     v->learner = mu_alloc_array((size_t)v->n_processes, sizeof *v->learner, TAG);
     v->core = mu_alloc(v->core_bytes, TAG);
     if (v->learner && v->core) return MU_OK;
@@ -45,7 +46,7 @@ static bool copy_core(mu_live_view *v, const mu_shared *g) {
         memcpy(v->core, core, v->core_bytes);
         atomic_thread_fence(memory_order_seq_cst);
         if (!memcmp(v->core, core, v->core_bytes) && atomic_load(&g->head->core_at) == at)
-            return v->core->config.learners == v->n_learners;
+            return mu_core_size(v->core->config.learners) == v->core_bytes;
         sched_yield();
     }
     return false;
@@ -100,8 +101,9 @@ static void look_learners(mu_live_view *v, const mu_shared *g) {
     v->losses = v->n_stale = v->stale_max = 0;
     memset(v->stale_hist, 0, sizeof v->stale_hist);
     for (int i = 0; i < v->n_processes; i++) {
-        look_learner(&v->learner[i], &g->learner[i], v->now_ns, v->elapsed_s);
-        add_learner(v, &v->learner[i], &g->learner[i], &n_loss, &stale_sum);
+        const mu_shared_learner *row = mu_shared_row(g, i);
+        look_learner(&v->learner[i], row, v->now_ns, v->elapsed_s);
+        add_learner(v, &v->learner[i], row, &n_loss, &stale_sum);
     }
     v->loss = n_loss ? v->loss / n_loss : NAN;
     v->stale_mean = v->n_stale ? (double)stale_sum / (double)v->n_stale : NAN;
@@ -117,12 +119,55 @@ static void copy_text(char *out, const char *from, size_t size) {
 // The one in force; before a warm start is over, the one that it prepares.
 static void look_protocol(mu_live_view *v, const mu_shared_head *h) {
     const mu_setup *p = &h->setup;
-    const bool warm = v->version < h->warm_end;
+    const bool warm = LOAD(h->version) < h->warm_end;
     const char *name = h->protocol;
     v->warming = warm && !p->in_turn;
     if (p->in_turn && warm) name = mu_warm_protocol->name;
     else if (p->in_turn) name = mu_protocol_at(p->phase[LOAD(h->phase)].protocol)->name;
     snprintf(v->protocol, sizeof v->protocol, "%.*s", (int)sizeof h->protocol - 1, name);
+}
+
+// What all server groups have done together.
+static void look_group(mu_live_view *v, const mu_shared_head *h) {
+    v->version += LOAD(h->version);
+    v->samples += LOAD(h->samples) - (v->server_groups ? h->first_sample : 0);
+    v->server_groups++;
+    v->global_batch += h->global_batch;
+    v->waiting += LOAD(h->waiting);
+    v->server_losses += LOAD(h->server_losses);
+    v->skipped_updates += LOAD(h->skipped_updates);
+    v->lock_repairs += LOAD(h->lock_repairs);
+    v->merges += LOAD(h->merges);
+    v->merged_bytes += LOAD(h->merged_bytes);
+    v->apply_s += 1e-9 * (double)LOAD(h->apply_ns);
+}
+
+static void look_groups(mu_live_view *v, const mu_shared *g) {
+    v->version = v->samples = v->global_batch = v->server_losses = v->skipped_updates = v->lock_repairs = 0;
+    v->merges = v->merged_bytes = 0;
+    v->waiting = v->server_groups = 0;
+    v->apply_s = 0;
+    for (; g; g = g->next) look_group(v, g->head);
+}
+
+static void look_ledger(mu_live_view *v, const mu_shared *g) {
+    v->alone = g->head->alone != 0;
+    v->ledger = (mu_ledger){0};
+    v->ledger_known = true;
+    if (v->alone) {
+        const int64_t applied = v->learner[0].gradients, skipped = v->skipped_updates;
+        v->ledger = (mu_ledger){.produced = applied + skipped, .applied = applied, .rejected = skipped};
+        return;
+    }
+    for (; g && v->ledger_known; g = g->next) {
+        v->ledger_known = copy_core(v, g);
+        const mu_ledger one = v->ledger_known ? mu_core_ledger(v->core) : (mu_ledger){0};
+        v->ledger.produced += one.produced;
+        v->ledger.applied += one.applied;
+        v->ledger.rejected += one.rejected;
+        v->ledger.lost += one.lost;
+        v->ledger.in_flight += one.in_flight;
+    }
 }
 
 void mu_live_look(mu_live_view *v, const mu_shared *g) {
@@ -137,32 +182,18 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->server_pid = LOAD(h->server_pid);
     v->evaluator_pid = LOAD(h->evaluator_pid);
     v->elapsed_s = 1e-9 * (double)(v->now_ns - h->start_ns);
-    v->version = LOAD(h->version);
     look_protocol(v, h);
-    v->samples = LOAD(h->samples);
-    v->step = h->global_batch > 0 ? v->samples / h->global_batch : 0;
+    look_groups(v, g);
+    v->step = v->global_batch > 0 ? v->samples / v->global_batch : 0;
     v->end_steps = h->end_steps;
     v->epoch = ratio((double)v->samples, (double)h->n_records);
     v->end_epochs = h->end_epochs;
     v->rows = h->rows;
-    v->global_batch = h->global_batch;
-    v->waiting = LOAD(h->waiting);
     v->rate = LOAD(h->rate);
-    v->server_losses = LOAD(h->server_losses);
-    v->skipped_updates = LOAD(h->skipped_updates);
-    v->lock_repairs = LOAD(h->lock_repairs);
-    v->apply_s = 1e-9 * (double)LOAD(h->apply_ns);
     look_learners(v, g);
     v->samples_per_s = 0; // not samples / elapsed: a resumed run did not make the earlier ones
     for (int i = 0; i < v->n_processes; i++) v->samples_per_s += v->learner[i].samples_per_s;
-    v->alone = h->alone != 0;
-    v->ledger_known = v->alone || copy_core(v, g);
-    if (v->alone) {
-        const int64_t applied = v->learner[0].gradients, skipped = v->skipped_updates;
-        v->ledger = (mu_ledger){.produced = applied + skipped, .applied = applied, .rejected = skipped};
-    } else if (v->ledger_known) {
-        v->ledger = mu_core_ledger(v->core);
-    }
+    look_ledger(v, g);
 }
 
 void mu_live_rates(mu_live_view *now, const mu_live_view *before) {

@@ -37,7 +37,9 @@ typedef struct mu_live_view {
     bool     warming;           // by hardsync, before the protocol begins
     int32_t  parent_pid, server_pid, evaluator_pid;         // 0 = none
     double   elapsed_s;
-    int64_t  version;                                   // updates of the weights
+    int      server_groups;
+    int64_t  merges, merged_bytes;                      // parts merged, by all groups; values given and taken
+    int64_t  version;                                   // updates of the weights, of all server groups
     int64_t  step, end_steps;                           // global batches; end 0 = open
     double   epoch, end_epochs;
     int64_t  samples, rows, global_batch;
@@ -53,13 +55,13 @@ typedef struct mu_live_view {
     mu_ledger ledger;
     double   samples_per_s;     // by mu_live_rates; before it, the mean since the start
     int n_learners, n_processes;
-    mu_live_learner *learner; // (n_processes) worker w of learner l at l * workers + w
+    mu_live_learner *learner; // (n_processes) worker w of learner l at l * workers + w; by server groups
     // private
     mu_core *core;              // room for a copy
     size_t   core_bytes;
 } mu_live_view;
 
-// Room for looks at this group. The view keeps no pointer into it.
+// Room for looks at this run. The view keeps no pointer into it.
 MU_MUST_CHECK mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err);
 void mu_live_view_fini(mu_live_view *v);        // a zeroed one is fine
 void mu_live_look(mu_live_view *v, const mu_shared *g);

@@ -92,7 +92,7 @@ static void dropout_follows_the_sample(void **state) {
     float second[OUTPUTS], whole[OUTPUTS];
     memcpy(second, r->layer.out[0].value.f + OUTPUTS, sizeof second);
     int32_t *words = r->layer.src[0]->value.i;
-    memcpy(words, words + 6, 6 * sizeof *words);
+    memmove(words, words + 6, 6 * sizeof *words);
     s.first_sample++;
     rig_forward(r, &s);
     memcpy(whole, r->layer.out[0].value.f, sizeof whole);
