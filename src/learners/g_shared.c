@@ -35,7 +35,7 @@ typedef struct shared_run {
     bool         ending;                // learners are to end
     int          told;                  // groups that were told to end
     bool         opened, started;       // the shared memory of all groups; the children
-    bool         waits;                 // a group waits at its fence
+    bool         waits;                 // a group waits at its halt
     bool         looked;                // once
     uint32_t     rung;                  // the parent's bell at the last look
     mu_load      load;

@@ -10,16 +10,16 @@
 static int64_t parts_of(const mu_merging *m) { return m->t->s->setup.sync_parts; }
 
 // The version at which a group is merged for the k-th time (from 0) in this run.
-static int64_t fence_of(const mu_merging *m, int64_t k) {
+static int64_t halt_of(const mu_merging *m, int64_t k) {
     const mu_position *begin = &m->group->begin;
     const int64_t every = m->t->s->setup.sync_every, parts = parts_of(m);
     return begin->step + begin->extra_updates + ((k + 1) * every + parts - 1) / parts;
 }
 
-static bool set_fence(const mu_merging *m, mu_server_group *g) {
-    const int64_t fence = fence_of(m, g->merged);
-    if (!mu_server_set_fence(&g->shared, fence)) return false;
-    g->fence = fence;
+static bool set_halt(const mu_merging *m, mu_server_group *g) {
+    const int64_t at = halt_of(m, g->merged);
+    if (!mu_server_set_halt(&g->shared, at)) return false;
+    g->halt = at;
     return true;
 }
 
@@ -73,7 +73,7 @@ mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_err *
     MU_TRY(cut_parts(m, err));
     MU_TRY(open_center(m, err));
     for (int g = 0; g < n; g++)
-        if (!set_fence(m, &group[g])) return MU_FAIL(err, MU_EBACKEND, "server group %d cannot be held", g);
+        if (!set_halt(m, &group[g])) return MU_FAIL(err, MU_EBACKEND, "server group %d cannot be held", g);
     return MU_OK;
 }
 
@@ -100,14 +100,14 @@ static void merge_part(mu_merging *m, mu_server_group *const *at, int n, int64_t
     mu_failpoint("merge/merged");
 }
 
-// The weights are changed first; where a fence cannot be moved now, it is at the next look.
+// The weights are changed first; where a halt cannot be moved now, it is at the next look.
 static void merge(mu_merging *m, mu_server_group *const *at, int n) {
     const int64_t k = at[0]->merged;
     merge_part(m, at, n, k);
     for (int g = 0; g < n; g++) {
         at[g]->merged++;
         atomic_fetch_add(&at[g]->shared.head->merges, 1);
-        (void)set_fence(m, at[g]);
+        (void)set_halt(m, at[g]);
     }
     if (m->center && m->center->merges < m->before + k + 1) m->center->merges = m->before + k + 1;
 }
@@ -115,16 +115,16 @@ static void merge(mu_merging *m, mu_server_group *const *at, int n) {
 static bool has_ended(const mu_server_group *g) { return g->started && mu_watchdog_all_ended(&g->dog); }
 
 static bool is_held(const mu_server_group *g) {
-    return g->fence != INT64_MAX && atomic_load(&g->shared.head->version) >= g->fence;
+    return g->halt != INT64_MAX && atomic_load(&g->shared.head->version) >= g->halt;
 }
 
-// Its learners have ended, or are held at the fence, and nothing is written.
+// Its learners have ended, or are held at the halt, and nothing is written.
 static bool may_merge(const mu_merging *m, mu_server_group *g) {
-    if (g->fence != fence_of(m, g->merged)) { // it could not be moved after the last merge
-        if (g->fence != INT64_MAX) (void)set_fence(m, g);
+    if (g->halt != halt_of(m, g->merged)) { // it could not be moved after the last merge
+        if (g->halt != INT64_MAX) (void)set_halt(m, g);
         return false;
     }
-    return has_ended(g) ? mu_server_is_quiet(&g->shared) : is_held(g) && mu_server_at_fence(&g->shared);
+    return has_ended(g) ? mu_server_is_quiet(&g->shared) : is_held(g) && mu_server_at_halt(&g->shared);
 }
 
 static void merge_together(mu_merging *m) {
@@ -179,7 +179,7 @@ void mu_merging_end(mu_merging *m) {
     bool due = m->n > 1 && !m->class->most_ahead;
     for (int g = 0; g < m->n && m->n > 1; g++) {
         mu_server_group *one = at[g] = &m->group[g];
-        const bool there = atomic_load(&one->shared.head->version) == fence_of(m, one->merged);
+        const bool there = atomic_load(&one->shared.head->version) == halt_of(m, one->merged);
         due &= there;
         if (m->class->most_ahead && there) merge(m, &one, 1);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // merging.h - when server groups merge their weights, and with what center (ps/merge.h has the rules).
 //
-// The parent merges. Each group has a fence at the version of its next merge (ps/core.h): there its updates stop,
+// The parent merges. Each group has a halt at the version of its next merge (ps/core.h): there its updates stop,
 // and, where learners compute on weights of exactly one version, so do they. When the groups that are to merge are
-// at their fences, the parent changes their weights and moves the fences on. So a merge comes at the same version
+// at their halts, the parent changes their weights and moves the halts on. So a merge comes at the same version
 // of each group in every run, and no process writes weights meanwhile.
 //
 // `sync_parts` parts of the net, about equal in size, take turns: each is merged every `sync_every` updates, and a
@@ -28,7 +28,7 @@ typedef struct mu_merging {
 
 // With groups that are opened and not started. One group: nothing is ever merged.
 MU_MUST_CHECK mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_err *err);
-// Merges what is to be merged now. True: a group waits at its fence.
+// Merges what is to be merged now. True: a group waits at its halt.
 bool mu_merging_look(mu_merging *m);
 // All groups are drained: a merge that they have come to is made.
 void mu_merging_end(mu_merging *m);

@@ -87,7 +87,7 @@ mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o
                            .setup = setup,
                            .begin = o->training->at,
                            .shared.region.fd = -1,
-                           .fence = INT64_MAX};
+                           .halt = INT64_MAX};
     g->stripe = (mu_stripe){g->begin.samples, setup.global_batch, o->index, o->of};
     g->open = mu_alloc_array((size_t)mu_core_most_open(setup.learners), sizeof *g->open, "learners");
     if (!g->open) return MU_FAIL_NOMEM(err, "the list of open samples");
@@ -127,10 +127,10 @@ void mu_server_group_pause(mu_server_group *g, bool on) {
 bool mu_server_group_end(mu_server_group *g) {
     mu_core *core = mu_shared_begin(&g->shared);
     if (!core) return false;
-    mu_core_set_fence(core, INT64_MAX);
+    mu_core_set_halt(core, INT64_MAX);
     mu_core_stop(core);
     mu_shared_commit(&g->shared);
-    g->fence = INT64_MAX;
+    g->halt = INT64_MAX;
     atomic_store(&g->shared.head->state, MU_RUN_ENDING);
     mu_shared_ring_all(&g->shared);
     return true;
@@ -166,7 +166,7 @@ mu_status mu_server_group_drain(mu_server_group *g, void (*between)(void *), voi
     mu_server_group_pause(g, false);
     for (int i = 0; i < s->head->n_executors; i++) mu_server_repair(s, i);
     for (int i = 0; i < s->head->n_processes; i++) mu_rwlock_clear(s->rw, i);
-    if (!mu_server_set_fence(s, INT64_MAX))
+    if (!mu_server_set_halt(s, INT64_MAX))
         return lock_is_lost(err);
     MU_TRY(mu_server_init(&server, s, 0, mu_role_step_rate, &role, err));
     server.look_ns = 0;

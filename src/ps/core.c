@@ -66,7 +66,7 @@ void mu_core_init(mu_core *c, const mu_core_config *config) {
     if (config->n_phases > 0) enter_phase(c, 0);
     while (is_over(c, 0)) enter_phase(c, c->phase + 1);
     c->phase_version = -1;
-    c->fence = INT64_MAX;
+    c->halt = INT64_MAX;
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
     core_recount_all(c);
@@ -154,11 +154,11 @@ static int64_t version_for(const mu_core *c, const mu_core_learner *l) {
     return p->granted ? p->granted(c, l) : c->version;
 }
 
-// Weights of the fence may still change. Gradients that wait in queues meanwhile do no harm: they are a little
+// Weights of the halt may still change. Gradients that wait in queues meanwhile do no harm: they are a little
 // stale.
-static bool behind_fence(const mu_core *c, const mu_core_learner *l) {
+static bool behind_halt(const mu_core *c, const mu_core_learner *l) {
     const bool in_queue = core_class(c)->take && !mu_core_is_in_step(c);
-    return !in_queue && version_for(c, l) >= c->fence;
+    return !in_queue && version_for(c, l) >= c->halt;
 }
 
 static bool may_begin(const mu_core *c, int learner) {
@@ -169,7 +169,7 @@ static bool may_begin(const mu_core *c, int learner) {
     if (mu_core_is_in_step(c) && mu_core_step(l) >= core_sync_end(c, learner)) return false;
     // Its last gradient may wait for others to make an update, but not for a server that is behind.
     if (l->waiting > 0 && p->take && p->take(c, c->fifo_n) >= 0) return false;
-    if (run_ahead(c, l) > 0 || behind_fence(c, l)) return false;
+    if (run_ahead(c, l) > 0 || behind_halt(c, l)) return false;
     return !p->may_begin || p->may_begin(c, l);
 }
 
@@ -307,7 +307,7 @@ static int64_t rows_taken(const mu_core *c) {
 // In step an update needs the weights of the one before, so there is never a second one to form. A learner
 // may begin during a run, on weights of before: the run must not be longer than the bound.
 static int longest_run(const mu_core *c) {
-    const int64_t left = core_max(0, c->fence - c->version);
+    const int64_t left = core_max(0, c->halt - c->version);
     if (mu_core_is_in_step(c)) return (int)core_min(1, left);
     const int64_t n = core_min(c->config.longest_run, c->config.bound > 0 ? c->config.bound : MU_CORE_RUN);
     return (int)core_min(core_max(1, core_min(n, MU_CORE_RUN)), left);
@@ -387,11 +387,11 @@ int mu_core_reachable(const mu_core *c, int wanted) {
     return (int)core_min(most, wanted);
 }
 
-// ---- the fence ----
+// ---- the halt ----
 
-void mu_core_set_fence(mu_core *c, int64_t version) { c->fence = version; }
+void mu_core_set_halt(mu_core *c, int64_t version) { c->halt = version; }
 
-bool mu_core_at_fence(const mu_core *c) { return c->version >= c->fence && !c->applying; }
+bool mu_core_at_halt(const mu_core *c) { return c->version >= c->halt && !c->applying; }
 
 // ---- the end ----
 

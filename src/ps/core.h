@@ -133,7 +133,7 @@ typedef struct mu_core {
     int32_t         working;    // learners with work left, present or not
     int32_t         computing;  // learners between GO and push
     uint8_t         stopping;   // nothing new begins
-    int64_t         fence;      // the clock does not pass it (mu_core_set_fence); INT64_MAX = there is none
+    int64_t         halt;       // the clock does not pass it (mu_core_set_halt); INT64_MAX = there is none
     int32_t         phase;      // of the configuration, in force
     int64_t         phase_version;      // the clock when it came into force; -1: this run began under it
     int32_t         applying;   // updates of the run in progress, 0 = none: the oldest n_parts gradients make
@@ -184,10 +184,10 @@ bool       mu_core_form(mu_core *c);            // true: a run was formed now an
 void       mu_core_applied(mu_core *c);         // it is in the weights
 // No update beyond this version is formed, and nothing begins that could change the weights behind it or that
 // needs weights of it, until it is moved. Where learners change the weights themselves, gradients that were in
-// hand may still take the clock a little further. From fence to fence the updates of a run are the same ones,
+// hand may still take the clock a little further. From halt to halt the updates of a run are the same ones,
 // whenever it is set or moved.
-void       mu_core_set_fence(mu_core *c, int64_t version);
-bool       mu_core_at_fence(const mu_core *c);          // it is reached, and nothing is being applied
+void       mu_core_set_halt(mu_core *c, int64_t version);
+bool       mu_core_at_halt(const mu_core *c);          // it is reached, and nothing is being applied
 // Asks are answered END from now on; in step, after the step that some learner has already begun.
 void       mu_core_stop(mu_core *c);
 // For an end without waiting: stops, and counts what waits as rejected and what is computed as lost.

@@ -189,6 +189,8 @@ bool mu_core_check(const mu_core *c, char *why, size_t size) {
     if (core_sync_steps(&c->config) == 0 &&
         !same(r, c->next_sample - c->config.first_sample, c->samples_leased, "samples passed", -1))
         return false;
+    if (core_class(c)->take && c->applying && c->version + c->applying > c->halt)
+        return wrong(r, "updates up to %" PRId64 ", behind a halt", c->version + c->applying);
     if (c->version < c->config.first_version)
         return wrong(r, "clock %" PRId64 " before its beginning", c->version);
     const mu_ledger sum = mu_core_ledger(c);

@@ -383,21 +383,21 @@ void mu_server_pause(mu_shared *g, bool on) {
 
 // ---- merging: the parent's ----
 
-static bool is_quiet_now(mu_shared *g, bool at_fence) {
+static bool is_quiet_now(mu_shared *g, bool at_halt) {
     const mu_core *c = mu_shared_begin(g);
     if (!c) return false;
-    const bool there = is_quiet(g, c) && (!at_fence || mu_core_at_fence(c));
+    const bool there = is_quiet(g, c) && (!at_halt || mu_core_at_halt(c));
     mu_shared_cancel(g);
     return there;
 }
 
-bool mu_server_at_fence(mu_shared *g) { return is_quiet_now(g, true); }
+bool mu_server_at_halt(mu_shared *g) { return is_quiet_now(g, true); }
 bool mu_server_is_quiet(mu_shared *g) { return is_quiet_now(g, false); }
 
-bool mu_server_set_fence(mu_shared *g, int64_t version) {
+bool mu_server_set_halt(mu_shared *g, int64_t version) {
     mu_core *c = mu_shared_begin(g);
     if (!c) return false;
-    mu_core_set_fence(c, version);
+    mu_core_set_halt(c, version);
     mu_shared_commit(g);
     mu_shared_ring_all(g);
     return true;

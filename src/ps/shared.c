@@ -410,7 +410,7 @@ static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->phase, c->phase, memory_order_relaxed);
     atomic_store_explicit(&g->head->phase_version, c->phase_version, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
-    if (c->version >= c->fence && g->parent) mu_bell_ring(g->parent); // it may want to merge
+    if (c->version >= c->halt && g->parent) mu_bell_ring(g->parent); // it may want to merge
 }
 
 mu_core *mu_shared_begin(mu_shared *g) {

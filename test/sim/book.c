@@ -288,6 +288,7 @@ static bool ends_phase(const book *b, int n) {
 static void check_length(book *b, const mu_core *c) {
     int most = is_sync(b) || b->config.longest_run < 1 ? 1 : b->config.longest_run;
     if (b->config.bound > 0 && most > b->config.bound) most = b->config.bound;
+    if (c->halt - b->version < most) most = (int)(c->halt - b->version);
     if (c->applying < 1 || c->applying > most)
         book_wrong(b, "a run of %d updates, not %d", c->applying, most);
     const bool each = !is_sync(b) && b->config.bound == 0 && strcmp(b->target->name, "softsync") != 0;

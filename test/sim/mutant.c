@@ -19,6 +19,7 @@ static const char *const names[SIM_M_LAST + 1] = {
     [SIM_M_DOUBLE_APPLY] = "gradients are not taken out of the queue",
     [SIM_M_NOT_NOTED] = "a change in vain is not noted",
     [SIM_M_NOT_COPIED] = "a change is not copied to the spare core",
+    [SIM_M_NO_MOVE] = "a halt is never moved",
     [SIM_M_SCRIBBLE] = "core: version back",
     [SIM_M_SCRIBBLE + 1] = "core: one waiting gradient gone",
     [SIM_M_SCRIBBLE + 2] = "core: samples skipped",

@@ -55,6 +55,7 @@ typedef enum sim_kind {
     SIM_SERVER,                 // a dead server goes on
     SIM_FAULT,                  // time for the next fault
     SIM_STOP,
+    SIM_MOVE,                   // the parent moves a halt that was reached
 } sim_kind;
 
 typedef struct sim_event {
@@ -86,6 +87,7 @@ typedef struct sim_plan {
     int64_t    detect, restart;                 // of the watchdog
     int64_t    fault_gap;                       // mean time between faults
     int        faults;                          // mask
+    int        halts;                           // updates from one halt to the next, at most; 0 = none
     int        prefetch;                        // leases a process wants to hold
     bool       copies;                          // weights are copied some time after the grant
 } sim_plan;
@@ -182,6 +184,7 @@ typedef struct sim_world {
     uint32_t    number;         // of the next event, modulo 2^20
     int32_t     check_every, until_check;
     bool        faults_on;
+    bool        moving;         // SIM_MOVE is under way
     bool        scribbled;      // a mutant has written its wrong number
     mu_core    *core, *spare;
     size_t      core_bytes;
@@ -219,7 +222,7 @@ void sim_fault(sim_world *w);                   // the next fault happens
 typedef enum sim_mutant {
     SIM_M_NONE, SIM_M_COMMIT_TWICE, SIM_M_NO_JOIN, SIM_M_NO_FENCE, SIM_M_LEASE_TWICE, SIM_M_TORN_COMMIT,
     SIM_M_FALSE_CLOCK, SIM_M_NO_WAKE, SIM_M_NO_WATCHDOG, SIM_M_WRONG_SAMPLES, SIM_M_DOUBLE_APPLY,
-    SIM_M_NOT_NOTED, SIM_M_NOT_COPIED,
+    SIM_M_NOT_NOTED, SIM_M_NOT_COPIED, SIM_M_NO_MOVE,
     SIM_M_SCRIBBLE,             // and those after it: one field of the core each
     SIM_M_LAST = SIM_M_SCRIBBLE + 10,
 } sim_mutant;

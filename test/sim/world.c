@@ -63,9 +63,35 @@ static int64_t compute_time(sim_world *w, const sim_process *p) {
 
 // ---- the server ----
 
+// The parent sees that a halt is reached, and takes its time.
+static void look_at_halt(sim_world *w) {
+    if (!w->plan.halts || w->moving || !mu_core_at_halt(w->core) || w->core->halt == INT64_MAX) return;
+    w->moving = true;
+    if (!sim_mutant_is(w, SIM_M_NO_MOVE)) sim_post(w, sim_time(w, 2 * w->plan.compute), SIM_MOVE, 0, 0);
+}
+
+static void set_halt(sim_world *w) {
+    mu_core_set_halt(w->core, w->core->version + 1 + sim_below(&w->rng, w->plan.halts));
+}
+
+static void move_halt(sim_world *w) {
+    w->moving = false;
+    if (w->core->halt == INT64_MAX) return; // the run is being stopped
+    SIM_TRACE(w, "halt     of version %" PRId64 " is moved", w->core->halt);
+    if (!mu_core_at_halt(w->core)) book_wrong(&w->book, "a halt was left before it was moved");
+    if (mu_core_is_in_step(w->core) && w->core->computing)
+        book_wrong(&w->book, "%d learners compute at a halt", w->core->computing);
+    set_halt(w);
+    sim_wake(w);
+    sim_look(w);
+}
+
 void sim_look(sim_world *w) {
     const int32_t n = w->core->fifo_n;
+    look_at_halt(w);
     if (w->server_dead || w->book.applying || !mu_core_form(w->core)) return;
+    if (w->core->version + w->core->applying > w->core->halt)
+        book_wrong(&w->book, "an update behind the halt at %" PRId64, w->core->halt);
     if (sim_mutant_is(w, SIM_M_DOUBLE_APPLY)) w->core->fifo_n = n;
     book_form(&w->book, w->core);
     SIM_TRACE(w, "form     version %" PRId64 " of %d gradients", w->core->version + 1, w->core->n_parts);
@@ -100,6 +126,7 @@ static void apply(sim_world *w, uint32_t mark) {
 
 void sim_stop(sim_world *w) {
     SIM_TRACE(w, "stop");
+    mu_core_set_halt(w->core, INT64_MAX);
     mu_core_stop(w->core);
     book_stop(&w->book);
     sim_wake(w);
@@ -109,6 +136,7 @@ void sim_stop(sim_world *w) {
 
 void sim_abandon(sim_world *w) {
     SIM_TRACE(w, "abandon");
+    mu_core_set_halt(w->core, INT64_MAX);
     mu_core_abandon(w->core);
     book_abandon(&w->book);
     for (int i = 0; i < w->plan.config.learners; i++) {
@@ -326,6 +354,9 @@ static void dispatch(sim_world *w, const sim_event *e) {
         if (w->book.applying) sim_post(w, sim_time(w, w->plan.apply), SIM_APPLY, 0, w->server_mark);
         else sim_look(w);
         break;
+    case SIM_MOVE:
+        move_halt(w);
+        break;
     case SIM_FAULT:
         if (w->faults_on) sim_fault(w);
         break;
@@ -381,7 +412,8 @@ static void begin_episode(sim_world *w) {
     w->number = 0;
     w->n_queue = w->n_own = w->n_held = 0;
     w->since_progress = 0;
-    w->server_dead = false;
+    w->server_dead = w->moving = false;
+    if (w->plan.halts) set_halt(w);
     w->check_every = (c->learners + 15) / 16;
     w->until_check = 0;
     w->faults_on = w->plan.faults != 0;

@@ -10,7 +10,7 @@
 #include "base/attr.h"
 #include "updater_help.h"
 #include "ps/mirror.h"
-#include "ps/protocol.h"
+#include "ps/merge.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct rig {
     mu_cluster_opts *opts;              // NULL after problems
 } rig;
 
-static const mu_registry *const registries[] = {&mu_protocols, NULL};
+static const mu_registry *const registries[] = {&mu_protocols, &mu_merges, &mu_updaters, NULL};
 
 static void rig_init(rig *r, const char *section) {
     mu_err err = {0};
