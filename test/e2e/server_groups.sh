@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Server groups: merged at every update they are one learner with the batch of all; seldom merged they repeat their
+# bits, also when their processes are killed; every rule, updater and protocol trains, balances its ledger and counts
+# its merges; a checkpoint has the center, and resumes as any other number of groups; what cannot be is refused.
+set -uo pipefail
+: "${MUSTER:=build/muster}"
+case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+
+cat >job.yaml <<'END'
+name: groups
+seed: 3
+data:
+  train: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 800, noise: 0.2, scale: 0.0039}
+  test: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 200, noise: 0.2, scale: 0.0039}
+net:
+  - {name: fc1, type: inner_product, src: data.image, outputs: 40}
+  - {name: act, type: sigmoid}
+  - {name: bn, type: batch_norm}
+  - {name: fc2, type: inner_product, outputs: 30}
+  - {name: act2, type: tanh}
+  - {name: out, type: inner_product, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [out, data.label]}
+train: {batch: 16, steps: 60}
+updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: 0.05}
+checkpoint: {every: 30 steps, keep: 5}
+log: {every: 1 steps}
+END
+sed '/batch_norm/d' job.yaml >plain.yaml # means over the rows of one learner: another function of the batch
+
+run() { # run OUT JOB options...
+    local out=$1
+    shift
+    timeout 90 "$MUSTER" train "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
+        { bad "$out: $(tail -n 4 "$out.err")"; return 1; }
+    jq -e '.gradients | .produced == .applied + .rejected + .lost and .applied > 0' "$out.json" >/dev/null ||
+        bad "$out: $(jq -c .gradients "$out.json")"
+}
+groups() { echo "--set cluster.server_groups=$1 --set cluster.sync_every=$2"; }
+same() { cmp "$1/model.safetensors" "$2/model.safetensors" || bad "$1 and $2 differ"; }
+near() { # near A B LIMIT: |a - b| / |b| of each array
+    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON'
+import array, json, math, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + n])
+    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in head.items() if k != "__metadata__"}
+one, two = load(sys.argv[1]), load(sys.argv[2])
+for name, a in one.items():
+    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
+    size = math.sqrt(sum(x * x for x in a))
+    if not off <= float(sys.argv[3]) * size + 1e-6:
+        sys.exit(f"{name}: {off:g} of {size:g}")
+PYTHON
+}
+
+# ---- merged at every update: one learner, history and all ----
+run one plain.yaml
+for shape in "2 2" "4 2" "4 4" "8 2"; do
+    read -r learners n <<<"$shape"
+    # shellcheck disable=SC2046
+    run "each-$learners-$n" plain.yaml --learners "$learners" $(groups "$n" 1) || continue
+    near "each-$learners-$n" one 1e-4 || bad "$learners learners in $n groups are not one learner"
+    jq -e ".server_groups == $n and .merges == 60 * $n and .versions == 60 * $n and .steps == 60" \
+        "each-$learners-$n.json" >/dev/null || bad "odd counts: $(jq -c '{merges, versions, steps}' "each-$learners-$n.json")"
+done
+# shellcheck disable=SC2046
+run workers plain.yaml --learners 2 --workers 2 $(groups 2 1) && { near workers one 1e-4 || bad "workers differ"; }
+# shellcheck disable=SC2046
+run seldom plain.yaml --learners 2 $(groups 2 15) && near seldom one 1e-4 && bad "seldom merging changes nothing"
+
+# ---- the same bits again ----
+for how in average outer 'average --set cluster.sync_parts=3' '{type: average, neighbours: 1}'; do
+    name=bits-$(tr -dc a-z0-9 <<<"$how")
+    read -r -a more <<<"$(sed -n 's/.*\(--set.*\)/\1/p' <<<"$how")"
+    rule=${how%% --set*}
+    for again in a b; do
+        # shellcheck disable=SC2046
+        run "$name-$again" job.yaml --learners 4 $(groups 4 7) --set "cluster.merge=$rule" "${more[@]}"
+    done
+    same "$name-a" "$name-b"
+done
+# Deaths change no bit, either.
+kills='kill learner random every ~0.03s times 12'
+# shellcheck disable=SC2046
+run calm job.yaml --learners 4 $(groups 2 9) --set cluster.merge=outer --steps 20000
+# shellcheck disable=SC2046
+timeout 90 "$MUSTER" train job.yaml --learners 4 $(groups 2 9) --set cluster.merge=outer --steps 20000 --out storm --quiet \
+    --json >storm.json 2>storm.err &
+pid=$!
+for _ in $(seq 100); do [ -e storm/live.json ] && break; sleep 0.05; done
+timeout 60 "$MUSTER" chaos storm --do "$kills" >chaos.out 2>&1
+wait $pid || bad "storm: $(tail -n 4 storm.err)"
+same calm storm
+[ "$(jq .learners_lost storm.json)" -ge 3 ] || bad "few were killed: $(jq .learners_lost storm.json), $(tail -n 2 chaos.out)"
+jq -e '.gradients | .produced == .applied + .rejected + .lost' storm.json >/dev/null || bad "storm: ledger"
+
+# ---- every rule, protocol and updater ----
+for rule in average outer elastic '{type: outer, rate: 1, rule: adam}' '{type: elastic, alpha: 0.3}'; do
+    for protocol in hardsync softsync async ssp hogwild; do
+        name=all-$(tr -dc a-z0-9 <<<"$rule")-$protocol
+        # shellcheck disable=SC2046
+        run "$name" job.yaml --learners 4 --protocol "$protocol" $(groups 2 12) --set "cluster.merge=$rule" || continue
+        jq -e '.merges >= 4 and .merged_bytes > 0 and .test_accuracy > 0.5' "$name.json" >/dev/null ||
+            [[ $rule == *adam* ]] || bad "$name: $(jq -c '{merges, merged_bytes, test_accuracy}' "$name.json")"
+    done
+done
+for updater in 'type: nesterov, momentum: 0.9' 'type: adagrad' 'type: adam' 'type: rmsprop' 'type: adadelta' 'type: adamax'; do
+    # shellcheck disable=SC2046
+    run u job.yaml --learners 4 --protocol async $(groups 2 10) --set "updater={$updater, rate: 0.01}"
+    rm -rf u
+done
+# shellcheck disable=SC2046
+run server job.yaml --learners 4 --protocol async $(groups 2 10) --set cluster.servers=2
+
+# ---- checkpoints ----
+# shellcheck disable=SC2046
+run first plain.yaml --learners 4 $(groups 2 8) --set cluster.merge=outer --steps 30
+python3 - first/checkpoints <<'PYTHON' || bad "no center in the checkpoint"
+import glob, json, struct, sys
+path = sorted(glob.glob(sys.argv[1] + "/step-*/updater.safetensors"))[-1]
+raw = open(path, "rb").read()
+keys = json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]]).keys()
+assert {"fc1.weight/center", "fc1.weight/outer_momentum", "fc1.weight/momentum"} <= set(keys), sorted(keys)
+PYTHON
+for next in "--learners 1" "--learners 4 $(groups 4 8)" "--learners 2 $(groups 2 8)" "--learners 4 $(groups 2 8) --set cluster.merge=outer" \
+    "--learners 4 $(groups 2 5) --set cluster.merge=elastic" "--workers 3" "--learners 2 --workers 2 $(groups 2 5)"; do
+    rm -rf again
+    cp -r first again
+    # shellcheck disable=SC2086
+    timeout 60 "$MUSTER" train plain.yaml --resume again --quiet $next --set cluster.protocol=hardsync >again.err 2>&1 ||
+        bad "resume with $next: $(tail -n 4 again.err)"
+    [ -e again/checkpoints/step-60 ] || ls again/checkpoints | grep -q 'step-' || bad "resume with $next: $(ls again/checkpoints)"
+done
+# What is resumed is what was saved: a resume without a step left gives the same model.
+cp -r first same-again
+# shellcheck disable=SC2046
+timeout 60 "$MUSTER" train plain.yaml --resume same-again --quiet --learners 2 $(groups 2 8) --steps 30 >same.err 2>&1 ||
+    bad "resume at the end: $(tail -n 3 same.err)"
+near first same-again 0 || bad "a resume without a step changes the weights"
+
+# ---- looked at ----
+# shellcheck disable=SC2046
+"$MUSTER" train job.yaml --learners 4 --protocol async $(groups 2 5) --steps 0 --set train.deadline=30s --out live --quiet >live.err 2>&1 &
+pid=$!
+for _ in $(seq 100); do [ -e live/live.json ] && break; sleep 0.05; done
+sleep 0.5
+"$MUSTER" status live --json >status.json 2>&1
+jq -e '.server_groups == 2 and .learners == 4 and (.table | length) == 4 and .merges > 0 and
+    (.table | map(.server_group)) == [0, 0, 1, 1] and .gradients.produced > 0' status.json >/dev/null || bad "status: $(cat status.json)"
+"$MUSTER" status live 2>&1 | grep -q '4 learners in 2 server groups' || bad "status does not tell of the groups"
+"$MUSTER" stop live >/dev/null 2>&1 || bad "cannot be stopped"
+wait $pid
+[ $? = 0 ] || grep -q stopped live.err || bad "stop: $(tail -n 3 live.err)"
+
+# ---- refused ----
+refused() { # WORDS options...
+    local words=$1
+    shift
+    timeout 20 "$MUSTER" train job.yaml --out no --quiet "$@" >no.out 2>&1
+    local code=$?
+    [ $code != 0 ] && [ $code -lt 10 ] && grep -qF -- "$words" no.out || bad "$*: exit $code, $(cat no.out)"
+    rm -rf no
+}
+refused 'cannot be spread evenly over 2 server groups' --learners 3 --set cluster.server_groups=2
+refused 'a batch of 16 cannot be spread evenly over 3' --learners 3 --set cluster.server_groups=3
+refused 'has no meaning with one server group' --learners 2 --set cluster.sync_every=4
+refused 'weights of their own already' --learners 4 --protocol mirror --set cluster.server_groups=2
+refused '`sync_parts` in `cluster` is more than' --learners 2 --set cluster.server_groups=2 --set cluster.sync_every=2 --set cluster.sync_parts=3
+refused 'several server groups cannot be recorded' --learners 2 --set cluster.server_groups=2 --record log
+refused '`servers` and `server_threads`' --learners 2 --set cluster.servers=2 --set cluster.server_threads=2
+refused 'unknown merge type `avarage`' --learners 2 --set cluster.server_groups=2 --set cluster.merge=avarage
+[ $wrong = 0 ] && echo ok
+exit $((wrong > 0))
