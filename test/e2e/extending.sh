@@ -32,6 +32,7 @@ has "$("$extended" help init identity)" gain
 has "$("$extended" help reader floats)" features
 has "$("$extended" help op)" activation_leaky
 has "$("$extended" help protocol kbatch)" whoever
+has "$("$extended" help merge median)" 'element by element'
 has "$("$extended" params -h)" 'Usage: muster params JOB'
 has "$("$extended" help --markdown)" swish
 [ -e src/layer/l_swish.c ] || ! "$BUILD/muster" help layer swish >/dev/null 2>&1 || bad "muster without the plug-in knows swish"
@@ -65,6 +66,11 @@ has "$out" '"protocol":"kbatch"'
 [ "$(number produced <<<"$out")" = "$(number applied <<<"$out")" ] || bad "kbatch lost gradients: $out"
 awk -v a="$first" -v b="$(number train_loss <<<"$out")" 'BEGIN { exit !(b > 0 && b < 0.9 * a) }' ||
     bad "the loss of two learners did not fall from $first: $out"
+
+# Server groups merge by the new rule.
+out=$("$extended" train job.yaml --learners 2 --set cluster.server_groups=2 --set cluster.sync_every=4 --set cluster.merge=median \
+    --json --out merged 2>log) || bad "median: $(tail -n 5 log)"
+[ "$(number merges <<<"$out")" = 40 ] || bad "80 steps of two groups, merged every 4: $out"
 
 # The new source of gradients trains; the program without it names the nearest one it has.
 out=$("$extended" train job.yaml --set train.gradients=lookahead --json --out look 2>log) || bad "lookahead: $(tail -n 5 log)"

@@ -6,7 +6,7 @@
 # the objects of the program and of the tests, as they are, with the new registries. So what the test
 # sees is what a user gets who drops the file in, without compiling the library a second time.
 
-set(registries ops/op.c read/reader.c layer/layer.c layer/init.c updater/updater.c ps/protocol.c learners/gradients.c
+set(registries ops/op.c read/reader.c layer/layer.c layer/init.c updater/updater.c ps/protocol.c ps/merge.c learners/gradients.c
     cli/cli.c)
 list(TRANSFORM registries PREPEND ${CMAKE_SOURCE_DIR}/src/)
 
@@ -38,7 +38,7 @@ function(extended suffix folder)
 endfunction()
 
 set(conform conform_layer conform_cuts conform_init conform_updater conform_schedule conform_reader conform_op
-    conform_protocol conform_gradients test_updater_apply test_ops_meaning)
+    conform_protocol conform_merge conform_gradients test_updater_apply test_ops_meaning)
 extended(_extended test/extending muster ${conform})
 extended(_wrong test/extending/wrong conform_layer conform_cuts conform_updater)
 
