@@ -147,6 +147,21 @@ timeout 60 "$MUSTER" train plain.yaml --resume same-again --quiet --learners 2 $
     bad "resume at the end: $(tail -n 3 same.err)"
 near first same-again 0 || bad "a resume without a step changes the weights"
 
+# A learner of four workers with layers cut both ways, and then other numbers of workers, or groups: the weights stay,
+# and go on as those of the workers do.
+run hybrid plain.yaml --workers 4 --set 'net.fc1.partition={batch: 2, feature: 2}' --set net.fc2.partition=feature --steps 30
+for next in "" "--workers 2" "--workers 3" "--learners 2 $(groups 2 1)" "--learners 2 --workers 2"; do
+    for steps in 30 60; do
+        rm -rf again
+        cp -r hybrid again
+        # shellcheck disable=SC2086
+        timeout 60 "$MUSTER" train plain.yaml --resume again --quiet $next --steps $steps >again.err 2>&1 ||
+            bad "hybrid workers, resume with '$next': $(tail -n 4 again.err)"
+        [ $steps = 60 ] || near hybrid again 0 || bad "hybrid workers: a resume with '$next' changes the weights"
+        [ $steps = 30 ] || near one again 1e-4 || bad "hybrid workers: a resume with '$next' goes on otherwise"
+    done
+done
+
 # ---- looked at ----
 # shellcheck disable=SC2046
 "$MUSTER" train job.yaml --learners 4 --protocol async $(groups 2 5) --steps 0 --set train.deadline=30s --out live --quiet >live.err 2>&1 &
