@@ -66,8 +66,8 @@ MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        w[k] = mu_vec_load(s->value + at, n);
-        if (how) v[k] = mu_vec_load(s->slot[0] + at, n);
+        w[k] = mu_vec_once(mu_vec_load(s->value + at, n));
+        if (how) v[k] = mu_vec_once(mu_vec_load(s->slot[0] + at, n));
         if (variant == BACK)
             mu_vec_store(s->back + at,
                          mu_vec_fma(mu_vec_set(s->scale), w[k], mu_vec_load(s->back + at, n)), n);
