@@ -81,6 +81,15 @@ MU_UNUSED static variant variants[] = {
     {"mirror, every fourth, slow", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 4, 3, false, 1},
 };
 
+// By async beside updates wait for their pair, also across deaths.
+MU_UNUSED static void ask_for_pairs(mu_shared *g, const variant *v) {
+    if (v->threads || strcmp(v->protocol, "async")) return;
+    mu_core *c = mu_shared_begin(g);
+    assert_non_null(c);
+    c->config.pairs = 1;
+    mu_shared_commit(g);
+}
+
 typedef struct taken { // one gradient in an update
     int learner, bad;
     int64_t step, version, made; // version of its weights; version made
