@@ -16,7 +16,7 @@ struct mu_shared_client;
 
 typedef struct mu_exchange {
     // ---- the region ----
-    int       slots;                            // of a learner: gradients that others may still read
+    int     (*slots)(const mu_setup *p);        // of a learner: gradients that are not in the weights yet
     int     (*own_blocks)(int n_history);       // blocks of weights and history that each learner has
     size_t  (*room)(int learners);              // bytes for the exchange itself: mu_shared.exchange_room
     void    (*open)(mu_shared *g);              // before the first learner

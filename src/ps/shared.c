@@ -191,7 +191,7 @@ static void free_shares(mu_shared *g) {
 
 static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opts *o) {
     const mu_setup *p = o->setup;
-    const int slots = mu_exchange_of(p)->slots;
+    const int slots = mu_exchange_of(p)->slots(p);
     const int64_t sync = mu_setup_sync_versions(p, o->core->warm_versions), first = o->core->first_version;
     *h = (mu_shared_head){
         .head_bytes = sizeof *h,
