@@ -105,8 +105,8 @@ jq -e '.gradients | .produced == .applied + .rejected + .lost' storm.json >/dev/
 
 # ---- every rule, protocol and updater ----
 for rule in average outer elastic '{type: outer, rate: 1, rule: adam}' '{type: elastic, alpha: 0.3}'; do
-    for protocol in hardsync softsync async ssp hogwild; do
-        name=all-$(tr -dc a-z0-9 <<<"$rule")-$protocol
+    for protocol in hardsync softsync async ssp hogwild '{type: hogwild, every: 2}'; do
+        name=all-$(tr -dc a-z0-9 <<<"$rule-$protocol")
         # shellcheck disable=SC2046
         run "$name" job.yaml --learners 4 --protocol "$protocol" $(groups 2 12) --set "cluster.merge=$rule" || continue
         jq -e '.merges >= 4 and .merged_bytes > 0 and .test_accuracy > 0.5' "$name.json" >/dev/null ||

@@ -373,6 +373,10 @@ static void test_stale_rules(void **unused) {
         {"{learners: 4, protocol: hogwild, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
          "rate 0.01 / 4 = 0.0025 by the expected staleness, momentum 0.9 -> 0.9 with weights 1.5 updates "
          "ahead, no server, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: {type: hogwild, every: 3}, warm_start: never}",
+         "{type: sgd, rate: 1, momentum: 0.5}",
+         "staleness 8, rate 0.01 x 1.75 / 4 = 0.004375 by the expected staleness, momentum 0.5 -> 0.125 with "
+         "weights 1 updates ahead"},
         {"{learners: 4, protocol: async}", "{type: adam, rate: 1}",
          "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, momentum 0.9 -> 0.975, server"},
         {"{learners: 4, protocol: async, momentum_rule: total}", "{type: adam, rate: 1}",
