@@ -314,7 +314,7 @@ static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_o
 }
 
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
-    const int n = p->server_groups;
+    const int n = o->batch ? 1 : p->server_groups; // a batch of the job is dealt to the groups first
     const int64_t batch = p->reference_batch;
     if (!deal_to_groups(b, node, o, p)) return;
     p->learners /= n, p->reference_batch /= n;
