@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "learners/record.h"
 #include "look/sample.h"
+#include "ps/moved.h"
 #include "run/driver.h"
+#include "watch/live_view.h"
 #include "train/stopflag.h"
 
 #include <inttypes.h>
@@ -132,6 +134,7 @@ static void print_json(const mu_run_result *r) {
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
     json_object_set_new(o, "staleness", staleness_json(g));
+    json_object_set_new(o, "bytes", mu_moved_json(g->counts_moved, &g->moved, g->steps));
     json_object_set_new(o, "gradients",
                         json_pack("{s:I s:I s:I s:I}", "produced", (json_int_t)g->produced, "applied",
                                   (json_int_t)g->applied, "rejected", (json_int_t)g->rejected, "lost",
@@ -158,6 +161,11 @@ static void print_learners(const mu_args *a, const mu_learners_result *g) {
          " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
          g->count, g->count == 1 ? "" : "s", g->protocol, g->produced, g->applied, g->rejected, g->lost,
          g->staleness_mean, g->staleness_max, 100 * g->overlap);
+    if (g->counts_moved && g->steps > 0)
+        tell(a, "a step moved %.4g MB of values, %.4g MB of gradients, %.4g MB of weights between processes",
+             1e-6 * mu_moved_per_step(g->moved.values, g->steps, false),
+             1e-6 * mu_moved_per_step(g->moved.gradients, g->steps, false),
+             1e-6 * mu_moved_per_step(g->moved.weights, g->steps, true));
     if (g->learners_lost || g->server_lost)
         tell(a, "%" PRId64 " learners lost and %" PRId64
                 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",

@@ -164,6 +164,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
                                 .produced = r->produced,
                                 .applied = r->produced - r->skipped,
                                 .rejected = r->skipped,
+                                .counts_moved = true, // nothing moves
                                 .bad_records = mu_source_get_stats(s->train.source).n_bad,
                                 .compute_s = r->w.compute_s,
                                 .wait_s = r->w.wait_s,

@@ -14,6 +14,7 @@
 #include "learners/load.h"
 #include "learners/record.h"
 #include "learners/watchdog.h"
+#include "ps/moved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -437,6 +438,8 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     };
     mu_shared_cancel(&c->shared);
     sum_up_staleness(&c->shared, r);
+    r->steps = (double)(c->t->at.samples - c->begin.samples) / (double)p->global_batch;
+    r->counts_moved = mu_moved(&c->shared, &r->moved);
     c->t->ps.skipped += atomic_load(&c->shared.head->skipped_updates);
     if (!sound) return MU_FAIL(err, MU_EBACKEND, "the ledger does not balance: %s", why);
     if (r->produced != r->applied + r->rejected + r->lost)

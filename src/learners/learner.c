@@ -151,12 +151,14 @@ static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu
     const mu_client *c = l->client;
     const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns, bridged = c->bridged_ns;
     const double waited_s = l->w.wait_s;
+    const uint64_t sent = mu_partition_bytes_sent(l->w.net);
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
     const mu_status st = compute(l, scale, err);
     n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s)) + c->bridged_ns - bridged;
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
     n->rows = l->worker == 0 ? c->grant.rows : 0; // others work on the same ones
+    n->sent = mu_partition_bytes_sent(l->w.net) - sent;
     n->has_loss = l->workers == 1 || l->w.loss_weight > 0;
     n->loss = l->w.loss;
     n->accuracy = l->w.accuracy;

@@ -80,7 +80,6 @@ static void add_piece(const mu_param *whole, const mu_held *at, const mu_traffic
     holders *= learners;
     sent *= learners;
     named *= learners;
-    if (holders < 2) return;
     out->gradients += sent - (o->apart ? 0 : own);
     if (all || named > count) named = count;
     if (whole->is_stat || whole->lr_mult > 0) out->weights += (holders - !o->apart) * named * VALUE;

@@ -218,6 +218,8 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .sync_end = sync > INT64_MAX - first ? INT64_MAX : first + sync,
         .start_ns = mu_clock_ns(),
         .alone = o->alone,
+        .counts_moved = o->alone || mu_exchange_of(p) == &mu_exchange_queue,
+        .first_sample = o->core->first_sample,
         .setup = *p,
     };
     memcpy(h->magic, MAGIC, sizeof MAGIC);

@@ -66,6 +66,9 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
     int64_t     bad_records;                    // passed over by all learners
+    double      steps;                          // made by this run
+    bool        counts_moved;                   // else `moved` is not known
+    mu_traffic  moved;                          // bytes between processes, in all these steps
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_learners_result;

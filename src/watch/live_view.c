@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ps/moved.h"
 
 #include <math.h>
 #include <sched.h>
@@ -152,6 +153,8 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->skipped_updates = LOAD(h->skipped_updates);
     v->lock_repairs = LOAD(h->lock_repairs);
     v->apply_s = 1e-9 * (double)LOAD(h->apply_ns);
+    v->counts_moved = mu_moved(g, &v->moved);
+    v->run_steps = ratio((double)(v->samples - h->first_sample), (double)h->global_batch);
     look_learners(v, g);
     v->samples_per_s = 0; // not samples / elapsed: a resumed run did not make the earlier ones
     for (int i = 0; i < v->n_processes; i++) v->samples_per_s += v->learner[i].samples_per_s;
