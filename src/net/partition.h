@@ -123,6 +123,10 @@ void      mu_partition_destroy(mu_partition *p);
 size_t    mu_partition_bytes(const mu_partition *p);
 // And of parameters: dense gradients of pieces that several workers have, all but the one that stays.
 size_t    mu_partition_gradient_bytes(const mu_partition *p);
+size_t    mu_piece_gradient_bytes(const mu_piece *p);
+// Type and output of a part; no output: n = 0.
+const char *mu_part_type(const mu_part *l);
+mu_shape  mu_part_shape(const mu_part *l);
 // One line a layer in the global order, then the sum.
 void      mu_partition_print(const mu_partition *p, FILE *out);
 

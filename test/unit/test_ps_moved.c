@@ -30,15 +30,36 @@ static void world_open(world *w, const mu_partition *p, mu_weights_mode weights)
     w->mine = blocks_make(&w->blocks);
     mu_params_rebase(&w->blocks.ps, w->mine.value, w->mine.slot);
     const int hardsync = mu_protocol_index("hardsync");
-    w->setup = (mu_setup){.learners = LEARNERS, .workers = 1, .protocol = mu_protocol_at(hardsync),
-                          .rows = 2, .global_batch = 2 * LEARNERS, .reference_batch = 2 * LEARNERS,
-                          .server = MU_SERVER_BESIDE, .splits = LEARNERS, .own = 1, .weights = weights,
-                          .rate_rule = MU_RATE_PLAIN, .max_losses = 1, .hang_timeout = 5};
-    const mu_core_config core = {.learners = LEARNERS, .protocol = hardsync, .splits = LEARNERS, .own = 1,
-                                 .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS,
-                                 .warm_versions = 1000, .rate_rule = MU_RATE_PLAIN, .end_sample = 1000};
-    const mu_shared_opts o = {.run_id = "moved", .job_name = "moved", .setup = &w->setup, .core = &core,
-                              .params = &w->blocks.ps, .updater = w->updater.u, .n_records = 1000};
+    w->setup = (mu_setup){.learners = LEARNERS,
+                          .workers = 1,
+                          .protocol = mu_protocol_at(hardsync),
+                          .rows = 2,
+                          .global_batch = 2 * LEARNERS,
+                          .reference_batch = 2 * LEARNERS,
+                          .server = MU_SERVER_BESIDE,
+                          .splits = LEARNERS,
+                          .own = 1,
+                          .weights = weights,
+                          .rate_rule = MU_RATE_PLAIN,
+                          .max_losses = 1,
+                          .hang_timeout = 5};
+    const mu_core_config core = {.learners = LEARNERS,
+                                 .protocol = hardsync,
+                                 .splits = LEARNERS,
+                                 .own = 1,
+                                 .lease_batches = 8,
+                                 .rows = 2,
+                                 .global_batch = 2 * LEARNERS,
+                                 .warm_versions = 1000,
+                                 .rate_rule = MU_RATE_PLAIN,
+                                 .end_sample = 1000};
+    const mu_shared_opts o = {.run_id = "moved",
+                              .job_name = "moved",
+                              .setup = &w->setup,
+                              .core = &core,
+                              .params = &w->blocks.ps,
+                              .updater = w->updater.u,
+                              .n_records = 1000};
     if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
     w->shared.partition = p;
     for (int l = 0; l < LEARNERS; l++) {
@@ -207,10 +228,8 @@ static void test_per_step(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_what_is_read_late),
-        cmocka_unit_test(test_holders_apply),
-        cmocka_unit_test(test_locks_let_all_apply),
+        cmocka_unit_test(test_moved),         cmocka_unit_test(test_what_is_read_late),
+        cmocka_unit_test(test_holders_apply), cmocka_unit_test(test_locks_let_all_apply),
         cmocka_unit_test(test_per_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,7 +226,8 @@ static void test_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_first_step), cmocka_unit_test(test_numbers_and_rates),
-        cmocka_unit_test(test_ledger_is_of_one_moment), cmocka_unit_test(test_json), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_ledger_is_of_one_moment), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
