@@ -122,7 +122,7 @@ static void print_json(const mu_run_result *r) {
         {"lock_repairs", g->lock_repairs}, {"repeated_samples", r->repeated_samples},
         {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
         {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
-        {"samples", r->samples}, {"applied_samples", r->applied_samples},
+        {"records_read", g->records_read}, {"samples", r->samples}, {"applied_samples", r->applied_samples},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},

@@ -373,6 +373,7 @@ static void sum_up_staleness(const mu_shared *g, mu_learners_result *r) {
             r->staleness_hist[b] += atomic_load(&l->stale_hist[b]);
             if (r->staleness_hist[b] && b >= r->most_staleness) r->most_staleness = b + 1;
         }
+        r->records_read += atomic_load(&l->records);
         r->compute_s += 1e-9 * (double)atomic_load(&l->compute_ns);
         r->wait_s += 1e-9 * (double)atomic_load(&l->wait_ns);
         r->apply_s += 1e-9 * (double)atomic_load(&l->apply_ns);

@@ -364,6 +364,15 @@ void mu_partition_destroy(mu_partition *p) {
     mu_free(p);
 }
 
+mu_extent mu_partition_rows(const mu_partition *p, int worker) {
+    bool data = false;
+    for (int i = 0; i < p->n_layers; i++)
+        for (int k = 0; k < p->layer[i]->n_src; k++)
+            data |= p->layer[i]->worker == worker && !p->layer[i]->src[k].l;
+    const mu_extent *rows = &p->rows[worker];
+    return mu_is_cut(rows) ? *rows : (mu_extent){0, data ? p->whole->batch : 0, p->whole->batch};
+}
+
 size_t mu_partition_bytes(const mu_partition *p) {
     size_t n = 0;
     for (int i = 0; i < p->n_bridges; i++) n += p->bridge[i].bytes * (p->bridge[i].gradient ? 2 : 1);

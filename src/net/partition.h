@@ -102,6 +102,8 @@ typedef struct mu_partition {
     int               n_pieces;
     mu_extent        *rows;             // [workers] of the batch that the worker's input has
 } mu_partition;
+// The rows that the layers of a worker read; begin = end: none.
+mu_extent mu_partition_rows(const mu_partition *p, int worker);
 
 enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE, MU_SPLIT_AUTO };       // mu_partition_opts.split
 

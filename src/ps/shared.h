@@ -66,6 +66,7 @@ typedef struct mu_shared_learner {
     mu_bell          leases;            // its prefetch thread may be given samples now
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
+    _Atomic int64_t  records;           // read from the data, for what is done and ahead of it
     // of all incarnations; computing is without waiting, and waiting that for data, weights and permission
     _Atomic int64_t  compute_ns, wait_ns, apply_ns;
     _Atomic int64_t  version;           // of the weights it computes on

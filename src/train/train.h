@@ -66,6 +66,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
     int64_t     bad_records;                    // passed over by all learners
+    int64_t     records_read;                   // by all processes, also ahead of what was used
     double      steps;                          // made by this run
     bool        counts_moved;                   // else `moved` is not known
     mu_traffic  moved;                          // bytes between processes, in all these steps

@@ -26,7 +26,7 @@ static json_t *learner_json(int index, int workers, const mu_live_learner *l) {
         {"learner", index / workers},    {"worker", index % workers},     {"pid", l->pid},
         {"incarnation", l->incarnation}, {"samples", l->samples},         {"gradients", l->gradients},
         {"version", l->version},         {"staleness_max", l->stale_max}, {"losses", l->losses},
-        {"slow_us", l->slow_us},
+        {"slow_us", l->slow_us},         {"records_read", l->records},
     };
     const mu_json_real numbers[] = {
         {"samples_per_s", l->samples_per_s}, {"compute_share", l->compute_share},

@@ -61,6 +61,7 @@ static void look_learner(mu_live_learner *o, const mu_shared_learner *l, int64_t
         .incarnation = LOAD(l->incarnation),
         .doing = (mu_doing)LOAD(l->doing),
         .samples = LOAD(l->samples),
+        .records = LOAD(l->records),
         .gradients = LOAD(l->gradients),
         .version = LOAD(l->version),
         .compute_s = 1e-9 * (double)LOAD(l->compute_ns),

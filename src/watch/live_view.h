@@ -17,7 +17,7 @@ typedef struct mu_live_learner { // one process
     int32_t  pid;               // 0 = none at the moment
     uint32_t incarnation;
     mu_doing doing;
-    int64_t  samples, gradients, version;
+    int64_t  samples, gradients, version, records;
     double   compute_s, wait_s, apply_s;        // all incarnations
     double   quiet_s;           // since its last step began; -1 = no step yet
     double   loss, accuracy;    // of its last gradient; NaN before the first
