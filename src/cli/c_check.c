@@ -6,12 +6,14 @@
 #include "cli/term.h"
 #include "learners/gradients.h"
 #include "net/partition_explain.h"
+#include "plot/split.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 struct check {
     bool graph, explain, dense;
+    const char *svg, *dot;
 };
 
 static const mu_opt options[] = {
@@ -19,6 +21,9 @@ static const mu_opt options[] = {
     MU_OPT_KEY("partition", "HOW", "cluster.partition", "how they share layers that do not say so"),
     MU_OPT(struct check, graph, "graph", MU_OPT_FLAG, NULL,
            "print the layers of all workers, and what they send"),
+    MU_OPT(struct check, svg, "svg", MU_OPT_FILE, "FILE",
+           "draw that into this file: a column for each worker, an arrow with its bytes for what they send"),
+    MU_OPT(struct check, dot, "dot", MU_OPT_FILE, "FILE", "write it for graphviz"),
     MU_OPT(struct check, explain, "explain", MU_OPT_FLAG, NULL,
            "print how each layer might be cut, the bytes that moves, and why it is cut as it is"),
     MU_OPT(struct check, dense, "dense", MU_OPT_FLAG, NULL,
@@ -94,11 +99,30 @@ static mu_status show_choice(mu_binder *b, const mu_partition_opts *o, bool json
     return MU_OK;
 }
 
+static mu_status draw_split(const mu_session *s, const struct check *c, mu_err *err) {
+    mu_status st = MU_OK;
+    if (c->svg) {
+        mu_page page;
+        mu_page_init(&page, s->job->name);
+        st = mu_split_figure(&page, s->partition, s->job->name, err);
+        if (st == MU_OK) st = mu_page_save(&page, c->svg, err);
+        mu_page_fini(&page);
+    }
+    if (st == MU_OK && c->dot) {
+        mu_text t = {0};
+        st = mu_split_dot(s->partition, s->job->name, &t, err);
+        if (st == MU_OK) st = mu_page_write(c->dot, &t, err);
+        mu_text_fini(&t);
+    }
+    return st;
+}
+
 static mu_status show_split(mu_session *s, const struct check *c, bool json, mu_err *err) {
     if (!s->partition)
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the net of this job is not split"), err,
                              "Set `cluster.workers`, here also by `--workers N`.");
     if (c->graph) mu_partition_print(s->partition, stdout);
+    MU_TRY(draw_split(s, c, err));
     mu_partition_opts o = {.whole = s->train.net, .workers = s->setup.workers, .split = MU_SPLIT_AUTO,
                            .traffic = mu_session_traffic(s)};
     o.traffic.dense |= c->dense;
@@ -113,7 +137,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     const mu_gradient_source *source;
     if (st == MU_OK && s->updater) st = mu_gradients_choose(s, &(mu_run_opts){0}, &source, err);
-    if (st == MU_OK && (c->graph || c->explain)) st = show_split(s, c, a->json, err);
+    if (st == MU_OK && (c->graph || c->explain || c->svg || c->dot)) st = show_split(s, c, a->json, err);
     if (st == MU_OK) {
         if (!a->quiet) print_net(s);
         if (!a->quiet) print_setup(s);

@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "learners/record.h"
 #include "look/sample.h"
+#include "ps/moved.h"
 #include "run/driver.h"
+#include "watch/live_view.h"
 #include "train/stopflag.h"
 
 #include <inttypes.h>
@@ -120,7 +122,7 @@ static void print_json(const mu_run_result *r) {
         {"lock_repairs", g->lock_repairs}, {"repeated_samples", r->repeated_samples},
         {"torn_updates", g->torn_updates}, {"best_step", r->best_step},
         {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
-        {"samples", r->samples}, {"applied_samples", r->applied_samples},
+        {"records_read", g->records_read}, {"samples", r->samples}, {"applied_samples", r->applied_samples},
         {"server_groups", g->server_groups}, {"merges", g->merges}, {"merged_bytes", g->merged_bytes},
     };
     const struct { const char *key, *value; } texts[] = {
@@ -133,6 +135,7 @@ static void print_json(const mu_run_result *r) {
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
     json_object_set_new(o, "staleness", staleness_json(g));
+    json_object_set_new(o, "bytes", mu_moved_json(g->counts_moved, &g->moved, g->steps));
     json_object_set_new(o, "gradients",
                         json_pack("{s:I s:I s:I s:I}", "produced", (json_int_t)g->produced, "applied",
                                   (json_int_t)g->applied, "rejected", (json_int_t)g->rejected, "lost",
@@ -162,6 +165,11 @@ static void print_learners(const mu_args *a, const mu_learners_result *g) {
     if (g->server_groups > 1)
         tell(a, "%d server groups: %" PRId64 " merges, %.1f MB given and taken", g->server_groups, g->merges,
              1e-6 * (double)g->merged_bytes);
+    if (g->counts_moved && g->steps > 0)
+        tell(a, "a step moved %.4g MB of values, %.4g MB of gradients, %.4g MB of weights between processes",
+             1e-6 * mu_moved_per_step(g->moved.values, g->steps, false),
+             1e-6 * mu_moved_per_step(g->moved.gradients, g->steps, false),
+             1e-6 * mu_moved_per_step(g->moved.weights, g->steps, true));
     if (g->learners_lost || g->server_lost)
         tell(a, "%" PRId64 " learners lost and %" PRId64
                 " replaced (%.3f s, 99 %% within %.3f s), server lost %" PRId64 " times",

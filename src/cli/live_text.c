@@ -3,6 +3,7 @@
 #include "cli/live_text.h"
 
 #include "cli/progress.h"
+#include "ps/moved.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -67,6 +68,15 @@ static void put_progress(page *p, const mu_live_view *v) {
                    number(b, v->overlap, "percent"));
 }
 
+static void put_moved(page *p, const mu_live_view *v) {
+    char a[32], b[32], c[32];
+    const mu_traffic *t = &v->moved;
+    mu_text_printf(p->t, "moved      %sB of values, %sB of gradients, %sB of weights a step\n",
+                   number(a, mu_moved_per_step(t->values, v->run_steps, false), "count"),
+                   number(b, mu_moved_per_step(t->gradients, v->run_steps, false), "count"),
+                   number(c, mu_moved_per_step(t->weights, v->run_steps, true), "count"));
+}
+
 static void put_books(page *p, const mu_live_view *v) {
     char a[32];
     const mu_ledger *l = &v->ledger;
@@ -78,6 +88,7 @@ static void put_books(page *p, const mu_live_view *v) {
                        " lost + %" PRId64 " in flight\n",
                        l->produced, l->applied, l->rejected, l->lost, l->in_flight);
     else mu_text_printf(p->t, "gradients  - (no quiet moment to count them)\n");
+    if (v->counts_moved && !v->alone) put_moved(p, v);
     if (v->losses || v->server_losses || v->skipped_updates || v->lock_repairs)
         mu_text_printf(p->t,
                        "trouble    %" PRId64 " learners lost, %" PRId64 " servers lost, %" PRId64

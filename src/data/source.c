@@ -50,6 +50,8 @@ struct mu_source {
     mu_batch       *slot;
     void           *block;                      // memory of all slots
     mu_prefetch    *prefetch;
+    int64_t         read_begin, read_end;       // rows of a batch that are read
+    _Atomic int64_t n_read;                     // records; by who fills
     mu_source_lease lease;                      // NULL = one batch after the other
     void           *lease_ctx;
     mu_finished     finished;                   // before this process began
@@ -93,6 +95,7 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
     if (is_bad(s, index)) return MU_OK;
     mu_err why;
     why.status = MU_OK;         // a report fills in all the rest
+    atomic_fetch_add_explicit(&s->n_read, 1, memory_order_relaxed);
     mu_status st = mu_reader_read(s->reader, mu_source_record(s, index), rec, &why);
     if (st == MU_OK) *ok = true;
     else if (st == MU_EDATA) return note_bad(s, index, &why, err);
@@ -156,32 +159,42 @@ static int32_t begins(const mu_source *s, int64_t sample, int32_t says) {
     return sample < s->streams.n ? 0 : says;
 }
 
+// Row `row` of the batch from the record of a sample. *ok false: an evaluation leaves it out.
+static mu_status fill_row(mu_source *s, int64_t sample, mu_batch *b, int64_t row, bool *ok, mu_err *err) {
+    mu_record rec = {{0}};
+    *ok = true;
+    if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, sample, &rec, err));
+    else MU_TRY(try_record(s, record_of(s, sample), &rec, ok, err));
+    if (!*ok) return s->o.phase == MU_PREDICT ? no_answer(s, sample, err) : MU_OK;
+    for (int f = 0; f < s->reader->n_fields; f++) {
+        const size_t size = (size_t)mu_shape_count(&s->field[f].shape);
+        mu_transform_apply(&s->transform[f], rec.field[f], sample, b->field[f].f + (size_t)row * size);
+    }
+    if (s->begin_field >= 0) {
+        int32_t *begin = &b->field[s->begin_field].i[row];
+        *begin = begins(s, sample, *begin);
+    }
+    return MU_OK;
+}
+
 static mu_status fill_batch(mu_source *s, int64_t start, mu_batch *b, bool in_thread, bool *end,
                             mu_err *err) {
-    int64_t first, n, rows = 0;
+    int64_t first, n;
     *end = !choose_samples(s, start, &first, &n);
     if (*end) return MU_OK;
-    for (int64_t i = 0; i < n; i++) {
+    const int64_t begin = s->read_begin < n ? s->read_begin : n, stop = s->read_end < n ? s->read_end : n;
+    int64_t row = begin;
+    for (int64_t i = begin; i < stop; i++) {
+        bool ok;
         if (in_thread && mu_prefetch_stopping(s->prefetch)) return MU_EINTERRUPTED;
-        mu_record rec = {{0}};
-        bool ok = true;
         const int64_t sample = mu_finished_sample(&s->finished, first + i); // evaluation has none finished
-        if (s->o.phase == MU_TRAIN) MU_TRY(read_sample(s, sample, &rec, err));
-        else MU_TRY(try_record(s, record_of(s, sample), &rec, &ok, err));
-        if (!ok && s->o.phase == MU_PREDICT) return no_answer(s, sample, err);
-        if (!ok) continue; // an evaluation counts what it has seen, nothing twice
-        for (int f = 0; f < s->reader->n_fields; f++) {
-            size_t row = (size_t)mu_shape_count(&s->field[f].shape);
-            mu_transform_apply(&s->transform[f], rec.field[f], sample, b->field[f].f + (size_t)rows * row);
-        }
-        if (s->begin_field >= 0) {
-            int32_t *begin = &b->field[s->begin_field].i[rows];
-            *begin = begins(s, sample, *begin);
-        }
-        rows++;
+        MU_TRY(fill_row(s, sample, b, row, &ok, err));
+        row += ok; // an evaluation counts what it has seen, nothing twice
     }
     b->first = first;
-    b->n = rows;
+    b->n = s->o.phase == MU_TRAIN ? n : row;
+    b->begin = begin;
+    b->end = row;
     return MU_OK;
 }
 
@@ -229,6 +242,11 @@ bool mu_source_in_streams(const mu_source *s) { return s->streams.n > 0; }
 void mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx) {
     s->lease = lease;
     s->lease_ctx = ctx;
+}
+
+void mu_source_set_rows(mu_source *s, int64_t begin, int64_t end) {
+    s->read_begin = begin;
+    s->read_end = end;
 }
 
 bool mu_source_stopping(const mu_source *s) { return mu_prefetch_stopping(s->prefetch); }
@@ -484,6 +502,7 @@ mu_status mu_source_open_spec(const mu_source_spec *spec, const mu_source_opts *
     s->spec = *spec;
     s->o = *o;
     s->rows = o->n_rows ? o->n_rows : o->batch - o->first_row;
+    s->read_end = s->rows;
     s->shuffle_key = mu_rng_key_make(o->seed, "shuffle");
     mu_arena_init(&s->arena, "data/source");
     mu_status st = set_up(s, err);
@@ -540,5 +559,7 @@ const float *mu_source_mean(const mu_source *s, int i, size_t *n) {
 }
 
 mu_source_stats mu_source_get_stats(const mu_source *s) {
-    return (mu_source_stats){.n_bad = atomic_load(&s->bad->n), .wait_s = mu_prefetch_wait_s(s->prefetch)};
+    return (mu_source_stats){.n_bad = atomic_load(&s->bad->n),
+                             .n_read = atomic_load_explicit(&s->n_read, memory_order_relaxed),
+                             .wait_s = mu_prefetch_wait_s(s->prefetch)};
 }

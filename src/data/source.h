@@ -38,6 +38,7 @@
 typedef struct mu_batch {
     int64_t     first;                  // sample number of row 0; < 0: warm-up, nothing of it counts
     int64_t     n;                      // valid rows; rows beyond are stale
+    int64_t     begin, end;             // of these the ones that were read: all, or mu_source_set_rows
     mu_tensor   field[MU_MAX_FIELDS];   // (batch, ...) as the reader's fields after transformation
 } mu_batch;
 
@@ -116,6 +117,9 @@ bool      mu_source_in_streams(const mu_source *s);
 // once started; training only. Not while started.
 typedef bool (*mu_source_lease)(void *ctx, int64_t *first, int64_t *rows);
 void      mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx);
+// Of each batch only the rows [begin, end) are read from now on, at their places: for a process that looks at
+// no others. They are what they would be among all. Training only; not while started.
+void      mu_source_set_rows(mu_source *s, int64_t begin, int64_t end);
 bool      mu_source_stopping(const mu_source *s);                       // for a lease that waits
 mu_status mu_source_start(mu_source *s, mu_err *err);                   // starts the prefetch thread
 void      mu_source_stop(mu_source *s);                                 // joins it; next() works inline again
@@ -131,8 +135,11 @@ void mu_source_transform(const mu_source *s, int i, const float *record, void *d
 // *n is the number of channels or of the elements of a record.
 const float *mu_source_mean(const mu_source *s, int i, size_t *n);
 
-typedef struct mu_source_stats { int64_t n_bad; double wait_s; } mu_source_stats;
-mu_source_stats mu_source_get_stats(const mu_source *s); // wait_s: time next() waited for the prefetcher
+typedef struct mu_source_stats {
+    int64_t n_bad, n_read;              // records: bad ones, by all processes; read by this one, bad or not
+    double  wait_s;                     // next() waited for the prefetcher
+} mu_source_stats;
+mu_source_stats mu_source_get_stats(const mu_source *s);
 
 extern const mu_field mu_source_fields[];       // the transformation keys, for help and the reference
 

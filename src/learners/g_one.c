@@ -19,6 +19,7 @@ typedef struct one {
     mu_worker    w;
     mu_facts     facts;
     int64_t      produced, skipped;     // gradients
+    int64_t      read_before;           // records, by who opened the data
     mu_shared    shared;                // head NULL = not to be looked at
     int64_t      next, rest;            // for the prefetch thread: next sample; left of a step under way
 } one;
@@ -105,6 +106,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     mu_err own = {0};
     (void)hold; // nothing happens between two advances
     r->t = t;
+    r->read_before = mu_source_get_stats(t->s->train.source).n_read;
     mu_worker_init(&r->w, t->s);
     mu_facts_begin(&r->facts, t->s);
     r->w.facts = t->advisor.facts = &r->facts;
@@ -164,6 +166,8 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
                                 .produced = r->produced,
                                 .applied = r->produced - r->skipped,
                                 .rejected = r->skipped,
+                                .counts_moved = true, // nothing moves
+                                .records_read = mu_source_get_stats(s->train.source).n_read - r->read_before,
                                 .bad_records = mu_source_get_stats(s->train.source).n_bad,
                                 .compute_s = r->w.compute_s,
                                 .wait_s = r->w.wait_s,

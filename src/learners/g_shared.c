@@ -315,11 +315,13 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .rows = p->rows,
         .global_batch = p->global_batch,
         .server_groups = c->n,
+        .counts_moved = true,
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
         .replace_p50_s = NAN,
         .replace_p99_s = NAN,
     };
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_sum_up(&c->group[i], r, err));
+    r->steps = (double)(c->t->at.samples - c->group->begin.samples) / (double)p->global_batch;
     return MU_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct learner { // one process: a learner, or a worker of one
     mu_worker  w;
     mu_lease   lease;                   // of the prefetch thread: batches left of it
     int32_t    lease_at;
+    int64_t    n_read;                  // records, up to the last note
     mu_status  collected;               // the first failure of the gradient in hand, and why
     mu_err     collect_err;
 } learner;
@@ -152,12 +153,17 @@ static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu
     const mu_client *c = l->client;
     const int64_t began = mu_clock_ns(), other = c->waited_ns + c->applied_ns, bridged = c->bridged_ns;
     const double waited_s = l->w.wait_s;
+    const uint64_t sent = mu_partition_bytes_sent(l->w.net);
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
     const mu_status st = compute(l, scale, err);
     n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s)) + c->bridged_ns - bridged;
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
     n->rows = l->worker == 0 ? c->grant.rows : 0; // others work on the same ones
+    const int64_t n_read = mu_source_get_stats(l->role->session->train.source).n_read;
+    n->records = n_read - l->n_read;
+    l->n_read = n_read;
+    n->sent = mu_partition_bytes_sent(l->w.net) - sent;
     n->has_loss = l->workers == 1 || l->w.loss_weight > 0;
     n->loss = l->w.loss;
     n->accuracy = l->w.accuracy;
@@ -218,8 +224,13 @@ static mu_status set_up(learner *l, mu_shared_client *c, mu_shared *g, mu_err *e
                                                           .rate_ctx = l->role},
                                  err));
     l->client = &c->base;
-    if (s->partition) MU_TRY(mu_workers_connect(c, l->w.net, err));
+    if (s->partition) {
+        const mu_extent rows = mu_partition_rows(s->partition, l->worker);
+        mu_source_set_rows(s->train.source, rows.begin, rows.end);
+        MU_TRY(mu_workers_connect(c, l->w.net, err));
+    }
     mu_source_set_lease(s->train.source, next_samples, l);
+    l->n_read = mu_source_get_stats(s->train.source).n_read;
     return mu_source_start(s->train.source, err);
 }
 

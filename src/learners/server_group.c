@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "ps/moved.h"
 #include "store/live.h"
 
 #include <math.h>
@@ -196,6 +197,7 @@ static void add_staleness(const mu_shared *g, double *sum, double *n, mu_learner
             r->staleness_hist[b] += atomic_load(&l->stale_hist[b]);
             if (r->staleness_hist[b] && b >= r->most_staleness) r->most_staleness = b + 1;
         }
+        r->records_read += atomic_load(&l->records);
         r->compute_s += 1e-9 * (double)atomic_load(&l->compute_ns);
         r->wait_s += 1e-9 * (double)atomic_load(&l->wait_ns);
         r->apply_s += 1e-9 * (double)atomic_load(&l->apply_ns);
@@ -218,6 +220,9 @@ static void add_ledger(const mu_server_group *g, const mu_core *core, mu_learner
     r->merges += atomic_load(&h->merges);
     r->merged_bytes += atomic_load(&h->merged_bytes);
     g->t->ps.skipped += atomic_load(&h->skipped_updates);
+    mu_traffic moved;
+    r->counts_moved &= mu_moved(&g->shared, &moved);
+    if (r->counts_moved) mu_traffic_add(&r->moved, &moved);
 }
 
 mu_status mu_server_group_sum_up(mu_server_group *g, mu_learners_result *r, mu_err *err) {

@@ -364,6 +364,15 @@ void mu_partition_destroy(mu_partition *p) {
     mu_free(p);
 }
 
+mu_extent mu_partition_rows(const mu_partition *p, int worker) {
+    bool data = false;
+    for (int i = 0; i < p->n_layers; i++)
+        for (int k = 0; k < p->layer[i]->n_src; k++)
+            data |= p->layer[i]->worker == worker && !p->layer[i]->src[k].l;
+    const mu_extent *rows = &p->rows[worker];
+    return mu_is_cut(rows) ? *rows : (mu_extent){0, data ? p->whole->batch : 0, p->whole->batch};
+}
+
 size_t mu_partition_bytes(const mu_partition *p) {
     size_t n = 0;
     for (int i = 0; i < p->n_bridges; i++) n += p->bridge[i].bytes * (p->bridge[i].gradient ? 2 : 1);
@@ -385,31 +394,34 @@ void mu_bridge_memory_reset(const mu_partition *p, char *base) {
         for (int back = 0; back < 2; back++) mu_channel_memory_reset(base + p->bridge[i].at[back]);
 }
 
+size_t mu_piece_gradient_bytes(const mu_piece *p) {
+    const size_t cols = p->whole->count / (size_t)mu_param_rows(p->whole);
+    if (p->whole->is_stat) return 0;
+    return (size_t)(__builtin_popcount(p->workers) - 1) * (size_t)p->rows * cols * sizeof(float);
+}
+
 size_t mu_partition_gradient_bytes(const mu_partition *p) {
     size_t n = 0;
-    for (int i = 0; i < p->n_pieces; i++) {
-        const mu_piece *k = &p->piece[i];
-        const size_t cols = k->whole->count / (size_t)mu_param_rows(k->whole);
-        if (!k->whole->is_stat)
-            n += (size_t)(__builtin_popcount(k->workers) - 1) * (size_t)k->rows * cols * sizeof(float);
-    }
+    for (int i = 0; i < p->n_pieces; i++) n += mu_piece_gradient_bytes(&p->piece[i]);
     return n;
 }
 
-static mu_shape shape_of(const mu_part *p) {
+const char *mu_part_type(const mu_part *p) {
+    return p->kind == MU_PART_LAYER ? p->whole->class->name : mu_seam_class(p->kind)->name;
+}
+
+mu_shape mu_part_shape(const mu_part *p) {
     if (p->kind != MU_PART_LAYER) return mu_rect_shape(p->blob, &p->rect);
+    if (!p->whole->n_out) return (mu_shape){0};
     const mu_cut c = mu_layer_out_cut(p->whole, &p->cut, 0);
     return mu_cut_shape(&p->whole->out[0].value.shape, &c);
 }
 
 static void print_part(const mu_partition *p, const mu_part *l, FILE *out) {
     char shape[96] = "";
-    if (l->kind != MU_PART_LAYER || l->whole->n_out) {
-        const mu_shape s = shape_of(l);
-        mu_shape_text(&s, shape);
-    }
-    const mu_layer_class *c = l->kind == MU_PART_LAYER ? l->whole->class : mu_seam_class(l->kind);
-    fprintf(out, "%6d  %-32s %-16s %-20s", l->worker, l->name, c->name, shape);
+    const mu_shape s = mu_part_shape(l);
+    if (s.n) mu_shape_text(&s, shape);
+    fprintf(out, "%6d  %-32s %-16s %-20s", l->worker, l->name, mu_part_type(l), shape);
     if (l->bridge >= 0) {
         const mu_bridge *b = &p->bridge[l->bridge];
         const bool source = l->kind == MU_PART_SOURCE;

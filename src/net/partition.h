@@ -102,6 +102,8 @@ typedef struct mu_partition {
     int               n_pieces;
     mu_extent        *rows;             // [workers] of the batch that the worker's input has
 } mu_partition;
+// The rows that the layers of a worker read; begin = end: none.
+mu_extent mu_partition_rows(const mu_partition *p, int worker);
 
 enum { MU_SPLIT_NONE, MU_SPLIT_BATCH, MU_SPLIT_FEATURE, MU_SPLIT_AUTO };       // mu_partition_opts.split
 
@@ -123,6 +125,10 @@ void      mu_partition_destroy(mu_partition *p);
 size_t    mu_partition_bytes(const mu_partition *p);
 // And of parameters: dense gradients of pieces that several workers have, all but the one that stays.
 size_t    mu_partition_gradient_bytes(const mu_partition *p);
+size_t    mu_piece_gradient_bytes(const mu_piece *p);
+// Type and output of a part; no output: n = 0.
+const char *mu_part_type(const mu_part *l);
+mu_shape  mu_part_shape(const mu_part *l);
 // One line a layer in the global order, then the sum.
 void      mu_partition_print(const mu_partition *p, FILE *out);
 

@@ -10,14 +10,8 @@ int64_t mu_price_in_bytes(MU_UNUSED const void *ctx, const mu_cut_load *l) {
     return mu_traffic_sum(&l->moved) + (int64_t)(l->idle / MU_FLOPS_PER_BYTE);
 }
 
-static void add(mu_traffic *to, const mu_traffic *t) {
-    to->values += t->values;
-    to->gradients += t->gradients;
-    to->weights += t->weights;
-}
-
 void mu_cut_load_add(mu_cut_load *to, const mu_cut_load *l) {
-    add(&to->moved, &l->moved);
+    mu_traffic_add(&to->moved, &l->moved);
     to->largest += l->largest;
     to->idle += l->idle;
 }
@@ -80,7 +74,6 @@ static void add_piece(const mu_param *whole, const mu_held *at, const mu_traffic
     holders *= learners;
     sent *= learners;
     named *= learners;
-    if (holders < 2) return;
     out->gradients += sent - (o->apart ? 0 : own);
     if (all || named > count) named = count;
     if (whole->is_stat || whole->lr_mult > 0) out->weights += (holders - !o->apart) * named * VALUE;

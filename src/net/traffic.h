@@ -8,13 +8,20 @@
 //   values      each bridge (partition.h) of each learner: its rectangle forward, and as much again back
 //               where a gradient comes back. Data and slices stay at their worker.
 //   gradients   Holders of a piece of a parameter are the workers that have it, of all learners. Each makes
-//               one message. The first holder applies them all: its own is at hand, the others move.
-//   weights     Every holder but the first then reads the values of the piece that the first one wrote.
+//               one message. A holder applies them, slice by slice: of each slice its own share of the
+//               messages is at hand, those of the others move.
+//   weights     Every holder but that one then reads the slice that it wrote.
 //
-// So a piece with one holder moves nothing. When a process of its own applies (`apart`), every message and
-// every reading of a piece with several holders counts. Which holder applies which slice of a piece makes no
-// difference to dense gradients: all but one share of each value move. Factors are counted for one that
-// applies the whole piece: of several each would need all of x.
+// So a piece with one holder moves nothing, and it makes no difference which holder applies which slice: all
+// but one share of each value move. The shares of a message are as large as the slices, also of factors,
+// though whoever applies a slice reads all of x. Where holders' messages differ in size, as their parts of
+// the batch do, the first one's is taken as the one at hand. When a process of its own applies (`apart`),
+// every message and every reading counts.
+//
+// A run counts the same (ps/moved.h). Its figures are these, to the byte, where updates are made in step and
+// messages are as large as here: with the gradients of a step all in one update, parts of the batch that are
+// equal, nobody lost, no server that only helps (`server: both`), and no rows and words, which are counted
+// here as the most there may be.
 //
 // A message is what ps/message.c puts into a slot for the piece of a worker. Its values:
 //     dense      rows * cols                    the usual case; statistics always, learning or not
@@ -45,7 +52,7 @@ typedef struct mu_traffic {
 
 typedef struct mu_traffic_opts {
     int  learners;      // 0 = 1
-    bool apart;         // who applies is no holder
+    bool apart;         // who applies is no holder: a process of its own
     bool dense;         // gradients travel as dense ones, whatever would be cheaper
 } mu_traffic_opts;
 
@@ -63,6 +70,11 @@ typedef struct mu_pricing {
 int64_t mu_price_in_bytes(const void *ctx, const mu_cut_load *l);   // the cost above
 
 static inline int64_t mu_traffic_sum(const mu_traffic *t) { return t->values + t->gradients + t->weights; }
+static inline void mu_traffic_add(mu_traffic *to, const mu_traffic *t) {
+    to->values += t->values;
+    to->gradients += t->gradients;
+    to->weights += t->weights;
+}
 void mu_cut_load_add(mu_cut_load *to, const mu_cut_load *l);
 
 struct mu_partition;

@@ -54,6 +54,8 @@ MU_MUST_CHECK mu_status mu_page_add_text(mu_page *p, const char *path, mu_err *e
 // Writes what the end of the name says: .html everything; .svg all pictures in one column; .png the one
 // picture of pixels. MU_EUSAGE for other names and for what a form cannot hold. The file is replaced at once.
 MU_MUST_CHECK mu_status mu_page_save(const mu_page *p, const char *path, mu_err *err);
+// Any other text as a file, which appears at once.
+MU_MUST_CHECK mu_status mu_page_write(const char *path, const mu_text *t, mu_err *err);
 bool mu_page_is_html(const char *path);
 MU_MUST_CHECK mu_status mu_page_check_name(const char *path,
                                            mu_err *err); // before the work: the form is known

@@ -218,7 +218,7 @@ mu_status mu_page_check_name(const char *path, mu_err *err) {
                          "End the name with .html, .svg or .png.");
 }
 
-static mu_status write_file(const char *path, const mu_text *t, mu_err *err) {
+mu_status mu_page_write(const char *path, const mu_text *t, mu_err *err) {
     mu_outfile *f;
     MU_TRY(mu_outfile_create(path, &f, err));
     mu_outfile_write(f, t->s, t->n);
@@ -231,7 +231,7 @@ mu_status mu_page_save(const mu_page *p, const char *path, mu_err *err) {
     mu_status st = ends(path, ".svg")   ? mu_page_svg(p, &t, err)
                    : ends(path, ".png") ? page_png(p, &t, err)
                                         : mu_page_html(p, &t, err);
-    if (st == MU_OK) st = write_file(path, &t, err);
+    if (st == MU_OK) st = mu_page_write(path, &t, err);
     mu_text_fini(&t);
     return st;
 }

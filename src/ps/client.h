@@ -23,6 +23,8 @@ typedef struct mu_gradient_note {       // what others may want to know of a gra
     double  loss, accuracy;
     int64_t compute_ns, wait_ns;        // without any waiting; waiting for its samples and other workers
     int64_t rows;                       // samples to be counted for this process
+    uint64_t sent;                      // bytes, over bridges
+    int64_t records;                    // read by this process since the last note
     bool    has_loss;                   // loss and accuracy are those of samples
 } mu_gradient_note;
 

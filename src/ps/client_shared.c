@@ -253,6 +253,8 @@ static void note(mu_client *base, const mu_gradient_note *n) {
     atomic_fetch_add(&row->wait_ns, n->wait_ns);
     atomic_fetch_add(&row->gradients, 1);
     atomic_fetch_add(&row->samples, n->rows);
+    atomic_fetch_add_explicit(&row->records, n->records, memory_order_relaxed);
+    if (n->sent) atomic_fetch_add_explicit(&row->values_moved, n->sent, memory_order_relaxed);
     if (!n->has_loss) return;
     atomic_store(&row->loss, n->loss);
     atomic_store(&row->accuracy, n->accuracy);

@@ -49,6 +49,7 @@ typedef struct mu_shared_client {
     // of the queue
     mu_server  server;                  // its own, when the server is beside
     bool       serves;
+    uint64_t  *seen;                    // (slices) what it has read of them (moved.h)
     float     *copy;                    // private weights; NULL = works on the shared ones
     int64_t    copy_version;
     float     *stats;                   // private running statistics; NULL = none, or with the weights

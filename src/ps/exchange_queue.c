@@ -7,6 +7,7 @@
 #include "ps/client_shared.h"
 
 #include "base/failpoint.h"
+#include "ps/moved.h"
 
 #include <string.h>
 
@@ -31,6 +32,16 @@ static mu_status own_stats(mu_shared_client *c, mu_err *err) {
     return MU_OK;
 }
 
+// Under locks a worker may wait for the end of an update while the one that has the rest of it waits for a
+// value of the first.
+static uint32_t holder_of(const mu_shared_client *c) {
+    const mu_partition *p = c->shared->partition;
+    const uint32_t bit = (uint32_t)1 << c->worker;
+    for (int i = 0; p && !c->shared->setup->locks && i < p->n_pieces; i++)
+        if (!(p->piece[i].workers & bit)) return bit;
+    return MU_HOLDS_ALL;
+}
+
 static mu_status enter(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     if (g->setup->weights == MU_WEIGHTS_COPY) {
@@ -39,8 +50,12 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
         c->copy_version = -1;
         if (c->params) mu_params_rebase(c->params, c->copy, g->history);
     }
+    c->seen = mu_alloc_array((size_t)g->head->n_slices + 1, sizeof *c->seen, "learner/slices");
+    if (!c->seen) return MU_FAIL_NOMEM(err, "what is read of the weights");
     if (g->setup->server != MU_SERVER_PROCESS) {
         MU_TRY(mu_server_init(&c->server, g, c->process, c->rate_at, c->rate_ctx, err));
+        c->server.seen = c->seen;
+        c->server.holder = holder_of(c);
         c->serves = true;
     }
     return c->params ? own_stats(c, err) : MU_OK;
@@ -49,7 +64,9 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
 static void close_queue(mu_shared_client *c) {
     mu_free(c->stats);
     mu_free(c->copy);
+    mu_free(c->seen);
     c->stats = c->copy = NULL;
+    c->seen = c->server.seen = NULL;
 }
 
 // ---- weights ----
@@ -61,6 +78,20 @@ static bool may_copy(mu_shared_client *c) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) < c->base.grant.version) return false;
     return !g->setup->locks || mu_rwlock_read(g->rw, c->process, MU_NAP_NS);
+}
+
+static void read_piece(mu_shared_client *c, int param) {
+    mu_moved_read(c->shared, c->process, c->seen, c->shared->share[c->worker].piece[param]);
+}
+
+// What this worker computes on: all, or its pieces.
+static void copy_own(mu_shared_client *c) {
+    const mu_params *ps = c->shared->share[c->worker].params;
+    for (int i = 0; i < ps->n; i++) {
+        const mu_param *p = ps->list[i];
+        memcpy(c->copy + p->offset, c->shared->weights + p->offset, p->count * sizeof(float));
+        read_piece(c, i);
+    }
 }
 
 // The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
@@ -81,7 +112,7 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
-    memcpy(c->copy, g->weights, g->head->count * sizeof(float));
+    copy_own(c);
     mu_failpoint("client/copying");
     if (g->setup->locks) mu_rwlock_read_end(g->rw, c->process);
     return MU_OK;
@@ -96,9 +127,8 @@ static bool is_there(const mu_shared_client *c, int param) {
     return true;
 }
 
-static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
+static mu_status wait_for_weights(mu_shared_client *c, int param, mu_err *err) {
     mu_shared *g = c->shared;
-    if (c->copy || !mu_shared_is_in_step(g, c->base.grant.version)) return MU_OK;
     mu_stall_timer t = {0};
     for (;;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -112,6 +142,13 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
                            (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
+}
+
+static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
+    if (c->copy) return MU_OK;
+    if (mu_shared_is_in_step(c->shared, c->base.grant.version)) MU_TRY(wait_for_weights(c, param, err));
+    read_piece(c, param);
+    return MU_OK;
 }
 
 static mu_status refresh_stats(mu_shared_client *c, mu_err *err) {

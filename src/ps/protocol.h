@@ -90,11 +90,14 @@ typedef struct mu_protocol_turn {       // of a list of protocols, before the la
     const mu_node *node;
 } mu_protocol_turn;
 
+typedef enum mu_gradient_forms { MU_GRADIENTS_AUTO, MU_GRADIENTS_DENSE } mu_gradient_forms;
+
 typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      learners;              // MU_AUTO: one per core, or per `workers` of them
     int64_t      groups;                // the same under SINGA's name; 0 = not given
     int64_t      workers;               // processes that compute a gradient together
     int          partition;             // how they share layers that do not say so: mu_partition_opts.split
+    int          gradients;             // mu_gradient_forms
     mu_class_ref protocol;              // of a list the last
     int          n_before;              // others before it
     mu_protocol_turn before[MU_CORE_PHASES];    // one more than phases, as the first may be in step
@@ -141,7 +144,7 @@ typedef struct mu_setup {
     mu_server_place server;
     int      server_threads;            // of the server process; 0 = there is none
     mu_weights_mode weights;
-    bool     locks, pin;
+    bool     locks, pin, dense;         // dense: gradients, whatever would be smaller
     mu_rate_rule rate_rule;
     double   expected_staleness;
     mu_stale stale;                     // where gradients are not made in step

@@ -16,6 +16,7 @@
 #include "ps/server.h"
 
 #include "ps/exchange.h"
+#include "ps/moved.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -23,6 +24,7 @@
 #include <string.h>
 
 #define LOOK_NS 1000000         // between two looks for what dead executors left
+#define HELP_NS 1000000000      // so long slices wait for those who have the piece
 #define READERS_S 0.2           // longest wait for readers of the weights while the lock of the core is held
 
 mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
@@ -32,6 +34,9 @@ mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                      .rate_at = rate_at,
                      .ctx = ctx,
                      .look_ns = LOOK_NS,
+                     .holder = MU_HOLDS_ALL,
+                     .scanned = -1,
+                     .idle_at = -1,
                      .params = *g->pieces};
     s->params.value = g->weights;
     for (int k = 0; k < g->head->n_history; k++) s->params.slot[k] = g->history[k];
@@ -193,8 +198,16 @@ static void apply_run(mu_server *s, int i, int64_t number) {
     prepare(s, r->param);
     for (int k = 0; k < u->n_updates; k++)
         if (!u->update[k].skip) updates[n++] = update_at(s, k);
+    mu_moved_read_slice(s, i);
     mu_apply_slice(&(mu_apply){g->updater, &s->params, n, updates}, r, &g->slice[i].done,
                    keeps_undo(g, number) ? &g->executor[s->executor].undo : NULL);
+    mu_moved_apply(s, i, n, updates);
+}
+
+// Workers apply the pieces that they have, so that these stay where they are used.
+static bool holds(const mu_server *s, int slice) {
+    const mu_partition *p = s->shared->partition;
+    return !p || (p->piece[s->shared->slices.range[slice].param].workers & s->holder);
 }
 
 // Claims and applies slice i for update `number`. False: it is not free for it.
@@ -202,6 +215,7 @@ static bool try_slice(mu_server *s, int i, int64_t number) {
     mu_shared *g = s->shared;
     mu_shared_slice *sl = &g->slice[i];
     int64_t free_claim = number * 4096;
+    if (!holds(s, i)) return false;
     if (atomic_load_explicit(&sl->claim, memory_order_relaxed) != free_claim) return false;
     if (atomic_load_explicit(&sl->version, memory_order_acquire) >= number) return false;
     if (!atomic_compare_exchange_strong(&sl->claim, &free_claim, number * 4096 + s->executor + 1))
@@ -227,21 +241,41 @@ static int own_slices(mu_server *s, int64_t number) {
     return done;
 }
 
-// Those whose owners are busy elsewhere. Owners begin at the front.
+static int all_slices(mu_server *s, int64_t number) {
+    const int n = s->shared->head->n_slices;
+    int done = 0;
+    for (int i = n - 1; i >= 0; i--) done += try_slice(s, i, number);
+    return done;
+}
+
+// Those whose owners are busy elsewhere. Owners begin at the front. Who may not apply all does not take the
+// others from the counter.
 static int other_slices(mu_server *s, int64_t number) {
     mu_shared_update *u = s->shared->update;
     const int n = s->shared->head->n_slices;
     int done = 0;
+    if (s->holder != MU_HOLDS_ALL) {
+        if (s->scanned == number) return 0;
+        s->scanned = number;
+        return all_slices(s, number);
+    }
     for (int i; atomic_load_explicit(&u->next, memory_order_relaxed) < n &&
                 (i = atomic_fetch_add_explicit(&u->next, 1, memory_order_relaxed)) < n;)
         done += try_slice(s, n - 1 - i, number);
     return done;
 }
 
-// Those that dead executors have left, and the parent has freed: nothing else tells of them.
+// Those that dead executors have left, and the parent has freed: nothing else tells of them. When nobody who
+// has a piece comes for it, others apply it.
 static int left_slices(mu_server *s, int64_t number) {
-    int done = 0;
-    for (int i = 0; i < s->shared->head->n_slices; i++) done += try_slice(s, i, number);
+    const uint32_t holder = s->holder;
+    if (s->idle_at != number) {
+        s->idle_at = number;
+        s->idle_ns = s->looked_ns;
+    }
+    if (s->looked_ns - s->idle_ns > HELP_NS) s->holder = MU_HOLDS_ALL;
+    const int done = all_slices(s, number);
+    s->holder = holder;
     return done;
 }
 

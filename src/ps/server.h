@@ -24,7 +24,13 @@ typedef struct mu_server {
     mu_grad *grads;                     // (most parts x workers) of the run, for the slice in hand; owned
     const mu_grad **grad_at;            // (the same) by address
     float *weights;                     // (the same)
+    uint64_t *seen;                     // (slices) of this process, for moved.h; NULL = it is no worker
+    uint32_t holder;                    // bit of its worker, whose pieces it applies; MU_HOLDS_ALL
+    int64_t   scanned;                  // last update all of whose slices it has tried
+    int64_t   idle_at, idle_ns;         // update in which it found nothing to do, and since when
 } mu_server;
+
+#define MU_HOLDS_ALL UINT32_MAX
 
 typedef struct mu_server_point {        // what has been done up to a snapshot
     int64_t   version;

@@ -27,6 +27,9 @@ const mu_field mu_cluster_fields[] = {
                   "how workers share a layer whose block does not say so (`partition`): by rows of the "
                   "batch, by features, not, or as moves the fewest bytes; what cannot be cut so stands whole "
                   "at the first worker"),
+    MU_FIELD_ENUM(mu_cluster_opts, gradients, "auto", "auto|dense",
+                  "gradients travel in the smallest form, as factors or rows where these are smaller, or all "
+                  "as dense ones; to compare"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
                    "how learners synchronise; or a list of such, each but the last with `until`: until when, "
                    "as `1 epoch` or `300 steps`"),
@@ -506,6 +509,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .protocol = protocol_of(o),
         .reference_batch = task->batch,
         .locks = o->locks,
+        .dense = o->gradients == MU_GRADIENTS_DENSE,
         .pin = o->pin,
         .hang_timeout = o->hang_timeout,
         .max_losses = o->max_losses,

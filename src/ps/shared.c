@@ -215,7 +215,6 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .rows = p->rows,
         .global_batch = p->global_batch,
         .n_records = o->n_records,
-        .first_sample = o->core->first_sample,
         .end_steps = o->end_steps,
         .end_epochs = o->end_epochs,
         .rate_factor = p->rate_factor,
@@ -223,6 +222,8 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .sync_end = sync > INT64_MAX - first ? INT64_MAX : first + sync,
         .start_ns = mu_clock_ns(),
         .alone = o->alone,
+        .counts_moved = o->alone || mu_exchange_of(p) == &mu_exchange_queue,
+        .first_sample = o->core->first_sample,
         .setup = *p,
     };
     memcpy(h->magic, MAGIC, sizeof MAGIC);

@@ -69,6 +69,7 @@ typedef struct mu_shared_learner {
     mu_bell          leases;            // its prefetch thread may be given samples now
     _Atomic int32_t  doing;             // mu_doing
     _Atomic int64_t  samples, gradients;        // done by all incarnations
+    _Atomic int64_t  records;           // read from the data, for what is done and ahead of it
     // of all incarnations; computing is without waiting, and waiting that for data, weights and permission
     _Atomic int64_t  compute_ns, wait_ns, apply_ns;
     _Atomic int64_t  version;           // of the weights it computes on
@@ -84,6 +85,7 @@ typedef struct mu_shared_learner {
     _Atomic int32_t  mirror_busy;       // it writes its own weights outside a step, or gives a copy of them
     _Atomic int32_t  mirror_ended;      // it reads no slots any more
     _Atomic int32_t  slow_us;           // `chaos`: sleep this long in each step
+    _Atomic uint64_t values_moved, weights_moved;       // bytes (moved.h), by all incarnations
     _Atomic int32_t  ended;             // as the protocol told it to
     _Atomic int32_t  failed;            // mu_status it ended with; error below is valid
     mu_err           error;
@@ -92,6 +94,7 @@ typedef struct mu_shared_learner {
 // Who applies: process i while it waits, or server thread i - processes.
 typedef struct mu_executor {
     _Alignas(64) _Atomic uint64_t pulse;        // of a server thread: its turns, the sign of life
+    _Atomic uint64_t moved;             // bytes of gradients that others made (moved.h)
     mu_undo  undo;
 } mu_executor;
 
@@ -125,6 +128,7 @@ typedef struct mu_shared_slice {
     _Alignas(64) _Atomic int64_t claim;
     _Atomic int64_t  version;           // of the weights in this slice
     _Atomic size_t   done;              // floats finished
+    _Atomic uint64_t written;           // bytes, ever (moved.h); by who has claimed it
 } mu_shared_slice;
 
 typedef struct mu_slot_head {           // before each message
@@ -155,7 +159,7 @@ typedef struct mu_shared_head {
     int32_t  own_blocks;
     char     run_id[64], job_name[104], protocol[32];
     char     run_dir[512];
-    int64_t  rows, global_batch, n_records, first_sample;
+    int64_t  rows, global_batch, n_records;
     int64_t  end_steps;                 // planned, 0 = open
     double   end_epochs;
     double   rate_factor;
@@ -163,6 +167,8 @@ typedef struct mu_shared_head {
     int64_t  sync_end;                  // version up to which updates are made in step; INT64_MAX = all
     int64_t  start_ns;
     int32_t  alone;                     // one learner, in the parent itself: no weights and no core here
+    int32_t  counts_moved;              // bytes that move are counted (moved.h)
+    int64_t  first_sample;              // where the run began
     mu_setup setup;               // the pointer in it is only valid in the run's own processes
 
     _Atomic int32_t  state;             // mu_run_state

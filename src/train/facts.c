@@ -59,11 +59,15 @@ static size_t per_row(const mu_tensor *t) {
 
 static void look_at_numbers(mu_facts *f, const mu_batch *b) {
     int32_t none = 0;
+    if (b->begin >= b->end) return;
     if (atomic_load_explicit(&f->looked, memory_order_relaxed)) return;
     if (!atomic_compare_exchange_strong(&f->looked, &none, 1)) return; // another learner does
-    const size_t rows = (size_t)(b->n < ROWS ? b->n : ROWS);
-    for (int i = 0; i < MU_MAX_FIELDS; i++)
-        if (f->numbers >> i & 1) f->field[i] = look_at(b->field[i].f, rows * per_row(&b->field[i]));
+    const int64_t all = b->end - b->begin;
+    const size_t first = (size_t)b->begin, rows = (size_t)(all < ROWS ? all : ROWS);
+    for (int i = 0; i < MU_MAX_FIELDS; i++) {
+        const size_t size = per_row(&b->field[i]);
+        if (f->numbers >> i & 1) f->field[i] = look_at(b->field[i].f + first * size, rows * size);
+    }
     atomic_store_explicit(&f->looked, 2, memory_order_release); // read by the parent after `field`
 }
 
@@ -71,8 +75,8 @@ void mu_facts_add(mu_facts *f, const mu_batch *b) {
     look_at_numbers(f, b);
     if (!atomic_load_explicit(&f->counting, memory_order_relaxed)) return;
     const mu_tensor *t = &b->field[f->label_field];
-    const size_t n = (size_t)b->n * per_row(t);
-    for (size_t i = 0; i < n; i++) {
+    const size_t size = per_row(t), end = (size_t)b->end * size;
+    for (size_t i = (size_t)b->begin * size; i < end; i++) {
         const int32_t k = t->i[i];
         if (k < 0 || k >= f->n_classes) continue;
         // A bit that is there is not written again: its line stays with all learners.

@@ -151,7 +151,7 @@ static void check_streams(mu_session *s, const mu_net *net) {
 mu_traffic_opts mu_session_traffic(const mu_session *s) {
     return (mu_traffic_opts){.learners = s->setup.learners,
                              .apart = s->setup.server == MU_SERVER_PROCESS,
-                             .dense = s->job->train.accumulate > 1};
+                             .dense = s->setup.dense || s->job->train.accumulate > 1};
 }
 
 // The nets of the workers of a learner. Problems are in the diags.
@@ -338,7 +338,7 @@ static void check_memory(mu_session *s) {
 static void allow_forms(const mu_session *s, mu_params *ps) {
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
-        p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1;
+        p->allow_factors = s->job->train.accumulate == 1 && p->n_users == 1 && !s->setup.dense;
     }
 }
 

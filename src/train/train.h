@@ -68,6 +68,10 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int         server_groups;
     int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
+    int64_t     records_read;                   // by all processes, also ahead of what was used
+    double      steps;                          // made by this run
+    bool        counts_moved;                   // else `moved` is not known
+    mu_traffic  moved;                          // bytes between processes, in all these steps
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_learners_result;

@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "file/json.h"
+#include "ps/moved.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static json_t *learner_json(const mu_live_view *v, int index) {
         {"server_group", index / (v->n_processes / v->server_groups)},
         {"incarnation", l->incarnation}, {"samples", l->samples},         {"gradients", l->gradients},
         {"version", l->version},         {"staleness_max", l->stale_max}, {"losses", l->losses},
-        {"slow_us", l->slow_us},
+        {"slow_us", l->slow_us},         {"records_read", l->records},
     };
     const mu_json_real numbers[] = {
         {"samples_per_s", l->samples_per_s}, {"compute_share", l->compute_share},
@@ -64,6 +65,21 @@ static json_t *ledger_json(const mu_live_view *v) {
     };
     json_t *o = json_object();
     return finished(o, mu_json_put_ints(o, rows, MU_COUNT(rows)));
+}
+
+json_t *mu_moved_json(bool known, const mu_traffic *t, double steps) {
+    if (!known) return json_null();
+    const mu_json_int sums[] = {{"values", t->values}, {"gradients", t->gradients}, {"weights", t->weights}};
+    const mu_json_real shares[] = {
+        {"values", mu_moved_per_step(t->values, steps, false)},
+        {"gradients", mu_moved_per_step(t->gradients, steps, false)},
+        {"weights", mu_moved_per_step(t->weights, steps, true)},
+    };
+    json_t *o = json_object(), *each = json_object();
+    int wrong = mu_json_put_ints(o, sums, MU_COUNT(sums));
+    wrong |= mu_json_put_reals(each, shares, MU_COUNT(shares));
+    wrong |= json_object_set_new(o, "per_step", each);
+    return finished(o, wrong);
 }
 
 json_t *mu_live_json(const mu_live_view *v) {
@@ -107,6 +123,7 @@ json_t *mu_live_json(const mu_live_view *v) {
     for (int i = 0; i < v->n_processes; i++)
         wrong |= json_array_append_new(list, learner_json(v, i));
     wrong |= json_object_set_new(o, "staleness", staleness_json(v));
+    wrong |= json_object_set_new(o, "bytes", mu_moved_json(v->counts_moved, &v->moved, v->run_steps));
     wrong |= json_object_set_new(o, "gradients", ledger_json(v)) | json_object_set_new(o, "table", list);
     return finished(o, wrong);
 }

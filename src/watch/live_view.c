@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ps/moved.h"
 
 #include <math.h>
 #include <sched.h>
@@ -61,6 +62,7 @@ static void look_learner(mu_live_learner *o, const mu_shared_learner *l, int64_t
         .incarnation = LOAD(l->incarnation),
         .doing = (mu_doing)LOAD(l->doing),
         .samples = LOAD(l->samples),
+        .records = LOAD(l->records),
         .gradients = LOAD(l->gradients),
         .version = LOAD(l->version),
         .compute_s = 1e-9 * (double)LOAD(l->compute_ns),
@@ -142,12 +144,23 @@ static void look_group(mu_live_view *v, const mu_shared_head *h) {
     v->apply_s += 1e-9 * (double)LOAD(h->apply_ns);
 }
 
+static void look_moved(mu_live_view *v, const mu_shared *g) {
+    mu_traffic one;
+    v->counts_moved &= mu_moved(g, &one);
+    if (v->counts_moved) mu_traffic_add(&v->moved, &one);
+}
+
 static void look_groups(mu_live_view *v, const mu_shared *g) {
+    v->counts_moved = true;
+    v->moved = (mu_traffic){0};
     v->version = v->samples = v->global_batch = v->server_losses = v->skipped_updates = v->lock_repairs = 0;
     v->merges = v->merged_bytes = 0;
     v->waiting = v->server_groups = 0;
     v->apply_s = 0;
-    for (; g; g = g->next) look_group(v, g->head);
+    for (; g; g = g->next) {
+        look_group(v, g->head);
+        look_moved(v, g);
+    }
 }
 
 static void look_ledger(mu_live_view *v, const mu_shared *g) {
@@ -190,6 +203,7 @@ void mu_live_look(mu_live_view *v, const mu_shared *g) {
     v->end_epochs = h->end_epochs;
     v->rows = h->rows;
     v->rate = LOAD(h->rate);
+    v->run_steps = ratio((double)(v->samples - h->first_sample), (double)v->global_batch);
     look_learners(v, g);
     v->samples_per_s = 0; // not samples / elapsed: a resumed run did not make the earlier ones
     for (int i = 0; i < v->n_processes; i++) v->samples_per_s += v->learner[i].samples_per_s;

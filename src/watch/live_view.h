@@ -17,7 +17,7 @@ typedef struct mu_live_learner { // one process
     int32_t  pid;               // 0 = none at the moment
     uint32_t incarnation;
     mu_doing doing;
-    int64_t  samples, gradients, version;
+    int64_t  samples, gradients, version, records;
     double   compute_s, wait_s, apply_s;        // all incarnations
     double   quiet_s;           // since its last step began; -1 = no step yet
     double   loss, accuracy;    // of its last gradient; NaN before the first
@@ -53,6 +53,9 @@ typedef struct mu_live_view {
     int64_t  n_stale, stale_max, stale_hist[MU_STALENESS_BINS];
     bool     ledger_known;
     mu_ledger ledger;
+    bool     counts_moved;      // else `moved` is not known
+    mu_traffic moved;           // bytes between processes, since the run began
+    double   run_steps;         // of this run, without those before a resume
     double   samples_per_s;     // by mu_live_rates; before it, the mean since the start
     int n_learners, n_processes;
     mu_live_learner *learner; // (n_processes) worker w of learner l at l * workers + w; by server groups
@@ -70,6 +73,8 @@ void mu_live_rates(mu_live_view *now, const mu_live_view *before);
 
 const char *mu_run_state_name(mu_run_state s);  // "training"
 const char *mu_doing_name(mu_doing d);          // "compute"
+// {values, gradients, weights, per_step: {the same}}: bytes, null where they are not known. Owned.
+json_t *mu_moved_json(bool known, const mu_traffic *moved, double steps);
 // The view as one JSON object; NULL when out of memory. Owned. After mu_json_init.
 json_t *mu_live_json(const mu_live_view *v);
 

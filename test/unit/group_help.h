@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 11, T = 6, WORDS = 9, STEPS = 20, MOST = 4, LAYERS = 32, FIELDS = 5 };
+enum { ROWS = 11, T = 6, WORDS = 9, STEPS = 20, MOST = 4, LAYERS = 32, FIELDS = 7, SIDE = 63 };
 
 static const mu_registry *const registries[] = {&mu_inits, &mu_schedules, &mu_updaters, NULL};
 
@@ -41,7 +41,8 @@ typedef struct model {
 
 static mu_data_field fields[FIELDS];
 static float image[ROWS * 128];
-static int32_t label[ROWS], words[ROWS * T], next[ROWS * T], begin[ROWS];
+static float photo[ROWS * 3 * SIDE * SIDE];
+static int32_t label[ROWS], thing[ROWS], words[ROWS * T], next[ROWS * T], begin[ROWS];
 
 static inline void describe_data(void) {
     fields[0] =
@@ -52,7 +53,10 @@ static inline void describe_data(void) {
     fields[3] =
         (mu_data_field){.name = "next", .shape = MU_SHAPE(T), .store = MU_STORE_I32, .n_classes = WORDS};
     fields[4] = (mu_data_field){.name = "begin", .store = MU_STORE_I32, .n_classes = 2};
-    for (int i = 2; i < FIELDS; i++) fields[i].streams = ROWS;
+    for (int i = 2; i < 5; i++) fields[i].streams = ROWS;
+    fields[5] = (mu_data_field){
+        .name = "photo", .shape = MU_SHAPE(3, SIDE, SIDE), .store = MU_STORE_F32, .is_image = true};
+    fields[6] = (mu_data_field){.name = "thing", .store = MU_STORE_I32, .n_classes = 250};
 }
 
 static inline uint32_t draw(uint64_t seed, uint64_t i, uint32_t below) {
@@ -68,6 +72,12 @@ static inline void make_batch(int step) {
     for (size_t i = 0; i < ROWS * T; i++) words[i] = (int32_t)draw(s, 6000 + i, WORDS);
     for (size_t i = 0; i < ROWS * T; i++) next[i] = (words[i] * 2 + 1) % WORDS;
     for (size_t i = 0; i < ROWS; i++) begin[i] = draw(s, 8000 + i, 3) == 0;
+    uint32_t w[4] = {0};
+    for (size_t i = 0; i < MU_COUNT(photo); i++) {
+        if (i % 4 == 0) mu_rng_block((mu_rng_key){{(uint32_t)s, 8}}, i, 0, w);
+        photo[i] = (float)(w[i % 4] % 1000) * 0.002f - 1;
+    }
+    for (size_t i = 0; i < ROWS; i++) thing[i] = (int32_t)draw(s, 9000 + i, 250);
 }
 
 static inline void open_model(model *m, const char *text) {
@@ -206,7 +216,8 @@ static inline mu_step step_at(int step) {
 }
 
 static inline void set_batch(mu_net *net) {
-    const mu_tensor in[FIELDS] = {{.f = image}, {.i = label}, {.i = words}, {.i = next}, {.i = begin}};
+    const mu_tensor in[FIELDS] = {{.f = image}, {.i = label}, {.i = words}, {.i = next},
+                                  {.i = begin}, {.f = photo}, {.i = thing}};
     mu_net_set_input(net, in, FIELDS);
 }
 

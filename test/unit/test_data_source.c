@@ -503,6 +503,68 @@ static void test_stream_allocates_nothing(void **ctx) {
     stream_close(&t);
 }
 
+// ---- some rows of a batch ----
+
+// Rows [from, to) of every batch are those of who reads all, to the bit, and only they are read.
+static void read_rows(const char *yaml, int64_t batch, int64_t from, int64_t to, bool prefetch) {
+    enum { BATCHES = 20 };
+    stream whole, some;
+    stream_open(&whole, yaml, opts(batch, MU_TRAIN));
+    stream_open(&some, yaml, opts(batch, MU_TRAIN));
+    mu_source_set_rows(some.s, from, to);
+    const int64_t before = mu_source_get_stats(some.s).n_read;
+    if (prefetch) start(&some);
+    for (int i = 0; i < BATCHES; i++) {
+        const mu_batch *a = next(&whole), *b = next(&some);
+        assert_int_equal(a->begin, 0);
+        assert_int_equal(a->end, batch);
+        assert_int_equal(b->first, a->first);
+        assert_int_equal(b->n, batch);
+        assert_int_equal(b->begin, from);
+        assert_int_equal(b->end, to);
+        for (int f = 0; f < mu_source_n_fields(whole.s); f++) {
+            const size_t row = mu_tensor_count(&a->field[f]) / (size_t)batch;
+            const size_t at = (size_t)from * row, n = (size_t)(to - from) * row;
+            if (memcmp(a->field[f].f + at, b->field[f].f + at, n * sizeof(float)))
+                fail_msg("batch %d, field %d of rows %d to %d differs: %s", i, f, (int)from, (int)to, yaml);
+        }
+    }
+    mu_source_stop(some.s);
+    const int64_t n_read = mu_source_get_stats(some.s).n_read - before;
+    if (prefetch) assert_true(n_read >= BATCHES * (to - from));
+    else assert_int_equal(n_read, BATCHES * (to - from));
+    stream_close(&whole);
+    stream_close(&some);
+}
+
+static void test_rows_that_are_read(void **ctx) {
+    (void)ctx;
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        read_rows(augmented(), 8, 0, 3, prefetch);
+        read_rows(augmented(), 8, 3, 8, prefetch);
+        read_rows(augmented(), 8, 8, 8, prefetch);
+        read_rows("{reader: synthetic, shape: [4], vocab: 9, streams: 6, records: 48}", 6, 2, 5, prefetch);
+    }
+}
+
+// A bad record is replaced by the same one, whoever reads it, and is read once.
+static void test_rows_around_bad_records(void **ctx) {
+    (void)ctx;
+    enum { N = 70, BAD = 5 };
+    stream whole, some;
+    stream_open(&whole, with_bad(N, BAD, ""), opts(10, MU_TRAIN));
+    stream_open(&some, with_bad(N, BAD, ""), opts(10, MU_TRAIN));
+    mu_source_set_rows(some.s, 4, 9);
+    for (int g = 0; g < 3 * N; g += 10) {
+        const mu_batch *a = next(&whole), *b = next(&some);
+        for (int64_t i = 4; i < 9; i++) assert_int_equal((int)a->field[0].f[i], (int)b->field[0].f[i]);
+    }
+    assert_in_range(mu_source_get_stats(some.s).n_bad, 1, BAD);
+    assert_in_range(mu_source_get_stats(some.s).n_read, 3 * N / 2, 3 * N / 2 + BAD);
+    stream_close(&whole);
+    stream_close(&some);
+}
+
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
@@ -524,6 +586,8 @@ int main(void) {
         cmocka_unit_test(test_bad_values_found_at_open),
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_stream_allocates_nothing),
+        cmocka_unit_test(test_rows_that_are_read),
+        cmocka_unit_test(test_rows_around_bad_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

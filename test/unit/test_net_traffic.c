@@ -70,7 +70,6 @@ static mu_traffic sent_of_piece(const group *g, const mu_piece *piece, const mu_
     }
     const int64_t learners = o->learners ? o->learners : 1;
     mu_traffic t = {0};
-    if (holders * learners < 2) return t;
     named = named * learners < piece->rows ? named * learners : piece->rows;
     t.gradients = sent * learners - (o->apart ? 0 : first);
     if (piece->whole->is_stat || piece->whole->lr_mult > 0)

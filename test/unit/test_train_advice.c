@@ -132,7 +132,7 @@ static void what_batches_tell(void **state) {
     float pixels[2 * 16];
     int32_t labels[] = {2, 0};
     for (int i = 0; i < 32; i++) pixels[i] = i < 16 ? 10 : 30;
-    mu_batch b = {.n = 2};
+    mu_batch b = {.n = 2, .end = 2};
     b.field[0] = (mu_tensor){.shape = {4, {2, 1, 4, 4}}, .dtype = MU_F32, .f = pixels};
     b.field[1] = (mu_tensor){.shape = {1, {2}}, .dtype = MU_I32, .i = labels};
     mu_facts_add(&f, &b);

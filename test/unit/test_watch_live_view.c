@@ -167,10 +167,45 @@ static void test_json(void **state) {
         mu_alloc_fail_at(i);
         o = mu_live_json(&v);
         mu_alloc_fail_at(0);
-        if (o) assert_int_equal(json_object_size(o), 36);
+        if (o) assert_int_equal(json_object_size(o), 37);
         json_decref(o);
         assert_int_equal(mu_alloc_get_stats().n_live, live);
     }
+    mu_live_view_fini(&v);
+    mu_region_close(&f.g.region);
+}
+
+static double number_at(const json_t *o, const char *key) {
+    return json_number_value(json_object_get(o, key));
+}
+
+// Of a run that was resumed after 3 steps and has made 5: weights were read once less.
+static void test_bytes(void **state) {
+    (void)state;
+    fake_run f;
+    mu_live_view v;
+    still(&f, 2);
+    f.g.head->counts_moved = 1;
+    f.g.head->global_batch = 8;
+    f.g.head->first_sample = 3 * 8;
+    atomic_store(&f.g.head->samples, 8 * 8);
+    atomic_store(&f.g.learner[0].values_moved, 60);
+    atomic_store(&f.g.learner[1].values_moved, 40);
+    atomic_store(&f.g.learner[1].weights_moved, 24);
+    assert_ok(mu_live_view_init(&v, &f.g, err));
+    mu_live_look(&v, &f.g);
+    json_t *o = mu_live_json(&v), *b = json_object_get(o, "bytes"), *each = json_object_get(b, "per_step");
+    assert_int_equal(json_integer_value(json_object_get(b, "values")), 100);
+    assert_int_equal(json_integer_value(json_object_get(b, "weights")), 24);
+    assert_near(number_at(each, "values"), 20, 0);
+    assert_near(number_at(each, "weights"), 6, 0);
+    assert_near(number_at(each, "gradients"), 0, 0);
+    json_decref(o);
+    f.g.head->counts_moved = 0;
+    mu_live_look(&v, &f.g);
+    o = mu_live_json(&v);
+    assert_true(json_is_null(json_object_get(o, "bytes")));
+    json_decref(o);
     mu_live_view_fini(&v);
     mu_region_close(&f.g.region);
 }
@@ -192,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_first_step), cmocka_unit_test(test_numbers_and_rates),
         cmocka_unit_test(test_ledger_is_of_one_moment), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
