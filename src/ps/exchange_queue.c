@@ -63,12 +63,12 @@ static bool may_copy(mu_shared_client *c) {
     return !g->setup->locks || mu_rwlock_read(g->rw, c->process, MU_NAP_NS);
 }
 
-// The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
-// exactly that of the weights (server.c).
+// The copy is made when the clock has moved on, or the weights were merged: asking costs two loads. Read under
+// the lock, the clock is exactly that of the weights (server.c).
 static mu_status pull(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) == c->copy_version &&
-        c->copy_version >= c->base.grant.version)
+        c->copy_version >= c->base.grant.version && atomic_load(&g->head->merges) == c->copy_merges)
         return MU_OK;
     for (mu_stall_timer t = mu_stall_timer_new();;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -81,6 +81,7 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    c->copy_merges = atomic_load(&g->head->merges);
     memcpy(c->copy, g->weights, g->head->count * sizeof(float));
     mu_failpoint("client/copying");
     if (g->setup->locks) mu_rwlock_read_end(g->rw, c->process);
