@@ -126,7 +126,7 @@ static bool hold(const mu_merging *m, mu_server_group *g) {
 }
 
 static void merge_together(mu_merging *m) {
-    mu_server_group *at[MU_MERGE_GROUPS];
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
     int held = 0, ready = 0, n = 0;
     for (int g = 0; g < m->n; g++) {
         const bool ended = has_ended(&m->group[g]), waits = is_held(&m->group[g]);

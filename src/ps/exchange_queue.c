@@ -77,7 +77,7 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
         if (mu_shared_client_serve(c)) continue;
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d cannot copy the weights of version %lld",
-                           c->base.learner, (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner), (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
@@ -109,7 +109,7 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
         if (!t.looked_ns) t = mu_stall_timer_new();
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d: the weights of `%s` did not reach version %lld",
-                           c->base.learner, g->share[c->worker].params->list[param]->name,
+                           mu_shared_number(g, c->base.learner), g->share[c->worker].params->list[param]->name,
                            (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }

@@ -269,6 +269,10 @@ void mu_shared_release(mu_shared *g);
 // The row of a process by its number among those of all attached groups; NULL = there is none.
 mu_shared_learner *mu_shared_row(const mu_shared *g, int process);
 int mu_shared_all_processes(const mu_shared *g);
+// A learner's number among those of all server groups: messages have it.
+static inline int mu_shared_number(const mu_shared *g, int learner) {
+    return g->head->group * g->head->n_learners + learner;
+}
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);
 
