@@ -2,7 +2,6 @@
 // merging.c - see merging.h.
 #include "learners/merging.h"
 
-#include "base/failpoint.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -97,7 +96,6 @@ static void merge_part(mu_merging *m, mu_server_group *const *at, int n, int64_t
             one.history[j] = m->center->history[j] + p->offset;
         m->class->merge(m->t->s->setup.merge.state, &one);
     }
-    mu_failpoint("merge/merged");
 }
 
 // The weights are changed first; where a halt cannot be moved now, it is at the next look.
@@ -171,7 +169,7 @@ bool mu_merging_look(mu_merging *m) {
     else merge_together(m);
     tell_those_that_wait(m);
     bool waits = false;
-    for (int g = 0; g < m->n; g++) waits |= is_held(&m->group[g]);
+    for (int g = 0; g < m->n; g++) waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
     return waits;
 }
 

@@ -95,7 +95,7 @@ typedef struct mu_executor {
     mu_undo  undo;
 } mu_executor;
 
-enum { MU_MAX_EXECUTORS = 4095, MU_MAX_LEARNERS = 1024 };
+enum { MU_MAX_EXECUTORS = 4095 };
 
 typedef struct mu_update_part {
     mu_gradient_id id;
