@@ -2,7 +2,6 @@
 // merging.c - see merging.h.
 #include "learners/merging.h"
 
-
 #include <stdio.h>
 #include <string.h>
 
