@@ -135,7 +135,8 @@ static mu_status wait_for_permission(mu_shared_client *c, mu_answer *out, const 
         if (mu_shared_client_serve(c)) continue;
         if (mu_others_have_stopped(&o, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
-                           mu_shared_number(c->shared, c->base.learner), 1e-9 * (double)(mu_clock_ns() - began),
+                           mu_shared_number(c->shared, c->base.learner),
+                           1e-9 * (double)(mu_clock_ns() - began),
                            (long long)atomic_load(&c->shared->head->version));
         mu_shared_client_wait(c, turn, seen);
     }

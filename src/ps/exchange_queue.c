@@ -63,8 +63,8 @@ static bool may_copy(mu_shared_client *c) {
     return !g->setup->locks || mu_rwlock_read(g->rw, c->process, MU_NAP_NS);
 }
 
-// The copy is made when the clock has moved on, or the weights were merged: asking costs two loads. Read under
-// the lock, the clock is exactly that of the weights (server.c).
+// The copy is made when the clock has moved on, or the weights were merged: asking costs two loads. Read
+// under the lock, the clock is exactly that of the weights (server.c).
 static mu_status pull(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) == c->copy_version &&
@@ -109,8 +109,8 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
         if (!t.looked_ns) t = mu_stall_timer_new();
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d: the weights of `%s` did not reach version %lld",
-                           mu_shared_number(g, c->base.learner), g->share[c->worker].params->list[param]->name,
-                           (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner),
+                           g->share[c->worker].params->list[param]->name, (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
 }

@@ -44,9 +44,9 @@ void    mu_server_repair(mu_shared *g, int executor);
 void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
 // Between pause(true) and pause(false) no update begins, and no learner a gradient that it applies itself.
 void    mu_server_pause(mu_shared *g, bool on);
-// For a merge: true when the core is at its halt (core.h), and with `anywhere` wherever it is, and nothing is being
-// written. Then nothing changes the weights until the halt is moved, no learner computes on weights that must be of its
-// version, and with locks none copies them until mu_server_let_go. False: not now.
+// For a merge: true when the core is at its halt (core.h), and with `anywhere` wherever it is, and nothing is
+// being written. Then nothing changes the weights until the halt is moved, no learner computes on weights
+// that must be of its version, and with locks none copies them until mu_server_let_go. False: not now.
 bool    mu_server_hold(mu_shared *g, bool anywhere);
 void    mu_server_let_go(mu_shared *g);
 bool    mu_server_set_halt(mu_shared *g, int64_t version);      // false: the lock is not to be had now

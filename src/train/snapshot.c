@@ -22,7 +22,8 @@ static mu_status save(mu_session *s, const char *ckpt_dir, const mu_snapshot_tas
     const mu_ckpt_opts o = {.keep = c->keep, .best = task->best && c->best};
     struct mu_merge_blocks *center = s->merge;
     mu_failpoint("evaluator/save");
-    if (task->kept) s->merge = NULL; // it is of now: with older weights a resumed run begins with one at these
+    if (task->kept)
+        s->merge = NULL; // it is of now: with older weights a resumed run begins with one at these
     const mu_status st =
         mu_state_save(ckpt_dir, s, &out->at, &out->finished, &task->progress, &o, out->saved, err);
     s->merge = center;

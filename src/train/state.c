@@ -44,10 +44,13 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
 }
 
 // The center of server groups, which is history of the training, too.
-static const char *center_key(mu_arena *a, const mu_param *p) { return mu_arena_printf(a, "%s/center", p->name); }
+static const char *center_key(mu_arena *a, const mu_param *p) {
+    return mu_arena_printf(a, "%s/center", p->name);
+}
 static const char *outer_key(mu_arena *a, const mu_session *s, const mu_param *p, int k) {
     const mu_class_ref *merge = &s->setup.merge;
-    return mu_arena_printf(a, "%s/outer_%s", p->name, mu_merge_class_of(&s->setup)->slot_name(merge->state, k));
+    return mu_arena_printf(a, "%s/outer_%s", p->name,
+                           mu_merge_class_of(&s->setup)->slot_name(merge->state, k));
 }
 
 static mu_status list_center(mu_arena *a, const mu_session *s, mu_st_tensor **list, size_t *n, mu_err *err) {
@@ -173,7 +176,8 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s,
 }
 
 // whole: all of its arrays are there.
-static mu_status read_center(mu_arena *a, const mu_ckpt_loaded *c, const mu_session *s, bool *whole, mu_err *err) {
+static mu_status read_center(mu_arena *a, const mu_ckpt_loaded *c, const mu_session *s, bool *whole,
+                             mu_err *err) {
     const mu_merge_blocks *b = s->merge;
     *whole = false;
     for (int i = 0; i < s->params->n; i++) {

@@ -25,7 +25,7 @@
 #define PATIENCE_NS 30000000000 // for the last recoveries
 #define MAX_RELEASES 1024
 
-enum { EVALUATOR = -1, SERVER = -2 };       // beside the learners' numbers; that of server group i is SERVER - i
+enum { EVALUATOR = -1, SERVER = -2 }; // beside the learners' numbers; that of server group i is SERVER - i
 
 typedef struct release {        // a process to let go
     int64_t      due_ns;        // INT64_MAX = at the end
@@ -235,7 +235,9 @@ static bool kill_one(mu_chaos *c, int who, pid_t pid, int64_t now_ns) {
 // The process to hit, 0 if there is none now.
 static pid_t present(const mu_chaos *c, int who) {
     const pid_t pid = atomic_load(pid_slot(c->g, who));
-    const pid_t dead = who >= 0 ? c->learner[who].killed : is_server(who) ? c->server[SERVER - who].killed : 0;
+    const pid_t dead = who >= 0         ? c->learner[who].killed
+                       : is_server(who) ? c->server[SERVER - who].killed
+                                        : 0;
     return pid == dead ? 0 : pid;
 }
 
@@ -319,8 +321,8 @@ static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
         if (r->target == MU_CHAOS_LEARNER && r->learner >= mu_shared_all_processes(g))
-            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", mu_shared_all_processes(g) - 1,
-                           r->learner);
+            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d",
+                           mu_shared_all_processes(g) - 1, r->learner);
         if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
         mu_err_hint(err, "Train with `--set cluster.server=both` to have one.");
@@ -348,7 +350,8 @@ mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_share
         mu_chaos_destroy(c);
         return MU_FAIL_NOMEM(err, TAG);
     }
-    for (int i = 0; i < c->n_learners; i++) c->learner[i].last = atomic_load(&mu_shared_row(g, i)->incarnation);
+    for (int i = 0; i < c->n_learners; i++)
+        c->learner[i].last = atomic_load(&mu_shared_row(g, i)->incarnation);
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
         int64_t wait = r->at_s >= 0 ? (int64_t)(1e9 * r->at_s) : r->every_s > 0 ? gap_ns(c, r) : 0;

@@ -196,8 +196,8 @@ static bool may_form(world *w) {
     return formed;
 }
 
-// Who merges has the weights alone: no learner copies them meanwhile, and a server forms no update, wherever the
-// clock stood.
+// Who merges has the weights alone: no learner copies them meanwhile, and a server forms no update, wherever
+// the clock stood.
 static void test_weights_held_for_a_merge(void **unused) {
     (void)unused;
     static world w;

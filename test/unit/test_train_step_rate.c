@@ -77,8 +77,8 @@ static void early_ends_with_its_samples(void **state) {
     }
 }
 
-// A server group is a training of its own, with its part of the samples: its updates are made as those of as many
-// learners alone.
+// A server group is a training of its own, with its part of the samples: its updates are made as those of as
+// many learners alone.
 static void server_groups_step_alike(void **state) {
     (void)state;
     static const char *const protocols[] = {"async", "softsync", "hogwild", "{type: ssp, bound: 2}"};
@@ -86,8 +86,10 @@ static void server_groups_step_alike(void **state) {
         char protocol[60];
         training one, two;
         snprintf(protocol, sizeof protocol, "cluster.protocol=%s", protocols[i]);
-        static const char job[] = JOB "updater: {type: sgd, momentum: 0.9, rate: {type: inverse, base: 0.1, gamma: 0.1}}\n";
-        prepare(&one, job, (const char *const[]){protocol, "cluster.learners=2", "cluster.warm_start=5 steps"}, 3);
+        static const char job[] =
+            JOB "updater: {type: sgd, momentum: 0.9, rate: {type: inverse, base: 0.1, gamma: 0.1}}\n";
+        prepare(&one, job,
+                (const char *const[]){protocol, "cluster.learners=2", "cluster.warm_start=5 steps"}, 3);
         prepare(&two, job,
                 (const char *const[]){protocol, "cluster.learners=4", "cluster.server_groups=2",
                                       "cluster.warm_start=5 steps"}, 4);
@@ -97,7 +99,8 @@ static void server_groups_step_alike(void **state) {
         mu_role group = {.session = two.s, .begin = &begin, .end = &length, .stripe = {0, 6, 1, 2}};
         for (int64_t v = 0; v < 40; v++) {
             const int64_t samples = v <= 5 ? 6 * v : 30 + 3 * (v - 5);
-            const mu_step_rate a = mu_role_step_rate(&alone, v, 2 * samples), b = mu_role_step_rate(&group, v, samples);
+            const mu_step_rate a = mu_role_step_rate(&alone, v, 2 * samples),
+                               b = mu_role_step_rate(&group, v, samples);
             if (a.rate != b.rate || a.stale.lowers != b.stale.lowers || a.stale.keep != b.stale.keep ||
                 a.stale.ahead != b.stale.ahead || a.stale.share != b.stale.share)
                 fail_msg("%s, update %d: rate %g or %g, keep %g or %g", protocols[i], (int)v, a.rate, b.rate,
