@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer: the same nets in PyTorch, one thread, tuned (set_to_none, no page-faulting of gradients).
+"""The peer: the same nets in PyTorch, one thread (or PEER_THREADS), tuned (set_to_none, no page-faulting of gradients).
 
 Reads lines "workload batch seconds" on stdin and answers each with one line of JSON: the median
 samples/s over windows of forward + backward + momentum update on resident data. Started by run.py.
 """
 import json
+import os
 import sys
 import time
 
@@ -12,7 +13,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("PEER_THREADS", "1")))
 torch.manual_seed(1)
 
 

@@ -104,7 +104,7 @@ static mu_answer ask_core(mu_shared_client *c, const mu_exchange **in_force) {
         return a;
     }
     c->base.grant = grant;
-    c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots);
+    c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots(g->setup));
     c->rate_share = mu_core_rate_share(core, 1);
     mu_shared_commit(g);
     mu_failpoint("client/granted");

@@ -60,6 +60,7 @@ typedef struct mu_core_config {
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
     int32_t longest_run;        // updates formed together, at most MU_CORE_RUN; 0 = 1, one by one
+    int32_t pairs;              // two updates of one gradient each take little longer than one
     int64_t global_batch;       // mu * lambda
     int64_t rows;               // mu; hardsync spreads an uneven global batch itself
     int64_t first_version;      // of a resumed run

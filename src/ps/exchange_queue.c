@@ -147,8 +147,10 @@ static void copy_out(mu_shared *g, float *value, float *const *slot) {
     for (int k = 0; k < g->head->n_history; k++) memcpy(slot[k], g->history[k], bytes);
 }
 
+static int slots(MU_UNUSED const mu_setup *p) { return MU_CORE_SLOTS; }
+
 const mu_exchange mu_exchange_queue = {
-    .slots = MU_CORE_SLOTS,
+    .slots = slots,
     .enter = enter,
     .begin = begin,
     .collect = collect,

@@ -317,7 +317,7 @@ static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_o
 }
 
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
-    const int n = p->server_groups;
+    const int n = o->batch ? 1 : p->server_groups; // a batch of the job is dealt to the groups first
     const int64_t batch = p->reference_batch;
     if (!deal_to_groups(b, node, o, p)) return;
     p->learners /= n, p->reference_batch /= n;
@@ -354,9 +354,16 @@ static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p,
     mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
     const double n = learners > 1 ? f.expected_staleness : 0;
     if (n <= 0) rule = MU_MOMENTUM_PLAIN;
-    const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
-    f.stale =
-        mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? learners : 1, f.rate_rule, rule}, u);
+    const int gathers = c->gathers ? c->gathers(ref->state) : 1;
+    const double updates = c->own_histories ? (double)learners / gathers : n; // of a step
+    const double batches = (double)p->global_batch / (double)p->reference_batch;
+    const mu_stale_task task = {.n = n,
+                                .share = n > 0 ? batches / fmax(updates, 1) : 1,
+                                .own_histories = c->own_histories ? learners : 1,
+                                .gathers = gathers,
+                                .rate_rule = f.rate_rule,
+                                .momentum_rule = rule};
+    f.stale = mu_stale_make(&task, u);
     return f;
 }
 

@@ -171,6 +171,7 @@ typedef struct mu_shared_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, to be read without the lock
     _Atomic int64_t  samples;           // applied
+    _Atomic int64_t  halt;              // of the core (mu_core_set_halt)
     _Atomic int32_t  phase;             // of the setup, in force behind the steps made in step
     _Atomic int64_t  phase_version;     // the clock when it came into force; -1: the run began under it
     _Atomic int32_t  waiting;           // gradients in the queues and in the update in progress

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every family of models, small and on made-up data: one learner goes down in loss; 24 steps = 12 steps and a
 # resume, bit for bit; two learners in step (hardsync) do what one does; so do the workers of one learner, however they
-# share the net, also after a resume with another number of them; every protocol ends with a balanced ledger.
+# share the net, also after a resume with another number of them; so do two server groups that merge at every update;
+# every protocol ends with a balanced ledger.
 #
 #   FAMILIES="gru rbm" and PROTOCOLS="async" restrict it.
 set -uo pipefail
@@ -205,6 +206,12 @@ for f in ${FAMILIES:-gru lstm rnn unrolled rbm pcd crbm dbn dbm denoising sparse
         timeout 60 "$MUSTER" train "$dir/$f.yaml" --resume "$dir/$f-part" --quiet --set cluster.workers=3 \
             --set cluster.partition=none 2>"$dir/$f-part.err" && same_as_one "$f" "$f-part" ||
             bad "$f: resume with three workers: $(tail -n 4 "$dir/$f-part.err")"
+    fi
+    # Two server groups. Merged at every update they are one learner where updates are sums of gradients.
+    groups=(--learners 2 --set cluster.server_groups=2)
+    run "$f-groups" "$dir/$f.yaml" "${groups[@]}" --set cluster.sync_every=5 --set cluster.merge=outer && balanced "$f-groups"
+    if [[ $f =~ ^(crbm|dbn|two_paths)$ ]] && run "$f-each" "$dir/$f.yaml" "${groups[@]}" --set cluster.sync_every=1; then
+        same_as_one "$f" "$f-each"
     fi
     echo "$f: done"
 done

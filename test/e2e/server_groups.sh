@@ -105,8 +105,8 @@ jq -e '.gradients | .produced == .applied + .rejected + .lost' storm.json >/dev/
 
 # ---- every rule, protocol and updater ----
 for rule in average outer elastic '{type: outer, rate: 1, rule: adam}' '{type: elastic, alpha: 0.3}'; do
-    for protocol in hardsync softsync async ssp hogwild; do
-        name=all-$(tr -dc a-z0-9 <<<"$rule")-$protocol
+    for protocol in hardsync softsync async ssp hogwild '{type: hogwild, every: 2}'; do
+        name=all-$(tr -dc a-z0-9 <<<"$rule-$protocol")
         # shellcheck disable=SC2046
         run "$name" job.yaml --learners 4 --protocol "$protocol" $(groups 2 12) --set "cluster.merge=$rule" || continue
         jq -e '.merges >= 4 and .merged_bytes > 0 and .test_accuracy > 0.5' "$name.json" >/dev/null ||
@@ -213,6 +213,20 @@ wait $pid || bad "served: $(tail -n 4 served.err)"
 for server in $before; do case " $after" in *" $server "*) bad "server $server of $before was not killed" ;; esac; done
 jq -e '.server_lost >= 3 and (.gradients | .produced == .applied + .rejected + .lost)' served.json >/dev/null ||
     bad "served: $(jq -c '{server_lost, gradients}' served.json)"
+# A learner of four workers with layers cut both ways, and then other numbers of workers, or groups: the weights stay,
+# and go on as those of the workers do.
+run hybrid plain.yaml --workers 4 --set 'net.fc1.partition={batch: 2, feature: 2}' --set net.fc2.partition=feature --steps 30
+for next in "" "--workers 2" "--workers 3" "--learners 2 $(groups 2 1)" "--learners 2 --workers 2"; do
+    for steps in 30 60; do
+        rm -rf again
+        cp -r hybrid again
+        # shellcheck disable=SC2086
+        timeout 60 "$MUSTER" train plain.yaml --resume again --quiet $next --steps $steps >again.err 2>&1 ||
+            bad "hybrid workers, resume with '$next': $(tail -n 4 again.err)"
+        [ $steps = 60 ] || near hybrid again 0 || bad "hybrid workers: a resume with '$next' changes the weights"
+        [ $steps = 30 ] || near one again 1e-4 || bad "hybrid workers: a resume with '$next' goes on otherwise"
+    done
+done
 
 # ---- looked at ----
 # shellcheck disable=SC2046

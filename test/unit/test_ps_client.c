@@ -448,6 +448,45 @@ static void test_lock_that_is_held(void **unused) {
 // Histories of a set and of its updater: one number.
 _Static_assert(sizeof(((mu_params *)0)->slot) == sizeof(((mu_slice *)0)->slot), "as many as rules have");
 
+// Is the core told that two updates are made in one pass, with so many samples in a gradient?
+static bool forms_pairs(const char *updater, int64_t batch, bool record) {
+    bound u;
+    params blocks;
+    mu_shared g;
+    mu_err err = {0};
+    (void)bound_get(&u, updater);
+    params_init(&blocks, u.u->class->n_slots);
+    block_set mine = blocks_make(&blocks);
+    mu_params_rebase(&blocks.ps, mine.value, mine.slot);
+    for (int i = 0; i < 2; i++) blocks.p[i].max_batch = batch; // most of all weights
+    const int async = mu_protocol_index("async");
+    const mu_setup setup = {.learners = LEARNERS, .workers = 1, .protocol = mu_protocol_at(async),
+                            .rows = batch, .global_batch = LEARNERS * batch,
+                            .reference_batch = LEARNERS * batch, .splits = LEARNERS, .hang_timeout = 1};
+    const mu_core_config core = {.learners = LEARNERS, .protocol = async, .splits = LEARNERS, .rows = batch,
+                                 .lease_batches = 1, .global_batch = LEARNERS * batch, .end_sample = 1000};
+    const mu_shared_opts o = {.run_id = "pairs", .job_name = "pairs", .setup = &setup, .core = &core,
+                              .params = &blocks.ps, .updater = u.u, .n_records = 1000, .record = record};
+    if (mu_shared_create(&o, &g, &err) != MU_OK) fail_msg("%s", err.msg);
+    const mu_core *c = mu_shared_begin(&g);
+    assert_non_null(c);
+    const bool pairs = c->config.pairs;
+    mu_shared_cancel(&g);
+    mu_shared_release(&g);
+    blocks_free(&mine), params_fini(&blocks), bound_fini(&u);
+    return pairs;
+}
+
+static void test_where_pairs_pay(void **unused) {
+    (void)unused;
+    static const char sgd[] = "{type: sgd, momentum: 0.9, rate: 0.01}";
+    assert_true(forms_pairs(sgd, 1, false));
+    assert_true(forms_pairs(sgd, 4, false));
+    assert_false(forms_pairs(sgd, 5, false)); // more are multiplied out
+    assert_false(forms_pairs(sgd, 1, true));  // recorded: each update keeps what it changes
+    assert_false(forms_pairs("{type: adam, rate: 0.01}", 1, false));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_that_never_come),
@@ -461,6 +500,7 @@ int main(void) {
         cmocka_unit_test(test_snapshot_waits_for_all),
         cmocka_unit_test(test_statistics_of_the_weights),
         cmocka_unit_test(test_mirrors_and_snapshot_are_one),
+        cmocka_unit_test(test_where_pairs_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
