@@ -109,7 +109,8 @@ static void log_failed(const shared_run *c, const mu_err *err) {
 
 static void drain_journal(shared_run *c) {
     mu_err err = {0};
-    if (c->recorder && mu_recorder_drain(c->recorder, first_shared(c)->journal, &err) != MU_OK) log_failed(c, &err);
+    if (c->recorder && mu_recorder_drain(c->recorder, first_shared(c)->journal, &err) != MU_OK)
+        log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
@@ -117,8 +118,9 @@ static void close_log(shared_run *c, bool whole) {
     mu_err err = {0};
     if (!c->recorder) return;
     drain_journal(c);
-    mu_runlog_end end = {
-        .version = atomic_load(&first_shared(c)->head->version), .step = c->t->at.step, .samples = c->t->at.samples};
+    mu_runlog_end end = {.version = atomic_load(&first_shared(c)->head->version),
+                         .step = c->t->at.step,
+                         .samples = c->t->at.samples};
     mu_runlog_sum(c->t->s->params, end.weights);
     if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
     c->recorder = NULL;
@@ -193,8 +195,8 @@ static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapsh
         return true;
     }
     join_copies(c);
-    out->missed = mu_standing_of_points(c->group, c->n, &box->answer.at, &box->answer.finished, &out->error) !=
-                  MU_OK;
+    out->missed =
+        mu_standing_of_points(c->group, c->n, &box->answer.at, &box->answer.finished, &out->error) != MU_OK;
     if (!out->missed) ask_evaluator(c, task);
     return true;
 }
@@ -261,7 +263,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     if (!c->pausing) c->waits = mu_merging_look(&c->merging);
     refresh(c, out);
     mu_learners_load load;
-    if (!c->ending && c->n == 1 && mu_load_look(&c->load, first_shared(c), &load)) mu_advisor_measured(t, &load);
+    if (!c->ending && c->n == 1 && mu_load_look(&c->load, first_shared(c), &load))
+        mu_advisor_measured(t, &load);
     if (atomic_load(&first_shared(c)->head->stop_asked) && !t->why) t->why = "stop";
     if (c->ending) tell_learners_to_end(c);
     out->ended = true;
@@ -275,8 +278,8 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 
 static void drain_journal_of(void *c) { drain_journal(c); }
 
-// No child is left. What lies in the queues is applied: the last learner may have gone during a pause, and the
-// server before it saw the last gradients.
+// No child is left. What lies in the queues is applied: the last learner may have gone during a pause, and
+// the server before it saw the last gradients.
 static mu_status drain(shared_run *c, mu_err *err) {
     mu_advance rest;
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_drain(&c->group[i], drain_journal_of, c, err));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // merging.h - when server groups merge their weights, and with what center (ps/merge.h has the rules).
 //
-// The parent merges. Each group has a halt at the version of its next merge (ps/core.h): there its updates stop,
-// and, where learners compute on weights of exactly one version, so do they. When the groups that are to merge are
-// at their halts, the parent changes their weights and moves the halts on. So a merge comes at the same version
-// of each group in every run, and no process writes weights meanwhile.
+// The parent merges. Each group has a halt at the version of its next merge (ps/core.h): there its updates
+// stop, and, where learners compute on weights of exactly one version, so do they. When the groups that are
+// to merge are at their halts, the parent changes their weights and moves the halts on. So a merge comes at
+// the same version of each group in every run, and no process writes weights meanwhile.
 //
-// `sync_parts` parts of the net, about equal in size, take turns: each is merged every `sync_every` updates, and a
-// stop is a part as long.
+// `sync_parts` parts of the net, about equal in size, take turns: each is merged every `sync_every` updates,
+// and a stop is a part as long.
 #ifndef MU_LEARNERS_MERGING_H
 #define MU_LEARNERS_MERGING_H
 

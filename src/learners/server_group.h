@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// server_group.h - one server group of a training, seen by the parent: its shared memory, its children, its share of
-// the samples.
+// server_group.h - one server group of a training, seen by the parent: its shared memory, its children, its
+// share of the samples.
 //
 // A training has one, or several that merge their weights now and then (merging.h). Each counts versions and
 // samples for itself; what is said of the whole training is added up in standing.h.
@@ -35,7 +35,8 @@ typedef struct mu_server_group_opts {
 
 // Makes the shared memory, with the weights that the session has.
 MU_MUST_CHECK mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o, mu_err *err);
-// Starts the children, the first group's with the evaluator, which saves `center`. hold: no update begins before a snapshot.
+// Starts the children, the first group's with the evaluator, which saves `center`. hold: no update begins
+// before a snapshot.
 MU_MUST_CHECK mu_status mu_server_group_start(mu_server_group *g, bool hold, struct mu_merge_blocks *center,
                                               mu_err *err);
 void mu_server_group_pause(mu_server_group *g, bool on);

@@ -67,7 +67,8 @@ mu_status mu_standing_of_points(const mu_server_group *group, int n, mu_position
     range_list open = {0};
     for (int i = 0; i < n; i++) {
         const mu_server_point *p = &group[i].point;
-        const int64_t end = p->next > begin->samples ? mu_stripe_sample(&group[i].stripe, p->next - 1) + 1 : 0;
+        const int64_t end =
+            p->next > begin->samples ? mu_stripe_sample(&group[i].stripe, p->next - 1) + 1 : 0;
         if (end > next) next = end;
         changes += p->version - first_version(group);
         updates += mu_shared_updates(&group[i].shared, p->version) - first_version(group);

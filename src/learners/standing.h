@@ -7,12 +7,12 @@
 
 // Now, by what all processes can read.
 mu_position mu_standing_now(const mu_server_group *group, int n);
-// Of the weights that the groups' points are of: also what is finished out of order. What the list has no room for
-// will be done again.
+// Of the weights that the groups' points are of: also what is finished out of order. What the list has no
+// room for will be done again.
 MU_MUST_CHECK mu_status mu_standing_of_points(const mu_server_group *group, int n, mu_position *at,
                                               mu_finished *finished, mu_err *err);
-// The model of several groups is the mean of their weights, and its history the mean of theirs; of memories of
-// layers the newest. value[g], slot[g][k]: blocks of group g; the result is in those of the first.
+// The model of several groups is the mean of their weights, and its history the mean of theirs; of memories
+// of layers the newest. value[g], slot[g][k]: blocks of group g; the result is in those of the first.
 void mu_standing_mean(const mu_params *ps, int n, float *const *value, float *const *const *slot);
 
 #endif

@@ -51,7 +51,7 @@ typedef struct mu_shared_client {
     bool       serves;
     uint64_t  *seen;                    // (slices) what it has read of them (moved.h)
     float     *copy;                    // private weights; NULL = works on the shared ones
-    int64_t    copy_version;
+    int64_t    copy_version, copy_merges;
     float     *stats;                   // private running statistics; NULL = none, or with the weights
 } mu_shared_client;
 

@@ -94,12 +94,12 @@ static void copy_own(mu_shared_client *c) {
     }
 }
 
-// The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
-// exactly that of the weights (server.c).
+// The copy is made when the clock has moved on, or the weights were merged: asking costs two loads. Read
+// under the lock, the clock is exactly that of the weights (server.c).
 static mu_status pull(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) == c->copy_version &&
-        c->copy_version >= c->base.grant.version)
+        c->copy_version >= c->base.grant.version && atomic_load(&g->head->merges) == c->copy_merges)
         return MU_OK;
     for (mu_stall_timer t = mu_stall_timer_new();;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -108,10 +108,11 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
         if (mu_shared_client_serve(c)) continue;
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d cannot copy the weights of version %lld",
-                           c->base.learner, (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner), (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    c->copy_merges = atomic_load(&g->head->merges);
     copy_own(c);
     mu_failpoint("client/copying");
     if (g->setup->locks) mu_rwlock_read_end(g->rw, c->process);
@@ -138,8 +139,8 @@ static mu_status wait_for_weights(mu_shared_client *c, int param, mu_err *err) {
         if (!t.looked_ns) t = mu_stall_timer_new();
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d: the weights of `%s` did not reach version %lld",
-                           c->base.learner, g->share[c->worker].params->list[param]->name,
-                           (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner),
+                           g->share[c->worker].params->list[param]->name, (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
 }

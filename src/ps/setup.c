@@ -46,8 +46,9 @@ const mu_field mu_cluster_fields[] = {
              "every `sync_every` updates"),
     MU_FIELD(mu_cluster_opts, sync_every, MU_INT, "50", "[1,1M]",
              "updates of a server group between two merges of the same weights"),
-    MU_FIELD(mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
-             "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
+    MU_FIELD(
+        mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
+        "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
     MU_FIELD_CLASS(mu_cluster_opts, merge, "average", "merge", "how server groups merge their weights"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
@@ -206,7 +207,7 @@ static const mu_node *without(mu_binder *b, const mu_node *map, const mu_node *v
 static void check_workers(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
     if (o->groups && is_given(node, "learners"))
         refuse(b, node, "groups", "`groups` and `learners` in `cluster` are the same number",
-               "write one of them");
+               "write one of them; `--set cluster.groups=N` changes this one, `--learners N` the other");
     if (o->groups) o->learners = o->groups;
     if (o->workers > 1) (void)refuse_choice(b, node, o, MU_CHOICE_WORKERS, "workers");
     if (o->servers && is_given(node, "server_threads"))
@@ -227,7 +228,8 @@ static void check_server_groups(mu_binder *b, const mu_node *node, const mu_clus
     const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     const char *problem = merge && merge->check ? merge->check(o->merge.state) : NULL;
     if (problem)
-        (void)mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"), "`merge` in `cluster`: %s", problem);
+        (void)mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"), "`merge` in `cluster`: %s",
+                           problem);
     if (o->sync_parts > o->sync_every)
         refuse(b, node, is_given(node, "sync_parts") ? "sync_parts" : "sync_every",
                "`sync_parts` in `cluster` is more than `sync_every`", "at most one part an update");
@@ -301,8 +303,9 @@ mu_setup mu_setup_of_group(const mu_setup *p) {
 static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, const mu_setup *p) {
     const int n = p->server_groups;
     if (p->learners % n) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
-                                  "%d learners cannot be spread evenly over %d server groups", p->learners, n);
+        mu_diag *g =
+            mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
+                         "%d learners cannot be spread evenly over %d server groups", p->learners, n);
         mu_diag_label(b->diags, g, "%s", p->learners < n ? "at most one group for each learner"
                                                          : "write a divisor of `learners`");
     } else if (!o->batch && p->reference_batch % n) {

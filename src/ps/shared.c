@@ -3,6 +3,7 @@
 #include "ps/shared.h"
 
 #include "ps/exchange.h"
+#include "ps/merge.h"
 #include "ps/server.h"
 #include "ps/workers.h"
 
@@ -349,7 +350,7 @@ static mu_status attach_one(pid_t pid, int fd, mu_shared *out, mu_err *err) {
 mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
     MU_TRY(attach_one(pid, fd, out, err));
     mu_shared *last = out;
-    for (int i = 1, n = out->head->n_groups; i < n && i < MU_MAX_LEARNERS; i++) {
+    for (int i = 1, n = out->head->n_groups; i < n && i < MU_MERGE_GROUPS; i++) {
         mu_status st = MU_ENOMEM;
         last->next = mu_alloc(sizeof *last->next, TAG);
         if (last->next) st = attach_one(pid, atomic_load(&last->head->next_fd), last->next, err);

@@ -173,6 +173,56 @@ static void test_versions_of_copies(void **unused) {
     n_workers = 1;
 }
 
+// A merge changes the weights and not the clock: who has a copy of this version takes another one.
+static void test_copies_of_merged_weights(void **unused) {
+    (void)unused;
+    static world w;
+    world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+    begin(&w, 0);
+    w.shared.weights[0] += 1;
+    begin(&w, 0);
+    assert_true(w.client[0].copy[0] != w.shared.weights[0]);
+    atomic_fetch_add(&w.shared.head->merges, 1);
+    begin(&w, 0);
+    assert_true(w.client[0].copy[0] == w.shared.weights[0]);
+    world_close(&w);
+}
+
+static bool may_form(world *w) {
+    mu_core *c = mu_shared_begin(&w->shared);
+    assert_non_null(c);
+    const bool formed = mu_core_form(c);
+    mu_shared_cancel(&w->shared);
+    return formed;
+}
+
+// Who merges has the weights alone: no learner copies them meanwhile, and a server forms no update, wherever
+// the clock stood.
+static void test_weights_held_for_a_merge(void **unused) {
+    (void)unused;
+    static world w;
+    world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+    w.setup.locks = true;
+    begin(&w, 0);
+    assert_int_equal(end(&w, 0), MU_ACCEPTED);
+    assert_true(mu_server_set_halt(&w.shared, 5));
+    assert_false(mu_server_hold(&w.shared, false)); // there is more to come
+    assert_true(may_form(&w));
+    assert_true(mu_rwlock_read(w.shared.rw, 1, 0));
+    assert_false(mu_server_hold(&w.shared, true)); // learner 1 copies
+    mu_rwlock_read_end(w.shared.rw, 1);
+    assert_true(mu_server_hold(&w.shared, true));
+    assert_false(mu_rwlock_read(w.shared.rw, 1, 0));
+    assert_false(may_form(&w));
+    mu_server_let_go(&w.shared);
+    assert_true(mu_rwlock_read(w.shared.rw, 1, 0));
+    mu_rwlock_read_end(w.shared.rw, 1);
+    assert_true(mu_server_set_halt(&w.shared, 5));
+    form(&w);
+    assert_false(mu_server_hold(&w.shared, true)); // it is being written
+    world_close(&w);
+}
+
 static void *apply_late(void *ctx) {
     const mu_shared *g = ctx;
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -442,6 +492,8 @@ int main(void) {
         cmocka_unit_test(test_weights_that_never_come),
         cmocka_unit_test(test_a_worker_that_never_ends),
         cmocka_unit_test(test_versions_of_copies),
+        cmocka_unit_test(test_copies_of_merged_weights),
+        cmocka_unit_test(test_weights_held_for_a_merge),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),
