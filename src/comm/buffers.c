@@ -9,7 +9,7 @@ enum { LINE = MU_CACHE_LINE, PAGE = 4096 };
 _Static_assert(sizeof(mu_buffer) <= LINE, "mu_buffer_data skips one line");
 
 static mu_buffer *allocate(size_t bytes) {
-    const size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
+    const size_t room = bytes / PAGE * PAGE + PAGE;
     char *raw = mu_alloc(room + 2 * LINE, "message");
     if (!raw) return NULL;
     mu_buffer *one = (mu_buffer *)(void *)(raw + (LINE - (size_t)raw % LINE) % LINE);
