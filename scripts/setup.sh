@@ -33,6 +33,8 @@ test required libcmocka-dev    -          # unit tests
 test optional dataset-fashion-mnist -     # end-to-end tests on real data
 test optional python3          python3    # tests that read our files with other programs
 test optional spin            spin       # proves the models beside the code (*.pml)
+test optional libopenmpi-dev   -          # MPI: the module for messages between machines
+test optional openmpi-bin      mpirun     # starts its processes
 test optional jq               jq         # tests of --json
 mutate required libcmocka-dev  -          # the tests that must fail
 mutate required python3        python3    # makes and tries the mutants

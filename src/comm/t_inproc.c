@@ -42,7 +42,7 @@ typedef struct rank {
     pid_t owner;
     list sent; // delivered: SENT is to be told
     mu_buffers buffers;
-    int first;       // peer to look at first
+    int first; // peer to look at first
 } rank;
 
 struct mu_inproc {

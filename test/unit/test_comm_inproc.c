@@ -262,8 +262,9 @@ static void test_heartbeats(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late),  cmocka_unit_test(test_jitter),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_deaf),  cmocka_unit_test(test_lost_for_good), cmocka_unit_test(test_dies),
+        cmocka_unit_test(test_late),          cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_cut),           cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_lost_for_good), cmocka_unit_test(test_dies),
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_heartbeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

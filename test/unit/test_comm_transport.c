@@ -17,9 +17,10 @@ static void test_wanted(void **unused) {
         const char *value[3]; // in the order of the names; NULL = not set
         const char *want;
     } rows[] = {
-        {{NULL, NULL, NULL}, NULL}, {{"1", NULL, NULL}, NULL},   {{"4", NULL, NULL}, "mpi"}, {{"1", "4", "0"}, NULL},
-        {{NULL, "4", NULL}, "mpi"}, {{NULL, "1", "0"}, NULL},    {{NULL, NULL, "0"}, "mpi"}, {{"x", NULL, NULL}, NULL},
-        {{"", NULL, "3"}, "mpi"},   {{NULL, "-2", NULL}, NULL},
+        {{NULL, NULL, NULL}, NULL}, {{"1", NULL, NULL}, NULL},  {{"4", NULL, NULL}, "mpi"},
+        {{"1", "4", "0"}, NULL},    {{NULL, "4", NULL}, "mpi"}, {{NULL, "1", "0"}, NULL},
+        {{NULL, NULL, "0"}, "mpi"}, {{"x", NULL, NULL}, NULL},  {{"", NULL, "3"}, "mpi"},
+        {{NULL, "-2", NULL}, NULL},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {
         for (size_t k = 0; k < MU_COUNT(names); k++)
@@ -113,7 +114,8 @@ static void test_buffers(void **unused) {
     (void)unused;
     mu_buffers b = {.n = 0};
     const uint64_t live = mu_alloc_get_stats().n_live;
-    mu_buffer *x = mu_buffer_take(&b, 3, 100000), *y = mu_buffer_take(&b, 4, 0), *z = mu_buffer_take(&b, 5, 7);
+    mu_buffer *x = mu_buffer_take(&b, 3, 100000), *y = mu_buffer_take(&b, 4, 0),
+              *z = mu_buffer_take(&b, 5, 7);
     assert_true(x && y && z);
     assert_int_equal((uintptr_t)mu_buffer_data(x) % 64, 0);
     assert_ptr_equal(mu_buffer_of(mu_buffer_data(y)), y);
@@ -144,9 +146,8 @@ static void test_buffers(void **unused) {
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "find")) return find_alone();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wanted),  cmocka_unit_test(test_find),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_links_no_mpi),
-        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_wanted),       cmocka_unit_test(test_find),    cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_links_no_mpi), cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
