@@ -46,6 +46,7 @@ bench optional python3-numpy   -          # the peer's arrays
 bench optional dataset-fashion-mnist -    # data of the LeNet row
 lint required clang            clang      # second compiler
 lint required libcmocka-dev    -          # the tests are linted too
+lint optional libopenmpi-dev   -          # the module for MPI is linted too
 lint optional clang-tidy       clang-tidy # more checks
 lint optional cppcheck         cppcheck   # more checks
 distro required debootstrap    debootstrap # another release in a folder
