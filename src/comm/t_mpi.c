@@ -55,6 +55,7 @@ typedef struct peer {
     bool telling, parted;              // parted: its goodbye is out
     uint64_t matched, told;            // its messages: begun to come in, handed on
     uint64_t said;                     // how many it has sent in all; UINT64_MAX = it has not left
+    bool left;                         // LEFT is among the events, or was
     bool wants_room, room;             // the caller was told FULL; ROOM is among the events
     incoming in[MU_TRANSPORT_WAITING]; // a ring: message i is in[i % MU_TRANSPORT_WAITING]
 } peer;
@@ -120,14 +121,14 @@ static void hand_on(mpi *m, int p) {
                  &(mu_transport_event){
                      .what = MU_TRANSPORT_MESSAGE, .peer = p, .data = mu_buffer_data(b), .bytes = b->bytes});
     }
-    if (q->told != q->said || m->t.state[p] != MU_PEER_HERE) return;
-    q->said = UINT64_MAX;
+    if (q->told != q->said || q->left || m->t.state[p] != MU_PEER_HERE) return;
+    q->left = true;
     push(m, &(mu_transport_event){.what = MU_TRANSPORT_LEFT, .peer = p});
 }
 
 static bool is_allowed(const mpi *m) {
     const peer *q = &m->peer[m->matched_peer];
-    return m->matched_bytes >= 0 && (size_t)m->matched_bytes <= m->t.opts.max_bytes &&
+    return m->matched_bytes >= 0 && (size_t)m->matched_bytes <= m->t.opts.max_bytes && q->matched < q->said &&
            q->matched - q->own.freed < MU_TRANSPORT_WAITING;
 }
 
@@ -168,6 +169,15 @@ static mu_status match(mpi *m, int *n, mu_err *err) {
     return MU_OK;
 }
 
+// Less is owed than before.
+static void room_again(mpi *m, int p) {
+    peer *q = &m->peer[p];
+    if (!q->wants_room || q->room) return;
+    push(m, &(mu_transport_event){.what = MU_TRANSPORT_ROOM, .peer = p});
+    q->wants_room = false;
+    q->room = true;
+}
+
 static bool is_possible(const peer *q, const word *w) {
     const mu_window *own = &q->window;
     return w->freed >= own->freed && w->freed <= own->sent && w->freed_bytes >= own->freed_bytes &&
@@ -186,11 +196,7 @@ static void hear(mpi *m, int p) {
     q->window.freed = w.freed;
     q->window.freed_bytes = w.freed_bytes;
     if (w.left) q->said = w.sent;
-    if (q->wants_room && !q->room) {
-        push(m, &(mu_transport_event){.what = MU_TRANSPORT_ROOM, .peer = p});
-        q->wants_room = false;
-        q->room = true;
-    }
+    room_again(m, p);
     hand_on(m, p);
 }
 
@@ -320,7 +326,11 @@ static bool pop(mpi *m, mu_transport_event *out) {
     while (m->popped < m->pushed) {
         *out = m->event[m->popped++ % m->most_events];
         mu_peer_state *state = &m->t.state[out->peer];
-        if (out->what == MU_TRANSPORT_SENT) m->t.lent--;
+        if (out->what == MU_TRANSPORT_SENT) {
+            m->t.lent--;
+            m->peer[out->peer].window.lent--;
+            room_again(m, out->peer);
+        }
         if (out->what == MU_TRANSPORT_ROOM) m->peer[out->peer].room = false;
         if (out->what == MU_TRANSPORT_SENT || out->what == MU_TRANSPORT_BROKEN) return true;
         if (*state != MU_PEER_DROPPED) {
