@@ -410,8 +410,8 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *ctx) {
     return 0;
 }
 
-// MPI_Finalize closes its plug-ins while a thread of its own may be inside one: a crash in one of some
-// hundred runs on a busy machine (Open MPI 4, issue 10117). So what is loaded stays where it is.
+// MPI_Finalize of Open MPI 4 closes its plug-ins while a thread of its own may be inside one, which ends the
+// process with SIGSEGV now and then. So what is loaded stays where it is.
 static void keep_loaded(void) {
     objects o = {.n = 0};
     dl_iterate_phdr(note_object, &o);

@@ -328,6 +328,31 @@ static bool rank_loses(mu_transport *t, int how, char why[FAILURE]) {
     return !why[0];
 }
 
+// ---- dropping a rank that lives ----
+
+// Rank 0 drops rank 1 at its first message, and hears nothing of it from then on.
+static bool rank_drops(mu_transport *t, char why[FAILURE]) {
+    survivor *s = calloc(1, sizeof *s);
+    if (!s) return false;
+    *s = (survivor){.t = t, .lost = -1, .last = {LAST_WORDS}};
+    for (int k = 0; k < MU_TRANSPORT_WAITING && t->rank == VICTIM; k++) say(s, 0, s->last, 8);
+    const int64_t end = mu_clock_ns() + NOTICE_NS, until = mu_clock_ns() + LIFE_NS;
+    while (t->rank == 0 && !s->failure[0] && (s->lost < 0 || mu_clock_ns() < until)) {
+        mu_transport_event e = {.what = MU_TRANSPORT_NOTHING};
+        if (s->lost >= 0) hear_all(s);
+        else if (t->class->poll(t, &e, NULL) != MU_OK) FAILED(s, "poll");
+        if (mu_clock_ns() > end) FAILED(s, "nothing came");
+        if (e.what != MU_TRANSPORT_MESSAGE) continue;
+        t->class->release(t, e.data);
+        s->lost = e.peer;
+        t->class->drop(t, e.peer);
+    }
+    if (!s->failure[0] && mu_transport_end(t, LIFE_NS)) FAILED(s, "left as if nobody had been dropped");
+    memcpy(why, s->failure, FAILURE);
+    free(s);
+    return !why[0];
+}
+
 // ---- the ranks ----
 
 static bool rank_scenario(mu_transport *t, const char *what, char why[FAILURE]) {
@@ -335,6 +360,7 @@ static bool rank_scenario(mu_transport *t, const char *what, char why[FAILURE]) 
     if (!strcmp(what, "forks")) return rank_traffic(t, &all_to_all, true, why);
     if (!strcmp(what, "kill")) return rank_loses(t, SIGKILL, why);
     if (!strcmp(what, "stop")) return rank_loses(t, SIGSTOP, why);
+    if (!strcmp(what, "drop")) return rank_drops(t, why);
     for (size_t i = 0; i < MU_COUNT(runs); i++)
         if (!strcmp(runs[i].name, what)) return rank_traffic(t, runs[i].plan, false, why);
     return snprintf(why, FAILURE, "no scenario `%s`", what), false;
@@ -355,7 +381,7 @@ static int rank_main(const char *what, const char *dir) {
         verdict(dir, rank, err.msg);
         return 1;
     }
-    const bool loses = !strcmp(what, "kill") || !strcmp(what, "stop");
+    const bool loses = !strcmp(what, "kill") || !strcmp(what, "stop") || !strcmp(what, "drop");
     bool good = rank_scenario(t, what, why);
     if (good && !loses && !t->class->close(t)) {
         good = false;
@@ -420,6 +446,7 @@ static void test_mpi_lost(void **unused) {
     need_mpi();
     run_mpi(4, "kill", VICTIM, SHARED);
     run_mpi(4, "stop", VICTIM, SOCKETS);
+    run_mpi(2, "drop", VICTIM, SHARED);
 }
 
 int main(int argc, char **argv) {
