@@ -25,7 +25,7 @@ balanced "a slow learner"
 slow=$(grep -c 'is slow' "$dir/err")
 [ "$slow" = 1 ] || fail "$slow lines about slow learners, not one"
 
-start "$dir/run" "$dir/job.yaml" --set train.steps=1500 --set cluster.protocol=softsync \
+start "$dir/run" "$dir/job.yaml" --set train.steps=2500 --set cluster.protocol=softsync \
     --set cluster.warm_start=never --set checkpoint.every=never --set test.every=never --record "$dir/run.log"
 slow_down "$dir/run" $((10 * patience))
 finish 0 $((120 * patience)) "a slow learner and a bound"

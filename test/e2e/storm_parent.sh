@@ -4,7 +4,7 @@
 # number of learners, and with a full disk.
 source "$(dirname "$0")/../storm/help.sh"
 small_job > "$dir/job.yaml"
-steps=(--set train.steps=3000)
+steps=(--set train.steps=8000)
 saved() { [ -e "$1/checkpoints/LATEST" ]; }
 
 start "$dir/whole" "$dir/job.yaml" "${steps[@]}"
@@ -36,10 +36,10 @@ same_model "$dir/whole" "$dir/killed" "resumed after SIGKILL"
 [ ! -e "$dir/killed/live.json" ] || fail "live.json is still there after the end"
 echo "parent killed: gone with its children, resumed bit for bit"
 
-# Interrupted and terminated, by hardsync and by protocols that are too fast to be hit in a run of 3000 steps.
+# Interrupted and terminated, by hardsync and by protocols that are too fast to be hit in a run of 8000 steps.
 for pair in INT:130:hardsync TERM:143:hardsync INT:130:async TERM:143:hogwild; do
     IFS=: read -r signal code protocol <<< "$pair"
-    length=("${steps[@]}") last=3000
+    length=("${steps[@]}") last=8000
     [ $protocol = hardsync ] || length=(--set train.steps=100000000)
     start "$dir/$pair" "$dir/job.yaml" "${length[@]}" --set cluster.protocol=$protocol
     wait_for 30 saved "$dir/$pair"
