@@ -285,7 +285,7 @@ static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cor
     n -= n % o->server_groups;
     if (n < o->server_groups) n = o->server_groups;
     if (o->learners != MU_AUTO) n = o->learners;
-    return n < 1 ? 1 : (int)n;
+    return (int)n;
 }
 
 static int learners_of_group(const mu_setup *p) { return p->learners / p->server_groups; }

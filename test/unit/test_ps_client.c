@@ -223,6 +223,31 @@ static void test_weights_held_for_a_merge(void **unused) {
     world_close(&w);
 }
 
+// A later group's region leaves the parameters where they are, and works on blocks of its own.
+static void test_a_later_group_has_its_own_blocks(void **unused) {
+    (void)unused;
+    static world w;
+    mu_err err = {0};
+    mu_shared later;
+    world_open(&w, "async");
+    const mu_core_config core = {.learners = LEARNERS, .protocol = mu_protocol_index("async"), .splits = LEARNERS,
+                                 .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS, .end_sample = 1000};
+    const mu_shared_opts o = {.run_id = "client", .job_name = "client", .setup = &w.setup, .core = &core,
+                              .params = &w.blocks.ps, .updater = w.updater.u, .n_records = 1000,
+                              .first = &w.shared, .group = 1, .n_groups = 2};
+    w.shared.weights[3] = 0.25f;
+    if (mu_shared_create(&o, &later, &err) != MU_OK) fail_msg("%s", err.msg);
+    assert_ptr_equal(w.blocks.ps.value, w.shared.weights);
+    assert_ptr_not_equal(later.weights, w.shared.weights);
+    assert_ptr_equal(later.pieces->value, later.weights);
+    for (int k = 0; k < w.blocks.ps.n_slots; k++) assert_ptr_equal(later.pieces->slot[k], later.history[k]);
+    assert_memory_equal(later.weights, w.shared.weights, w.blocks.ps.count * sizeof(float));
+    assert_ptr_equal(later.parent, &w.shared.head->parent); // one bell for all
+    mu_shared_release(&later);
+    assert_ptr_equal(w.blocks.ps.value, w.shared.weights);
+    world_close(&w);
+}
+
 static void *apply_late(void *ctx) {
     const mu_shared *g = ctx;
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -494,6 +519,7 @@ int main(void) {
         cmocka_unit_test(test_versions_of_copies),
         cmocka_unit_test(test_copies_of_merged_weights),
         cmocka_unit_test(test_weights_held_for_a_merge),
+        cmocka_unit_test(test_a_later_group_has_its_own_blocks),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),

@@ -343,6 +343,21 @@ static void test_updates_that_have_no_pair(void **unused) {
     }
 }
 
+// A run of two is long enough for a pair; where a halt leaves room for one update, that one is formed alone.
+static void test_a_pair_needs_room_for_two(void **unused) {
+    (void)unused;
+    for (int halt = 1; halt <= 2; halt++) {
+        mu_core_config config = rig_config("async", 2);
+        config.splits = 2, config.longest_run = 2, config.pairs = 1;
+        rig r = rig_make(&config);
+        mu_core_set_halt(r.c, halt);
+        for (int l = 0; l < 2; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+        assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+        assert_int_equal(rig_form(&r), halt == 1);
+        rig_fini(&r);
+    }
+}
+
 // By softsync with n = 1 the staleness is counted in updates of all: nothing is to be gained by waiting.
 static void test_update_of_all_holds_nobody(void **unused) {
     (void)unused;
@@ -499,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_run_holds_its_learners),
         cmocka_unit_test(test_updates_wait_for_their_pair),
         cmocka_unit_test(test_updates_that_have_no_pair),
+        cmocka_unit_test(test_a_pair_needs_room_for_two),
         cmocka_unit_test(test_update_of_all_holds_nobody),
         cmocka_unit_test(test_ssp_waits_for_the_slowest),
         cmocka_unit_test(test_hogwild_ticks_at_once),

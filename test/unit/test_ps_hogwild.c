@@ -164,6 +164,21 @@ static void lose(world *w, int l) {
 }
 
 // What was pushed outlives its learner: the next one goes on with the sum.
+// One at a time: the learner changes the weights as it computes, and leaves nothing in a slot.
+static void test_single_gradients_are_written_at_once(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w);
+    w.setup.own = 1;
+    mu_client *c = &w.client[0].base;
+    mu_err err = {0};
+    mu_answer a;
+    if (c->class->begin(c, &a, &err) != MU_OK) fail_msg("%s", err.msg);
+    assert_int_equal(a, MU_GO);
+    assert_true(c->writes);
+    world_close(&w);
+}
+
 static void test_next_incarnation_writes(void **unused) {
     (void)unused;
     static world w;
@@ -200,6 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_written_at_once),
         cmocka_unit_test(test_snapshot_has_all_that_is_pushed),
+        cmocka_unit_test(test_single_gradients_are_written_at_once),
         cmocka_unit_test(test_next_incarnation_writes),
         cmocka_unit_test(test_the_end_has_all_that_is_pushed),
     };
