@@ -8,6 +8,7 @@
 #define MU_ALIGNED(n) __attribute__((aligned(n)))
 #define MU_VECTOR(bytes) __attribute__((vector_size(bytes)))
 #define MU_INLINE static inline __attribute__((always_inline))
+#define MU_EXPORT __attribute__((visibility("default")))
 #define MU_UNUSED __attribute__((unused))
 #define MU_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MU_UNLIKELY(x) __builtin_expect(!!(x), 0)

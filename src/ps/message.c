@@ -18,6 +18,9 @@
 #include <assert.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum { LINE = MU_CACHE_LINE };
 
 typedef struct part_head {
@@ -150,10 +153,15 @@ void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu
     memcpy(slot + part->offset, &head, sizeof head);
 }
 
+// Checked and used: one reading.
+static part_head read_head(const mu_message_layout *layout, const char *slot, int i) {
+    const volatile part_head *in_slot = (const void *)(slot + layout->part[i].offset);
+    return (part_head){.form = in_slot->form, .n = in_slot->n, .n_x = in_slot->n_x};
+}
+
 mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i, const mu_param *p) {
     const mu_message_part *part = &layout->part[i];
-    const volatile part_head *in_slot = (const void *)(slot + part->offset); // checked and used: one reading
-    const part_head head = {.form = in_slot->form, .n = in_slot->n, .n_x = in_slot->n_x};
+    const part_head head = read_head(layout, slot, i);
     if (!has_room(part, &head)) return (mu_grad){.form = MU_GRAD_NONE};
     size_t at[ARRAYS];
     places(part, p, at);
@@ -169,4 +177,55 @@ mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i,
     default: // a view: gradients are read from a slot, never written
         return (mu_grad){.form = MU_GRAD_DENSE, .dense = (float *)(uintptr_t)first};
     }
+}
+
+// ---- spans ---------------------------------------------------------------------------------------
+
+static part_head head_for(const mu_message_use *use) {
+    return (part_head){.form = (uint32_t)use->form, .n = use->n, .n_x = use->n_x};
+}
+
+bool mu_message_has_room(const mu_message_layout *layout, int i, const mu_message_use *use) {
+    const part_head head = head_for(use);
+    if (use->form == MU_GRAD_NONE) return !use->n && !use->n_x;
+    return has_room(&layout->part[i], &head);
+}
+
+mu_message_use mu_message_used(const mu_message_layout *layout, const char *slot, int i) {
+    const part_head head = read_head(layout, slot, i);
+    if (!has_room(&layout->part[i], &head)) return (mu_message_use){.form = MU_GRAD_NONE};
+    return (mu_message_use){layout->part[i].form, head.n, head.n_x};
+}
+
+int mu_message_spans(const mu_message_layout *layout, int i, const mu_param *p, const mu_message_use *use,
+                     mu_message_span out[MU_MESSAGE_SPANS]) {
+    const size_t rows = n_rows(p), cols = p->count / rows, n = (size_t)use->n, n_x = (size_t)use->n_x;
+    size_t at[ARRAYS], values[ARRAYS] = {0}; // all are 4 bytes
+    int n_out = 0;
+    places(&layout->part[i], p, at);
+    if (use->form == MU_GRAD_DENSE) values[0] = p->count;
+    if (use->form == MU_GRAD_FACTORS) values[0] = n * cols, values[1] = n * rows;
+    if (use->form == MU_GRAD_GATHERED) values[0] = n_x * cols, values[1] = values[2] = n * rows;
+    if (use->form == MU_GRAD_ROWS) values[0] = n, values[1] = n * cols;
+    for (int k = 0; k < ARRAYS; k++)
+        if (values[k]) out[n_out++] = (mu_message_span){at[k], values[k] * sizeof(float)};
+    return n_out;
+}
+
+void mu_message_mark(const mu_message_layout *layout, char *slot, int i, const mu_message_use *use) {
+    const part_head head = head_for(use);
+    memcpy(slot + layout->part[i].offset, &head, sizeof head);
+}
+
+uint64_t mu_message_layout_hash(const mu_params *ps, const mu_message_layout *layout) {
+    uint64_t h = XXH64(&layout->n, sizeof layout->n, 0);
+    for (int i = 0; i < layout->n; i++) {
+        const mu_param *p = ps->list[i];
+        const mu_message_part *m = &layout->part[i];
+        const int64_t words[] = {(int64_t)p->offset, (int64_t)p->count, mu_param_rows(p), p->is_stat,
+                                 (int64_t)m->offset, (int64_t)m->bytes, (int64_t)m->form, m->max_batch,
+                                 m->max_rows,        m->max_x};
+        h = XXH64(words, sizeof words, XXH64(p->name, strlen(p->name), h));
+    }
+    return h;
 }

@@ -39,4 +39,22 @@ void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu
 // A view of it. Form NONE when the step produced none. Never points outside the slot whatever the heads say.
 mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i, const mu_param *p);
 
+// ---- for sending a message to another node (wire.h): a slot has room for the worst case ----
+
+typedef struct mu_message_use { mu_grad_form form; int64_t n, n_x; } mu_message_use;    // as a head says
+typedef struct mu_message_span { size_t offset, bytes; } mu_message_span;       // in the slot
+enum { MU_MESSAGE_SPANS = 3 };                                                  // at most, of a part
+
+mu_message_use mu_message_used(const mu_message_layout *layout, const char *slot, int i);
+// Is there room for it? NONE always is.
+bool mu_message_has_room(const mu_message_layout *layout, int i, const mu_message_use *use);
+// Where the part has what is used, without its head. Returns how many spans. There is room for it.
+int  mu_message_spans(const mu_message_layout *layout, int i, const mu_param *p, const mu_message_use *use,
+                      mu_message_span out[MU_MESSAGE_SPANS]);
+// Writes the head, once the spans are filled.
+void mu_message_mark(const mu_message_layout *layout, char *slot, int i, const mu_message_use *use);
+// The same where every parameter has its name, shape, form and place: two programs that agree on it can read
+// each other's messages.
+uint64_t mu_message_layout_hash(const mu_params *ps, const mu_message_layout *layout);
+
 #endif
