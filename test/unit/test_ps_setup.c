@@ -38,7 +38,7 @@ static void rig_init(rig *r, const char *section) {
         fail_msg("`%s`: %s", text, err.msg);
     r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
     r->node = section ? mu_node_find(root, "cluster") : NULL;
-    r->opts = mu_cluster_bind(&r->binder, r->node);
+    r->opts = mu_cluster_bind(&r->binder, r->node, r->ranks);
 }
 
 static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
