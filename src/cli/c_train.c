@@ -216,6 +216,7 @@ static mu_status open_ranks(mu_args *a, const struct train *v, mu_session_opts *
     if (!transport) return MU_OK;
     MU_TRY(mu_nodes_open(transport, &usual, NULL, out, err));
     const mu_nodes *n = *out;
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); // all ranks write to one terminal: whole lines
     o->nodes = n->n, o->node = n->rank;
     if (n->rank > 0) {
         a->quiet = true;

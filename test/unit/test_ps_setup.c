@@ -26,7 +26,7 @@ typedef struct rig {
 
 static const mu_registry *const registries[] = {&mu_protocols, &mu_merges, &mu_updaters, NULL};
 
-static void rig_init(rig *r, const char *section) {
+static void rig_init_on(rig *r, const char *section, int ranks) {
     mu_err err = {0};
     mu_node *root = NULL;
     char text[400];
@@ -38,8 +38,10 @@ static void rig_init(rig *r, const char *section) {
         fail_msg("`%s`: %s", text, err.msg);
     r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
     r->node = section ? mu_node_find(root, "cluster") : NULL;
-    r->opts = mu_cluster_bind(&r->binder, r->node, r->ranks);
+    r->opts = mu_cluster_bind(&r->binder, r->node, ranks);
 }
+
+static void rig_init(rig *r, const char *section) { rig_init_on(r, section, 1); }
 
 static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
 
