@@ -33,6 +33,8 @@ test required libcmocka-dev    -          # unit tests
 test optional dataset-fashion-mnist -     # end-to-end tests on real data
 test optional python3          python3    # tests that read our files with other programs
 test optional spin            spin       # proves the models beside the code (*.pml)
+test optional libopenmpi-dev   -          # MPI: the module for messages between machines
+test optional openmpi-bin      mpirun     # starts its processes
 test optional jq               jq         # tests of --json
 mutate required libcmocka-dev  -          # the tests that must fail
 mutate required python3        python3    # makes and tries the mutants
@@ -44,6 +46,7 @@ bench optional python3-numpy   -          # the peer's arrays
 bench optional dataset-fashion-mnist -    # data of the LeNet row
 lint required clang            clang      # second compiler
 lint required libcmocka-dev    -          # the tests are linted too
+lint optional libopenmpi-dev   -          # the module for MPI is linted too
 lint optional clang-tidy       clang-tidy # more checks
 lint optional cppcheck         cppcheck   # more checks
 distro required debootstrap    debootstrap # another release in a folder

@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-mu_status mu_peers_init(mu_peers *p, int self, int n, const mu_peers_terms *terms, int64_t now_ns, mu_err *err) {
+mu_status mu_peers_init(mu_peers *p, int self, int n, const mu_peers_terms *terms, int64_t now_ns,
+                        mu_err *err) {
     mu_peer *peer = mu_alloc_array((size_t)n, sizeof *peer, "peers");
     if (!peer) return MU_FAIL_NOMEM(err, "the list of ranks");
     *p = (mu_peers){.terms = *terms, .self = self, .n = n, .peer = peer, .looked_ns = now_ns};

@@ -45,8 +45,8 @@ typedef struct mu_peers {
     int64_t  looked_ns, listened_ns;    // last look; time listened in all
 } mu_peers;
 
-MU_MUST_CHECK mu_status mu_peers_init(mu_peers *p, int self, int n, const mu_peers_terms *terms, int64_t now_ns,
-                                      mu_err *err);
+MU_MUST_CHECK mu_status mu_peers_init(mu_peers *p, int self, int n, const mu_peers_terms *terms,
+                                      int64_t now_ns, mu_err *err);
 void mu_peers_fini(mu_peers *p);
 
 void mu_peers_heard(mu_peers *p, int peer);             // anything came of it

@@ -42,7 +42,7 @@ typedef struct rank {
     pid_t owner;
     list sent; // delivered: SENT is to be told
     mu_buffers buffers;
-    int first;       // peer to look at first
+    int first; // peer to look at first
 } rank;
 
 struct mu_inproc {
@@ -234,11 +234,20 @@ static mu_status receive(rank *r, int from, way *w, mu_transport_event *out, mu_
     return MU_OK;
 }
 
+// Less is owed than before.
+static void room_again(way *w) {
+    w->has_room |= w->wants_room;
+    w->wants_room = false;
+}
+
 static void tell_sent(rank *r, mu_transport_event *out) {
     message *m = take_first(&r->sent);
     *out = (mu_transport_event){.what = MU_TRANSPORT_SENT, .peer = m->peer, .token = m->token};
-    mu_free(m);
+    way *w = way_at(r->net, r->t.rank, m->peer);
     r->t.lent--;
+    w->window.lent--;
+    room_again(w);
+    mu_free(m);
 }
 
 static mu_status poll(mu_transport *t, mu_transport_event *out, mu_err *err) {
@@ -269,8 +278,7 @@ static void release(mu_transport *t, const void *data) {
     way *w = way_at(r->net, b->peer, t->rank);
     w->window.freed++;
     w->window.freed_bytes += mu_window_weight(b->bytes);
-    w->has_room |= w->wants_room;
-    w->wants_room = false;
+    room_again(w);
     mu_buffer_give(&r->buffers, b);
 }
 

@@ -18,6 +18,8 @@
 #include "comm/buffers.h"
 #include "comm/transport.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +51,12 @@ typedef struct word {
 
 typedef struct peer {
     mu_window window;
-    word own, out;           // what there is to tell, and what was told last or is being told
-    bool telling, parted;    // parted: its goodbye is out
-    uint64_t matched, told;  // its messages: begun to come in, handed on
-    uint64_t said;           // how many it has sent in all; UINT64_MAX = it has not left
-    bool wants_room, room;   // the caller was told FULL; ROOM is among the events
+    word own, out;                     // what there is to tell, and what was told last or is being told
+    bool telling, parted;              // parted: its goodbye is out
+    uint64_t matched, told;            // its messages: begun to come in, handed on
+    uint64_t said;                     // how many it has sent in all; UINT64_MAX = it has not left
+    bool left;                         // LEFT is among the events, or was
+    bool wants_room, room;             // the caller was told FULL; ROOM is among the events
     incoming in[MU_TRANSPORT_WAITING]; // a ring: message i is in[i % MU_TRANSPORT_WAITING]
 } peer;
 
@@ -114,17 +117,18 @@ static void hand_on(mpi *m, int p) {
         mu_buffer *b = q->in[q->told % MU_TRANSPORT_WAITING].b;
         if (m->t.state[p] == MU_PEER_DROPPED) mu_buffer_give(&m->buffers, b);
         else
-            push(m, &(mu_transport_event){
-                        .what = MU_TRANSPORT_MESSAGE, .peer = p, .data = mu_buffer_data(b), .bytes = b->bytes});
+            push(m,
+                 &(mu_transport_event){
+                     .what = MU_TRANSPORT_MESSAGE, .peer = p, .data = mu_buffer_data(b), .bytes = b->bytes});
     }
-    if (q->told != q->said || m->t.state[p] != MU_PEER_HERE) return;
-    q->said = UINT64_MAX;
+    if (q->told != q->said || q->left || m->t.state[p] != MU_PEER_HERE) return;
+    q->left = true;
     push(m, &(mu_transport_event){.what = MU_TRANSPORT_LEFT, .peer = p});
 }
 
 static bool is_allowed(const mpi *m) {
     const peer *q = &m->peer[m->matched_peer];
-    return m->matched_bytes >= 0 && (size_t)m->matched_bytes <= m->t.opts.max_bytes &&
+    return m->matched_bytes >= 0 && (size_t)m->matched_bytes <= m->t.opts.max_bytes && q->matched < q->said &&
            q->matched - q->own.freed < MU_TRANSPORT_WAITING;
 }
 
@@ -165,6 +169,15 @@ static mu_status match(mpi *m, int *n, mu_err *err) {
     return MU_OK;
 }
 
+// Less is owed than before.
+static void room_again(mpi *m, int p) {
+    peer *q = &m->peer[p];
+    if (!q->wants_room || q->room) return;
+    push(m, &(mu_transport_event){.what = MU_TRANSPORT_ROOM, .peer = p});
+    q->wants_room = false;
+    q->room = true;
+}
+
 static bool is_possible(const peer *q, const word *w) {
     const mu_window *own = &q->window;
     return w->freed >= own->freed && w->freed <= own->sent && w->freed_bytes >= own->freed_bytes &&
@@ -183,11 +196,7 @@ static void hear(mpi *m, int p) {
     q->window.freed = w.freed;
     q->window.freed_bytes = w.freed_bytes;
     if (w.left) q->said = w.sent;
-    if (q->wants_room && !q->room) {
-        push(m, &(mu_transport_event){.what = MU_TRANSPORT_ROOM, .peer = p});
-        q->wants_room = false;
-        q->room = true;
-    }
+    room_again(m, p);
     hand_on(m, p);
 }
 
@@ -238,8 +247,8 @@ static int begin_send(const struct iovec *part, int n, int p, MPI_Request *r) {
     return rc;
 }
 
-static mu_status send(mu_transport *t, int p, const struct iovec *part, int n, uint64_t token, mu_sending *out,
-                      mu_err *err) {
+static mu_status send(mu_transport *t, int p, const struct iovec *part, int n, uint64_t token,
+                      mu_sending *out, mu_err *err) {
     (void)err;
     mpi *m = (mpi *)t;
     peer *q = &m->peer[p];
@@ -271,7 +280,8 @@ static mu_status finished(mpi *m, int i, const MPI_Status *s, bool good, mu_err 
         return listen_again(m, &m->request[i], err);
     }
     peer *q = &m->peer[d->peer];
-    if (d->kind == SEND) push(m, &(mu_transport_event){.what = MU_TRANSPORT_SENT, .peer = d->peer, .token = d->token});
+    if (d->kind == SEND)
+        push(m, &(mu_transport_event){.what = MU_TRANSPORT_SENT, .peer = d->peer, .token = d->token});
     if (d->kind == TELL) q->telling = false;
     if (d->kind == TELL && q->out.left && !q->parted) {
         q->parted = true;
@@ -316,7 +326,11 @@ static bool pop(mpi *m, mu_transport_event *out) {
     while (m->popped < m->pushed) {
         *out = m->event[m->popped++ % m->most_events];
         mu_peer_state *state = &m->t.state[out->peer];
-        if (out->what == MU_TRANSPORT_SENT) m->t.lent--;
+        if (out->what == MU_TRANSPORT_SENT) {
+            m->t.lent--;
+            m->peer[out->peer].window.lent--;
+            room_again(m, out->peer);
+        }
         if (out->what == MU_TRANSPORT_ROOM) m->peer[out->peer].room = false;
         if (out->what == MU_TRANSPORT_SENT || out->what == MU_TRANSPORT_BROKEN) return true;
         if (*state != MU_PEER_DROPPED) {
@@ -382,6 +396,28 @@ static void free_all(mpi *m) {
     mu_free(m);
 }
 
+enum { MOST_OBJECTS = 512 };
+
+typedef struct objects {
+    const char *name[MOST_OBJECTS];
+    int n;
+} objects;
+
+static int note_object(struct dl_phdr_info *info, size_t size, void *ctx) {
+    (void)size;
+    objects *o = ctx;
+    if (o->n < MOST_OBJECTS && info->dlpi_name && info->dlpi_name[0]) o->name[o->n++] = info->dlpi_name;
+    return 0;
+}
+
+// MPI_Finalize of Open MPI 4 closes its plug-ins while a thread of its own may be inside one, which ends the
+// process with SIGSEGV now and then. So what is loaded stays where it is.
+static void keep_loaded(void) {
+    objects o = {.n = 0};
+    dl_iterate_phdr(note_object, &o);
+    for (int i = 0; i < o.n; i++) (void)dlopen(o.name[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 // MPI may still write into what a request uses, so where one is left everything stays.
 static bool close_all(mu_transport *t) {
     mpi *m = (mpi *)t;
@@ -392,6 +428,7 @@ static bool close_all(mu_transport *t) {
             MPI_Cancel(&m->request[i]);
             MPI_Wait(&m->request[i], MPI_STATUS_IGNORE); // of a receive that is cancelled: at once
         }
+    keep_loaded();
     MPI_Finalize();
     free_all(m);
     return true;
@@ -413,8 +450,8 @@ static mpi *make(const mu_transport_opts *o, int rank, int n) {
     m->event = mu_alloc_array(m->most_events, sizeof *m->event, TAG);
     m->t.signs = mu_alloc_array(ranks, sizeof *m->t.signs, TAG);
     m->t.state = mu_alloc_array(ranks, sizeof *m->t.state, TAG);
-    const bool good = m->peer && m->request && m->doing && m->index && m->status && m->event && m->t.signs &&
-                      m->t.state;
+    const bool good =
+        m->peer && m->request && m->doing && m->index && m->status && m->event && m->t.signs && m->t.state;
     for (int p = 0; good && p < n; p++) m->peer[p].said = UINT64_MAX;
     if (good) return m;
     free_all(m);
@@ -423,9 +460,9 @@ static mpi *make(const mu_transport_opts *o, int rank, int n) {
 
 // What the user says by `--mca` or in the environment goes before.
 static void set_defaults(void) {
-    setenv("OMPI_MCA_pml", "ob1", 0);            // others do not survive that the process forks
+    setenv("OMPI_MCA_pml", "ob1", 0);              // others do not survive that the process forks
     setenv("OMPI_MCA_async_mpi_finalize", "1", 0); // no barrier at the end
-    setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0); // children do not use MPI
+    setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0);   // children do not use MPI
 }
 
 static mu_status open_all(const mu_transport_opts *o, mu_transport **out, mu_err *err) {

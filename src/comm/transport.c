@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // transport.c - finding transports, and what is the same for all of them.
 //
-// A module holds copies of its own of what it uses of this program (alloc.c, buffers.c, err.c), so it needs no
-// symbol of the program, which exports none.
+// A module holds copies of its own of what it uses of this program (alloc.c, buffers.c, err.c), so it needs
+// no symbol of the program, which exports none.
 #include "comm/transport.h"
 
 #include "base/clock.h"
@@ -58,18 +58,21 @@ static bool module_path(const char *name, char out[PATH_BYTES]) {
 static mu_status module_open(const known_module *m, const mu_transport_class **out, mu_err *err) {
     char path[PATH_BYTES];
     if (!module_path(m->name, path))
-        return mu_err_hinted(MU_FAIL(err, MU_EUNSUPPORTED, "transport `%s` was not built: libmuster-%s.so is missing",
-                                     m->name, m->name),
+        return mu_err_hinted(MU_FAIL(err, MU_EUNSUPPORTED,
+                                     "transport `%s` was not built: libmuster-%s.so is missing", m->name,
+                                     m->name),
                              err, "Install %s, then build Muster again.", m->packages);
     void *so = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // MPI opens parts of its own, which look for its symbols
     if (!so)
-        return mu_err_hinted(MU_FAIL(err, MU_EUNSUPPORTED, "transport `%s` cannot be opened: %s", m->name, dlerror()),
-                             err, "Install %s.", m->packages);
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUNSUPPORTED, "transport `%s` cannot be opened: %s", m->name, dlerror()), err,
+            "Install %s.", m->packages);
     const mu_transport_module *found = dlsym(so, "mu_module");
     if (!found || strcmp(found->version, MU_VERSION) != 0 || found->class_bytes != sizeof *found->class) {
         dlclose(so);
-        return mu_err_hinted(MU_FAIL(err, MU_EUNSUPPORTED, "`%s` is not of this program, %s", path, MU_VERSION), err,
-                             "Build or install both together.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EUNSUPPORTED, "`%s` is not of this program, %s", path, MU_VERSION), err,
+            "Build or install both together.");
     }
     *out = found->class; // stays open: MPI does not survive being closed
     return MU_OK;
@@ -84,7 +87,8 @@ mu_status mu_transport_find(const char *name, const mu_transport_class **out, mu
     return MU_FAIL(err, MU_ENOTFOUND, "there is no transport `%s`", name);
 }
 
-mu_status mu_transport_open(const char *name, const mu_transport_opts *opts, mu_transport **out, mu_err *err) {
+mu_status mu_transport_open(const char *name, const mu_transport_opts *opts, mu_transport **out,
+                            mu_err *err) {
     const mu_transport_class *c;
     mu_transport_opts o = *opts;
     if (!o.max_bytes) o.max_bytes = MU_TRANSPORT_MOST;
@@ -106,7 +110,8 @@ static long number(const char *name) {
 }
 
 const char *mu_transport_wanted(void) {
-    const long ranks = getenv("OMPI_COMM_WORLD_SIZE") ? number("OMPI_COMM_WORLD_SIZE") : number("SLURM_STEP_NUM_TASKS");
+    const long ranks =
+        getenv("OMPI_COMM_WORLD_SIZE") ? number("OMPI_COMM_WORLD_SIZE") : number("SLURM_STEP_NUM_TASKS");
     if (ranks > 0) return ranks > 1 ? "mpi" : NULL;
     return getenv("PMIX_RANK") ? "mpi" : NULL; // a launcher that does not say how many
 }

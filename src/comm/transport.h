@@ -20,7 +20,7 @@
 // came is lent to the caller until it is released, and begins at a multiple of 64 bytes.
 //
 // Back-pressure. A peer may owe the release of MU_TRANSPORT_WAITING messages, and of opts.window_bytes bytes
-// or one longer message. What goes beyond is answered FULL, nothing is lent, and ROOM comes when it is worth
+// or one longer message; and of so many sends SENT may not have come yet. What goes beyond is answered FULL, nothing is lent, and ROOM comes when it is worth
 // another try. So a rank holds at most that much for each peer, whether it reads or not. Messages of up to
 // MU_TRANSPORT_SMALL bytes are not counted in bytes, and some of the places are theirs alone: a heartbeat
 // gets past a long gradient that is not released.
@@ -148,6 +148,7 @@ extern const mu_transport_module mu_module;
 // ---- for transports ----
 
 typedef struct mu_window {              // what a peer owes; of one direction
+    int      lent;                      // SENT has not been told
     uint64_t sent, sent_bytes;          // taken, so far
     uint64_t freed, freed_bytes;        // released by the peer
 } mu_window;
@@ -157,11 +158,13 @@ static inline size_t mu_window_weight(size_t bytes) { return bytes > MU_TRANSPOR
 static inline bool mu_window_admits(const mu_window *w, size_t bytes, size_t window_bytes) {
     const uint64_t waiting = w->sent - w->freed, held = w->sent_bytes - w->freed_bytes;
     const size_t weight = mu_window_weight(bytes);
+    if (w->lent >= MU_TRANSPORT_WAITING) return false;
     if (waiting >= MU_TRANSPORT_WAITING - (weight ? MU_TRANSPORT_RESERVED : 0)) return false;
     return !weight || !held || held + weight <= window_bytes;
 }
 
 static inline void mu_window_take(mu_window *w, size_t bytes) {
+    w->lent++;
     w->sent++;
     w->sent_bytes += mu_window_weight(bytes);
 }

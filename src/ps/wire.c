@@ -41,13 +41,14 @@ static bool is_text(const char *t, size_t size) {
     return n < size;
 }
 
-static mu_status check_number(const mu_wire_shape *s, const mu_wire_class *c, const mu_wire_field *f, const void *in,
-                              mu_status status, mu_err *err) {
+static mu_status check_number(const mu_wire_shape *s, const mu_wire_class *c, const mu_wire_field *f,
+                              const void *in, mu_status status, mu_err *err) {
     const int64_t most = mu_wire_most(s, f);
     const char *at = (const char *)in + f->at;
     float real;
     switch (f->kind) {
-    case MU_WIRE_BITS: return MU_OK;
+    case MU_WIRE_BITS:
+        return MU_OK;
     case MU_WIRE_TEXT:
         return is_text(at, f->size) ? MU_OK : MU_FAIL(err, status, "%s: `%s` is no text", c->name, f->name);
     case MU_WIRE_F32:
@@ -62,8 +63,8 @@ static mu_status check_number(const mu_wire_shape *s, const mu_wire_class *c, co
     }
 }
 
-static mu_status check_numbers(const mu_wire_shape *s, const mu_wire_class *c, const void *in, mu_status status,
-                               mu_err *err) {
+static mu_status check_numbers(const mu_wire_shape *s, const mu_wire_class *c, const void *in,
+                               mu_status status, mu_err *err) {
     for (int i = 0; i < c->n_fields; i++) MU_TRY(check_number(s, c, &c->field[i], in, status, err));
     return MU_OK;
 }
@@ -90,8 +91,10 @@ static bool get_numbers(const mu_wire_class *c, const unsigned char *from, void 
     return zero;
 }
 
-static mu_status read_numbers(const mu_wire_shape *s, const mu_wire_class *c, const void *from, void *out, mu_err *err) {
-    if (!get_numbers(c, from, out)) return MU_FAIL(err, MU_EDATA, "%s: bytes that are not used are not zero", c->name);
+static mu_status read_numbers(const mu_wire_shape *s, const mu_wire_class *c, const void *from, void *out,
+                              mu_err *err) {
+    if (!get_numbers(c, from, out))
+        return MU_FAIL(err, MU_EDATA, "%s: bytes that are not used are not zero", c->name);
     return check_numbers(s, c, out, MU_EDATA, err);
 }
 
@@ -137,8 +140,9 @@ mu_status mu_wire_frame_init(const mu_wire_shape *s, mu_wire_frame *out, mu_err 
         if (uses > table) table = uses;
         if (parts > f.cap) f.cap = parts;
         if (parts > MU_TRANSPORT_PARTS || l->bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
-            return MU_FAIL(err, MU_EUNSUPPORTED, "a gradient of %d parameters and %zu bytes does not fit into a frame",
-                           l->n, l->bytes);
+            return MU_FAIL(err, MU_EUNSUPPORTED,
+                           "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n,
+                           l->bytes);
     }
     f.head_room = MU_WIRE_HEAD + numbers + table;
     f.head = mu_alloc(f.head_room, "frame");
@@ -183,7 +187,8 @@ static mu_status pack_push(const mu_wire_shape *s, const mu_wire_push *p, mu_wir
 }
 
 static mu_status wrong_part(const mu_wire_sum *sum, const mu_wire_part *p, mu_status status, mu_err *err) {
-    return p->id.version <= sum->version ? MU_OK : MU_FAIL(err, status, "SUM: a gradient of later weights than all");
+    return p->id.version <= sum->version ? MU_OK
+                                         : MU_FAIL(err, status, "SUM: a gradient of later weights than all");
 }
 
 static mu_status pack_sum(const mu_wire_shape *s, const mu_wire_sum *sum, mu_wire_frame *f, mu_err *err) {
@@ -200,14 +205,30 @@ static size_t floats_bytes(int64_t begin, int64_t end) { return (size_t)(end - b
 // The array of the types that have one, and its bytes.
 static size_t array_of(const mu_wire_shape *s, const mu_wire *w, const void **data) {
     switch (w->type) {
-    case MU_WIRE_SUM: *data = w->sum.floats; return floats_bytes(w->sum.begin, w->sum.end);
-    case MU_WIRE_WEIGHTS: *data = w->weights.floats; return floats_bytes(w->weights.begin, w->weights.end);
-    case MU_WIRE_EXCHANGE: *data = w->exchange.floats; return floats_bytes(w->exchange.begin, w->exchange.end);
-    case MU_WIRE_BRIDGE: *data = w->bridge.message; return (size_t)s->channel_bytes[w->bridge.channel];
-    case MU_WIRE_START: *data = w->start.range; return (size_t)w->start.ranges * sizeof(mu_range);
-    case MU_WIRE_POINT: *data = w->point.range; return (size_t)w->point.ranges * sizeof(mu_range);
-    case MU_WIRE_COUNTS: *data = w->counts.bins; return MU_WIRE_BINS * sizeof(int64_t);
-    default: *data = NULL; return 0;
+    case MU_WIRE_SUM:
+        *data = w->sum.floats;
+        return floats_bytes(w->sum.begin, w->sum.end);
+    case MU_WIRE_WEIGHTS:
+        *data = w->weights.floats;
+        return floats_bytes(w->weights.begin, w->weights.end);
+    case MU_WIRE_EXCHANGE:
+        *data = w->exchange.floats;
+        return floats_bytes(w->exchange.begin, w->exchange.end);
+    case MU_WIRE_BRIDGE:
+        *data = w->bridge.message;
+        return (size_t)s->channel_bytes[w->bridge.channel];
+    case MU_WIRE_START:
+        *data = w->start.range;
+        return (size_t)w->start.ranges * sizeof(mu_range);
+    case MU_WIRE_POINT:
+        *data = w->point.range;
+        return (size_t)w->point.ranges * sizeof(mu_range);
+    case MU_WIRE_COUNTS:
+        *data = w->counts.bins;
+        return MU_WIRE_BINS * sizeof(int64_t);
+    default:
+        *data = NULL;
+        return 0;
     }
 }
 
@@ -240,7 +261,8 @@ mu_status mu_wire_pack(const mu_wire_shape *s, const mu_wire *w, mu_wire_frame *
     add_array(f, array, bytes);
     f->bytes = mu_parts_bytes(f->part, f->n);
     if (bytes > MU_WIRE_MOST || f->bytes > MU_WIRE_MOST)
-        return MU_FAIL(err, MU_EUSAGE, "%s: %zu bytes, at most %llu", c->name, f->bytes, (unsigned long long)MU_WIRE_MOST);
+        return MU_FAIL(err, MU_EUSAGE, "%s: %zu bytes, at most %llu", c->name, f->bytes,
+                       (unsigned long long)MU_WIRE_MOST);
     put_head(s, w->type, f);
     return MU_OK;
 }
@@ -261,8 +283,9 @@ static const void *take(reading *r, size_t bytes) {
 }
 
 static mu_status need(const reading *r, size_t bytes, mu_err *err) {
-    return r->left >= bytes ? MU_OK
-                            : MU_FAIL(err, MU_EDATA, "%s: it ends %zu bytes too early", r->name, bytes - r->left);
+    return r->left >= bytes
+               ? MU_OK
+               : MU_FAIL(err, MU_EDATA, "%s: it ends %zu bytes too early", r->name, bytes - r->left);
 }
 
 static uint16_t u16_at(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
@@ -309,7 +332,8 @@ static mu_status check_row_ids(const reading *r, const mu_param *p, int64_t n, m
 // A parameter's use, from its place in the table.
 static mu_message_use use_at(const void *data, int i) {
     mu_message_use use;
-    get_numbers(&mu_wire_use_class, (const unsigned char *)data + (size_t)i * mu_wire_numbers(&mu_wire_use_class), &use);
+    get_numbers(&mu_wire_use_class,
+                (const unsigned char *)data + (size_t)i * mu_wire_numbers(&mu_wire_use_class), &use);
     return use;
 }
 
@@ -325,8 +349,8 @@ static mu_status read_push(const mu_wire_shape *s, mu_wire_push *p, reading *r, 
         mu_message_use use = {0};
         MU_TRY(read_numbers(s, &mu_wire_use_class, (const char *)p->data + (size_t)i * width, &use, err));
         if (!mu_message_has_room(share->message, i, &use))
-            return MU_FAIL(err, MU_EDATA, "PUSH: `%s` has no room for form %d with %lld and %lld rows", param->name,
-                           (int)use.form, (long long)use.n, (long long)use.n_x);
+            return MU_FAIL(err, MU_EDATA, "PUSH: `%s` has no room for form %d with %lld and %lld rows",
+                           param->name, (int)use.form, (long long)use.n, (long long)use.n_x);
         const int n = mu_message_spans(share->message, i, param, &use, span);
         for (int k = 0; k < n; k++) {
             MU_TRY(need(r, span[k].bytes, err));
@@ -373,8 +397,9 @@ mu_status mu_wire_unpack(const mu_wire_shape *s, const void *data, size_t size, 
     w.type = (mu_wire_type)u16_at(p + AT_TYPE);
     w.layout = u64_at(p + AT_LAYOUT);
     if (w.layout != s->layout && !c->any_layout)
-        return mu_err_hinted(MU_FAIL(err, MU_EDATA, "%s: of a net with other parameters than this one", c->name), err,
-                             "Start all nodes with the same job.");
+        return mu_err_hinted(
+            MU_FAIL(err, MU_EDATA, "%s: of a net with other parameters than this one", c->name), err,
+            "Start all nodes with the same job.");
     reading r = {p + MU_WIRE_HEAD, size - MU_WIRE_HEAD, c->name};
     MU_TRY(need(&r, mu_wire_numbers(c), err));
     if (!get_numbers(c, take(&r, mu_wire_numbers(c)), &w.hello))
@@ -404,6 +429,7 @@ void mu_wire_put_message(const mu_wire_shape *s, const mu_wire_push *p, char *sl
 
 mu_wire_part mu_wire_sum_part(const mu_wire_sum *sum, int i) {
     mu_wire_part p = {0};
-    get_numbers(&mu_wire_part_class, (const unsigned char *)sum->ids + (size_t)i * mu_wire_numbers(&mu_wire_part_class), &p);
+    get_numbers(&mu_wire_part_class,
+                (const unsigned char *)sum->ids + (size_t)i * mu_wire_numbers(&mu_wire_part_class), &p);
     return p;
 }

@@ -8,9 +8,9 @@
 //   +-------+---------+------+-------+--------+-------+---------+------------------+
 //     0       4         6      8       16       24      32        a multiple of 8
 //
-// All numbers are little-endian and of fixed width; wire_types.c has the table of each type, by which they are
-// packed, unpacked and checked. bytes: behind the 32. layout: mu_wire_layout_hash, what both ends agree on.
-// check: XXH3-64 of the first 24 bytes and of what follows the 32.
+// All numbers are little-endian and of fixed width; wire_types.c has the table of each type, by which they
+// are packed, unpacked and checked. bytes: behind the 32. layout: mu_wire_layout_hash, what both ends agree
+// on. check: XXH3-64 of the first 24 bytes and of what follows the 32.
 //
 // A frame is read as a stranger's file: every number has its range, sizes are compared with the frame's, and
 // nothing is read beyond it or allocated by it. What is accepted packs to the same bytes again. Arrays of
@@ -266,8 +266,8 @@ void mu_wire_frame_fini(mu_wire_frame *f);
 MU_MUST_CHECK mu_status mu_wire_pack(const mu_wire_shape *shape, const mu_wire *w, mu_wire_frame *f,
                                      mu_err *err);
 // Arrays of `out` point into data, which needs no alignment. MU_EDATA says what is wrong.
-MU_MUST_CHECK mu_status mu_wire_unpack(const mu_wire_shape *shape, const void *data, size_t size, mu_wire *out,
-                                       mu_err *err);
+MU_MUST_CHECK mu_status mu_wire_unpack(const mu_wire_shape *shape, const void *data, size_t size,
+                                       mu_wire *out, mu_err *err);
 // Of a PUSH that was unpacked: into the worker's message in a slot.
 void mu_wire_put_message(const mu_wire_shape *shape, const mu_wire_push *push, char *slot);
 // Of a SUM that was unpacked: part i.

@@ -12,7 +12,8 @@ typedef enum mu_wire_kind {
     MU_WIRE_TEXT                        // printable, ended by NUL and zeroes
 } mu_wire_kind;
 
-// The largest value of a number: hi, or one less than what the shape has of these; of COUNT and ROWS just that.
+// The largest value of a number: hi, or one less than what the shape has of these; of COUNT and ROWS just
+// that.
 typedef enum mu_wire_limit {
     MU_LIMIT_HI, MU_LIMIT_RANKS, MU_LIMIT_LEARNERS, MU_LIMIT_WORKERS, MU_LIMIT_GROUPS, MU_LIMIT_BLOCKS,
     MU_LIMIT_CHANNELS, MU_LIMIT_COUNT, MU_LIMIT_ROWS

@@ -3,7 +3,7 @@
 #include "ps/wire_inner.h"
 
 #define ROW(type, member, kind, lo, hi, limit)                                                               \
-    {#member, kind, offsetof(type, member), sizeof(((type *)0)->member), lo, hi, limit}
+    { #member, kind, offsetof(type, member), sizeof(((type *)0)->member), lo, hi, limit }
 #define FIELD(type, member, kind, lo, hi) ROW(type, member, kind, lo, hi, MU_LIMIT_HI)
 #define BELOW(type, member, kind, lo, limit) ROW(type, member, kind, lo, 0, limit)
 #define TEXT(type, member) FIELD(type, member, MU_WIRE_TEXT, 0, 0)
@@ -226,7 +226,8 @@ static const char *wrong_ask(const mu_wire_shape *s, const mu_wire *w) {
 static const char *wrong_grant(const mu_wire_shape *s, const mu_wire *w) {
     (void)s;
     const mu_grant *g = &w->grant.grant;
-    if (w->grant.answer == MU_GO) return g->rows && g->global_rows >= g->rows ? NULL : "a grant without samples";
+    if (w->grant.answer == MU_GO)
+        return g->rows && g->global_rows >= g->rows ? NULL : "a grant without samples";
     if (g->step || g->first || g->rows || g->global_rows) return "samples without a grant";
     return w->grant.answer == MU_END && g->version ? "a version behind the end" : NULL;
 }
@@ -240,7 +241,8 @@ static const char *wrong_push(const mu_wire_shape *s, const mu_wire *w) {
 static const char *wrong_sum(const mu_wire_shape *s, const mu_wire *w) {
     (void)s;
     if (w->sum.begin >= w->sum.end) return "no floats";
-    return !w->sum.begin == !w->sum.parts ? "its gradients are named with its first floats, and only there" : NULL;
+    return !w->sum.begin == !w->sum.parts ? "its gradients are named with its first floats, and only there"
+                                          : NULL;
 }
 
 static const char *wrong_weights(const mu_wire_shape *s, const mu_wire *w) {
@@ -269,14 +271,14 @@ static const char *wrong_error(const mu_wire_shape *s, const mu_wire *w) {
 #define CLASS(NAME, table, any, check) [MU_WIRE_##NAME] = {#NAME, table, (int)MU_COUNT(table), any, check}
 
 static const mu_wire_class classes[MU_WIRE_TYPES] = {
-    CLASS(HELLO, hello, true, wrong_hello),     CLASS(HEARTBEAT, heartbeat, false, NULL),
-    CLASS(LEASE, lease, false, wrong_lease),    CLASS(ASK, ask, false, wrong_ask),
-    CLASS(GRANT, grant, false, wrong_grant),    CLASS(PUSH, push, false, wrong_push),
-    CLASS(SUM, sum, false, wrong_sum),          CLASS(WEIGHTS, weights, false, wrong_weights),
-    CLASS(BRIDGE, bridge, false, NULL),         CLASS(EXCHANGE, exchange, false, wrong_exchange),
-    CLASS(LOST, lost, false, wrong_lost),       CLASS(STOP, stop, false, NULL),
-    CLASS(ERROR, error, true, wrong_error),     CLASS(START, start, false, NULL),
-    CLASS(POINT, point, false, NULL),           CLASS(COUNTS, counts, false, NULL),
+    CLASS(HELLO, hello, true, wrong_hello),  CLASS(HEARTBEAT, heartbeat, false, NULL),
+    CLASS(LEASE, lease, false, wrong_lease), CLASS(ASK, ask, false, wrong_ask),
+    CLASS(GRANT, grant, false, wrong_grant), CLASS(PUSH, push, false, wrong_push),
+    CLASS(SUM, sum, false, wrong_sum),       CLASS(WEIGHTS, weights, false, wrong_weights),
+    CLASS(BRIDGE, bridge, false, NULL),      CLASS(EXCHANGE, exchange, false, wrong_exchange),
+    CLASS(LOST, lost, false, wrong_lost),    CLASS(STOP, stop, false, NULL),
+    CLASS(ERROR, error, true, wrong_error),  CLASS(START, start, false, NULL),
+    CLASS(POINT, point, false, NULL),        CLASS(COUNTS, counts, false, NULL),
 };
 
 const mu_wire_class mu_wire_part_class = {"SUM, gradient", part, (int)MU_COUNT(part), false, NULL};
@@ -304,14 +306,23 @@ size_t mu_wire_numbers(const mu_wire_class *c) {
 
 int64_t mu_wire_most(const mu_wire_shape *s, const mu_wire_field *f) {
     switch (f->limit) {
-    case MU_LIMIT_RANKS: return s->ranks - 1;
-    case MU_LIMIT_LEARNERS: return s->learners - 1;
-    case MU_LIMIT_WORKERS: return s->workers - 1;
-    case MU_LIMIT_GROUPS: return s->groups - 1;
-    case MU_LIMIT_BLOCKS: return s->blocks - 1;
-    case MU_LIMIT_CHANNELS: return s->channels - 1;
-    case MU_LIMIT_COUNT: return s->count;
-    case MU_LIMIT_ROWS: return s->rows;
-    default: return f->hi;
+    case MU_LIMIT_RANKS:
+        return s->ranks - 1;
+    case MU_LIMIT_LEARNERS:
+        return s->learners - 1;
+    case MU_LIMIT_WORKERS:
+        return s->workers - 1;
+    case MU_LIMIT_GROUPS:
+        return s->groups - 1;
+    case MU_LIMIT_BLOCKS:
+        return s->blocks - 1;
+    case MU_LIMIT_CHANNELS:
+        return s->channels - 1;
+    case MU_LIMIT_COUNT:
+        return s->count;
+    case MU_LIMIT_ROWS:
+        return s->rows;
+    default:
+        return f->hi;
     }
 }

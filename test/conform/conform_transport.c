@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // conform_transport.c - what every transport must do: each message comes once, whole and in order, memory is
 // lent until SENT, a peer that does not release stops its senders and nobody else, a goodbye comes last. Over
-// `inproc` in one thread, and over `mpi` with 2, 4 and 8 processes of this machine where mpirun is there; these
-// also fork children that are killed, and lose a rank.
+// `inproc` in one thread, and over `mpi` with 2, 4 and 8 processes of this machine where mpirun is there;
+// these also fork children that are killed, and lose a rank.
 //
 //     conform_transport rank SCENARIO FOLDER      is one rank, started by mpirun
 #include <setjmp.h>
@@ -119,13 +119,18 @@ static void test_limits(void **unused) {
         int peer, n;
         const struct iovec *part;
         const char *text;
-    } bad[] = {{0, 0, part, "sends to rank 0"},  {2, 0, part, "rank 2"},      {-1, 0, part, "rank -1"},
-               {1, -1, part, "-1 parts"},        {1, 2, wrap, "at most"},     {1, 1, &most, "at most"},
+    } bad[] = {{0, 0, part, "sends to rank 0"},
+               {2, 0, part, "rank 2"},
+               {-1, 0, part, "rank -1"},
+               {1, -1, part, "-1 parts"},
+               {1, 2, wrap, "at most"},
+               {1, 1, &most, "at most"},
                {1, MU_TRANSPORT_PARTS + 1, part, "parts, at most"}};
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         mu_err err = {0};
         mu_sending how;
-        assert_int_equal(mu_transport_send(w.t[0], bad[i].peer, bad[i].part, bad[i].n, 0, &how, &err), MU_EUSAGE);
+        assert_int_equal(mu_transport_send(w.t[0], bad[i].peer, bad[i].part, bad[i].n, 0, &how, &err),
+                         MU_EUSAGE);
         if (!strstr(err.msg, bad[i].text)) fail_msg("`%s` does not say `%s`", err.msg, bad[i].text);
     }
     for (int i = 0; i < 2; i++) w.t[i]->class->close(w.t[i]);
@@ -138,8 +143,8 @@ static const struct {
     const char *name;
     const traffic *plan;
     size_t window;
-} runs[] = {{"ring", &ring, 0},           {"all_to_all", &all_to_all, 0}, {"all_large", &all_large, 0},
-            {"to_one", &to_one, 200000},  {"from_one", &from_one, 200000}, {"crowd", &crowd, 0}};
+} runs[] = {{"ring", &ring, 0},          {"all_to_all", &all_to_all, 0},  {"all_large", &all_large, 0},
+            {"to_one", &to_one, 200000}, {"from_one", &from_one, 200000}, {"crowd", &crowd, 0}};
 
 // ---- children ----
 
@@ -157,7 +162,8 @@ static pid_t bear(int number) {
     if (pid) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     unsigned char *p = malloc(1 << 20);
-    while (p && (memset(p, number, 1 << 20), number % 2 == 0)) nap_us(300); // every other goes on until it is killed
+    while (p && (memset(p, number, 1 << 20), number % 2 == 0))
+        nap_us(300); // every other goes on until it is killed
     _exit(p ? 0 : 1);
 }
 
@@ -322,6 +328,31 @@ static bool rank_loses(mu_transport *t, int how, char why[FAILURE]) {
     return !why[0];
 }
 
+// ---- dropping a rank that lives ----
+
+// Rank 0 drops rank 1 at its first message, and hears nothing of it from then on.
+static bool rank_drops(mu_transport *t, char why[FAILURE]) {
+    survivor *s = calloc(1, sizeof *s);
+    if (!s) return false;
+    *s = (survivor){.t = t, .lost = -1, .last = {LAST_WORDS}};
+    for (int k = 0; k < MU_TRANSPORT_WAITING && t->rank == VICTIM; k++) say(s, 0, s->last, 8);
+    const int64_t end = mu_clock_ns() + NOTICE_NS, until = mu_clock_ns() + LIFE_NS;
+    while (t->rank == 0 && !s->failure[0] && (s->lost < 0 || mu_clock_ns() < until)) {
+        mu_transport_event e = {.what = MU_TRANSPORT_NOTHING};
+        if (s->lost >= 0) hear_all(s);
+        else if (t->class->poll(t, &e, NULL) != MU_OK) FAILED(s, "poll");
+        if (mu_clock_ns() > end) FAILED(s, "nothing came");
+        if (e.what != MU_TRANSPORT_MESSAGE) continue;
+        t->class->release(t, e.data);
+        s->lost = e.peer;
+        t->class->drop(t, e.peer);
+    }
+    if (!s->failure[0] && mu_transport_end(t, LIFE_NS)) FAILED(s, "left as if nobody had been dropped");
+    memcpy(why, s->failure, FAILURE);
+    free(s);
+    return !why[0];
+}
+
 // ---- the ranks ----
 
 static bool rank_scenario(mu_transport *t, const char *what, char why[FAILURE]) {
@@ -329,6 +360,7 @@ static bool rank_scenario(mu_transport *t, const char *what, char why[FAILURE]) 
     if (!strcmp(what, "forks")) return rank_traffic(t, &all_to_all, true, why);
     if (!strcmp(what, "kill")) return rank_loses(t, SIGKILL, why);
     if (!strcmp(what, "stop")) return rank_loses(t, SIGSTOP, why);
+    if (!strcmp(what, "drop")) return rank_drops(t, why);
     for (size_t i = 0; i < MU_COUNT(runs); i++)
         if (!strcmp(runs[i].name, what)) return rank_traffic(t, runs[i].plan, false, why);
     return snprintf(why, FAILURE, "no scenario `%s`", what), false;
@@ -341,15 +373,15 @@ static int rank_main(const char *what, const char *dir) {
     mu_transport_opts o = {.window_bytes = strcmp(what, "window") ? 0 : FILL_WINDOW};
     for (size_t i = 0; i < MU_COUNT(runs); i++)
         if (!strcmp(runs[i].name, what)) o.window_bytes = runs[i].window;
-    alarm(RANKS_S);
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+    const int rank = number ? atoi(number) : 0;
+    begin_rank(dir, rank);
     (void)pool(); // before the clock runs
     if (mu_transport_open("mpi", &o, &t, &err) != MU_OK) {
-        const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-        verdict(dir, rank ? atoi(rank) : 0, err.msg);
+        verdict(dir, rank, err.msg);
         return 1;
     }
-    const int rank = t->rank;
-    const bool loses = !strcmp(what, "kill") || !strcmp(what, "stop");
+    const bool loses = !strcmp(what, "kill") || !strcmp(what, "stop") || !strcmp(what, "drop");
     bool good = rank_scenario(t, what, why);
     if (good && !loses && !t->class->close(t)) {
         good = false;
@@ -376,7 +408,8 @@ static void need_mpi(void) {
 static void run_mpi(int n, const char *what, int victim, const char *btl) {
     char why[600] = "";
     const double began = mu_clock_s();
-    if (!run_ranks(n, what, victim, btl, why, sizeof why)) fail_msg("%s, %d ranks, %s: %s", what, n, btl, why);
+    if (!run_ranks(n, what, victim, btl, why, sizeof why))
+        fail_msg("%s, %d ranks, %s: %s", what, n, btl, why);
     print_message("%-12s %d ranks %-15s %.1f s\n", what, n, btl, mu_clock_s() - began);
 }
 
@@ -413,13 +446,15 @@ static void test_mpi_lost(void **unused) {
     need_mpi();
     run_mpi(4, "kill", VICTIM, SHARED);
     run_mpi(4, "stop", VICTIM, SOCKETS);
+    run_mpi(2, "drop", VICTIM, SHARED);
 }
 
 int main(int argc, char **argv) {
     if (argc == 4 && !strcmp(argv[1], "rank")) return rank_main(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inproc_traffic), cmocka_unit_test(test_inproc_window), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_mpi_traffic),    cmocka_unit_test(test_mpi_pressure),  cmocka_unit_test(test_mpi_forks),
+        cmocka_unit_test(test_inproc_traffic), cmocka_unit_test(test_inproc_window),
+        cmocka_unit_test(test_limits),         cmocka_unit_test(test_mpi_traffic),
+        cmocka_unit_test(test_mpi_pressure),   cmocka_unit_test(test_mpi_forks),
         cmocka_unit_test(test_mpi_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

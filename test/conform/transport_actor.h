@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transport_actor.h - what ranks do in the tests of transports, as state machines: one thread drives any number
-// of ranks of `inproc`, and each process of MPI its own. Nothing here waits; a failure is a text.
+// transport_actor.h - what ranks do in the tests of transports, as state machines: one thread drives any
+// number of ranks of `inproc`, and each process of MPI its own. Nothing here waits; a failure is a text.
 //
 // What a message holds follows from its sender, receiver and number, so a receiver knows what has to come.
 #ifndef TEST_CONFORM_TRANSPORT_ACTOR_H
@@ -19,24 +19,24 @@ enum { ACTORS = 8, SCRATCH = 2048, SCRATCHES = 64 * ACTORS, HELD = 5, FAILURE = 
 typedef enum pattern { RING, ALL_TO_ALL, TO_ONE, FROM_ONE } pattern;
 
 typedef struct traffic {
-    pattern  pattern;
-    int      messages;          // of each sender to each of its receivers
-    size_t   largest;           // the last is so long
+    pattern pattern;
+    int messages;   // of each sender to each of its receivers
+    size_t largest; // the last is so long
     uint64_t seed;
 } traffic;
 
 typedef struct actor {
     mu_transport *t;
     const traffic *plan;
-    int  limit;                 // messages that may be sent to each by now; all in the end
-    int  sent[ACTORS], got[ACTORS];
-    bool blocked[ACTORS];       // FULL was the answer
-    int  lent;
-    unsigned char scratch[SCRATCHES][SCRATCH];  // small messages: overwritten as soon as they are SENT
+    int limit; // messages that may be sent to each by now; all in the end
+    int sent[ACTORS], got[ACTORS];
+    bool blocked[ACTORS]; // FULL was the answer
+    int lent;
+    unsigned char scratch[SCRATCHES][SCRATCH]; // small messages: overwritten as soon as they are SENT
     bool used[SCRATCHES];
-    const void *held[HELD];     // messages that are not released yet
-    int  n_held;
-    uint64_t fulls;             // times it was answered FULL
+    const void *held[HELD]; // messages that are not released yet
+    int n_held;
+    uint64_t fulls; // times it was answered FULL
     char failure[FAILURE];
 } actor;
 
@@ -59,10 +59,14 @@ static inline const unsigned char *pool(void) {
 
 static inline bool sends(const traffic *p, int from, int to, int n) {
     switch (p->pattern) {
-    case RING: return to == (from + 1) % n;
-    case ALL_TO_ALL: return from != to;
-    case TO_ONE: return to == 0 && from != 0;
-    default: return from == 0 && to != 0;
+    case RING:
+        return to == (from + 1) % n;
+    case ALL_TO_ALL:
+        return from != to;
+    case TO_ONE:
+        return to == 0 && from != 0;
+    default:
+        return from == 0 && to != 0;
     }
 }
 
@@ -126,7 +130,8 @@ static inline bool send_next(actor *a, int to) {
     const int n = cut_up(data, bytes, draw(a->plan, from, to, i, 2), part);
     mu_sending how;
     mu_err err = {0};
-    if (mu_transport_send(a->t, to, part, n, token, &how, &err) != MU_OK) return FAILED(a, "send: %s", err.msg);
+    if (mu_transport_send(a->t, to, part, n, token, &how, &err) != MU_OK)
+        return FAILED(a, "send: %s", err.msg);
     if (how == MU_SEND_GONE) return FAILED(a, "rank %d is gone for %d", to, from);
     a->blocked[to] = how == MU_SEND_FULL;
     a->fulls += a->blocked[to];
@@ -175,10 +180,17 @@ static inline bool has_everything(const actor *a, int from) {
 
 static inline void take_event(actor *a, const mu_transport_event *e) {
     switch (e->what) {
-    case MU_TRANSPORT_NOTHING: break;
-    case MU_TRANSPORT_SENT: sent(a, e->token); break;
-    case MU_TRANSPORT_ROOM: a->blocked[e->peer] = false; break;
-    case MU_TRANSPORT_BROKEN: FAILED(a, "rank %d is broken: %s", e->peer, e->why); break;
+    case MU_TRANSPORT_NOTHING:
+        break;
+    case MU_TRANSPORT_SENT:
+        sent(a, e->token);
+        break;
+    case MU_TRANSPORT_ROOM:
+        a->blocked[e->peer] = false;
+        break;
+    case MU_TRANSPORT_BROKEN:
+        FAILED(a, "rank %d is broken: %s", e->peer, e->why);
+        break;
     case MU_TRANSPORT_LEFT:
         if (!has_everything(a, e->peer)) FAILED(a, "rank %d left before its messages came", e->peer);
         break;
@@ -216,7 +228,7 @@ enum { FILL_WINDOW = 1 << 20, FILL_LARGE = 400000, FILL_MOST = 2 << 20 };
 typedef struct filler {
     mu_transport *t;
     const void *held[MU_TRANSPORT_WAITING + 1];
-    int  n_held, looks, large, small;
+    int n_held, looks, large, small;
     bool has_room, last_sent, over;
     char failure[FAILURE];
 } filler;

@@ -22,6 +22,17 @@ zsh_file=$dir/usr/share/zsh/site-functions/_muster
 for f in "$dir/usr/bin/muster" "$dir/usr/include/muster/muster.h" "$pc" "$lib" "$man" "$bash_file" "$zsh_file"; do
     [ -s "$f" ] || fail "missing or empty: ${f#"$dir"}"
 done
+if [ -e "$BUILD/libmuster-mpi.so" ]; then # the program finds it from its own folder: ../lib/.../muster
+    [ -s "${lib%/*}/muster/libmuster-mpi.so" ] || fail "the module for MPI was not installed"
+    if [ -x "$BUILD/test_comm_transport" ]; then
+        cp "$BUILD/test_comm_transport" "$dir/usr/bin/finder"
+        found=0
+        "$dir/usr/bin/finder" find || found=$?
+        [ $found = 3 ] || fail "an installed program does not find the module for MPI: $found"
+        rm "$dir/usr/bin/finder"
+    fi
+    if ldd "$dir/usr/bin/muster" | grep -q libmpi; then fail "the program links MPI"; fi
+fi
 [ "$(find "$dir/usr/include" -type f | wc -l)" = 1 ] || fail "more than one header was installed"
 
 cat > "$dir/prog.c" <<'C'

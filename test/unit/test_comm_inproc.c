@@ -99,6 +99,8 @@ static void test_jitter(void **unused) {
         assert_int_equal(second.peer, 1 - first.peer);
         w.t[2]->class->release(w.t[2], first.data);
         w.t[2]->class->release(w.t[2], second.data);
+        assert_int_equal(poll(&w, 0).what, MU_TRANSPORT_SENT);
+        assert_int_equal(poll(&w, 1).what, MU_TRANSPORT_SENT);
     }
     assert_in_range(overtaken, 20, 80);
     world_end(&w);
@@ -158,6 +160,23 @@ static void test_deaf(void **unused) {
     for (mu_transport_event e; (e = poll(&w, 0)).what;) room += e.what == MU_TRANSPORT_ROOM;
     assert_int_equal(room, 1);
     assert_int_equal(send(&w, 0, 1, "x", 1, 0), MU_SEND_TAKEN);
+    world_end(&w);
+}
+
+// Who does not poll is not told SENT, and may not send without end even if all of it is released.
+static void test_sender_does_not_poll(void **unused) {
+    (void)unused;
+    world w = world_make();
+    int taken = 0;
+    for (; send(&w, 0, 1, "x", 1, 0) == MU_SEND_TAKEN; taken++) assert_string_equal(come(&w, 1, 0), "x");
+    assert_int_equal(taken, MU_TRANSPORT_WAITING);
+    assert_int_equal(w.t[0]->lent, MU_TRANSPORT_WAITING);
+    assert_int_equal(poll(&w, 0).what, MU_TRANSPORT_SENT);
+    assert_int_equal(send(&w, 0, 1, "x", 1, 0), MU_SEND_TAKEN);
+    assert_int_equal(send(&w, 0, 1, "x", 1, 0), MU_SEND_FULL);
+    int room = 0;
+    for (mu_transport_event e; (e = poll(&w, 0)).what;) room += e.what == MU_TRANSPORT_ROOM;
+    assert_int_equal(room, 1);
     world_end(&w);
 }
 
@@ -262,9 +281,15 @@ static void test_heartbeats(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late),  cmocka_unit_test(test_jitter),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_deaf),  cmocka_unit_test(test_lost_for_good), cmocka_unit_test(test_dies),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_lost_for_good),
+        cmocka_unit_test(test_dies),
+        cmocka_unit_test(test_sender_does_not_poll),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_heartbeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,8 +109,9 @@ static void test_out_of_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lost), cmocka_unit_test(test_others_know),   cmocka_unit_test(test_stopped_itself),
-        cmocka_unit_test(test_due),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_lost),           cmocka_unit_test(test_others_know),
+        cmocka_unit_test(test_stopped_itself), cmocka_unit_test(test_due),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,14 @@ enum { WIRE_PARAMS = 7, WIRE_FLOATS = 8192, WIRE_BYTES = 1 << 16 };
 
 typedef struct wire_rig {
     mu_params ps[2];
-    mu_param  p[WIRE_PARAMS], *list[WIRE_PARAMS];
+    mu_param p[WIRE_PARAMS], *list[WIRE_PARAMS];
     mu_message_layout layout[2];
     mu_wire_share share[2];
-    int64_t   channel_bytes[3];
+    int64_t channel_bytes[3];
     mu_wire_shape shape;
-    char     *slot[2];
-    float     floats[WIRE_FLOATS];
-    int32_t   ids[WIRE_FLOATS];
+    char *slot[2];
+    float floats[WIRE_FLOATS];
+    int32_t ids[WIRE_FLOATS];
     mu_wire_part part[3];
     mu_range  range[2];
     int64_t   bins[MU_WIRE_BINS];
@@ -32,8 +32,8 @@ static inline void wire_shapes(wire_rig *r) {
     static const mu_shape shape[WIRE_PARAMS] = {
         {2, {20, 50}}, {4, {5, 3, 3, 3}}, {2, {50, 6}}, {1, {41}}, {1, {7}}, {2, {40, 30}}, {2, {9, 4}},
     };
-    static const char *const names[WIRE_PARAMS] = {"fc.weight", "conv.weight", "words", "bias", "mean", "filters",
-                                                   "other"};
+    static const char *const names[WIRE_PARAMS] = {"fc.weight", "conv.weight", "words", "bias",
+                                                   "mean",      "filters",     "other"};
     for (int i = 0; i < WIRE_PARAMS; i++) {
         mu_param *p = r->list[i] = &r->p[i];
         *p = (mu_param){.name = names[i], .shape = shape[i], .n_users = 1, .allow_factors = true};
@@ -53,10 +53,16 @@ static inline void wire_fill(wire_rig *r, int64_t n) {
     const mu_grad dense = {.form = MU_GRAD_DENSE, .dense = r->floats};
     for (int i = 0; i < WIRE_PARAMS; i++) r->p[i].grad = n ? dense : (mu_grad){.form = MU_GRAD_NONE};
     if (n) {
-        r->p[0].grad = (mu_grad){.form = MU_GRAD_FACTORS, .batch = n, .x = r->floats + 1, .dy = r->floats + 2};
-        r->p[2].grad = (mu_grad){.form = MU_GRAD_ROWS, .n_rows = 2 * n, .row = r->ids, .row_value = r->floats + 3};
-        r->p[5].grad = (mu_grad){.form = MU_GRAD_GATHERED, .batch = n, .x = r->floats + 4, .dy = r->floats + 5,
-                                 .n_x = 2 * n, .src_row = r->ids};
+        r->p[0].grad =
+            (mu_grad){.form = MU_GRAD_FACTORS, .batch = n, .x = r->floats + 1, .dy = r->floats + 2};
+        r->p[2].grad =
+            (mu_grad){.form = MU_GRAD_ROWS, .n_rows = 2 * n, .row = r->ids, .row_value = r->floats + 3};
+        r->p[5].grad = (mu_grad){.form = MU_GRAD_GATHERED,
+                                 .batch = n,
+                                 .x = r->floats + 4,
+                                 .dy = r->floats + 5,
+                                 .n_x = 2 * n,
+                                 .src_row = r->ids};
         r->p[6].grad = (mu_grad){.form = MU_GRAD_ROWS, .n_rows = n, .row = r->ids, .row_value = r->floats};
     }
     for (int k = 0; k < 2; k++)
@@ -80,8 +86,16 @@ static inline wire_rig *wire_rig_make(void) {
         memset(r->slot[k], 0, r->layout[k].bytes);
     }
     r->channel_bytes[0] = 24, r->channel_bytes[1] = 0, r->channel_bytes[2] = 7;
-    r->shape = (mu_wire_shape){.ranks = 4, .learners = 6, .workers = 2, .groups = 3, .rows = 32, .count = WIRE_FLOATS,
-                               .blocks = 3, .share = r->share, .channels = 3, .channel_bytes = r->channel_bytes};
+    r->shape = (mu_wire_shape){.ranks = 4,
+                               .learners = 6,
+                               .workers = 2,
+                               .groups = 3,
+                               .rows = 32,
+                               .count = WIRE_FLOATS,
+                               .blocks = 3,
+                               .share = r->share,
+                               .channels = 3,
+                               .channel_bytes = r->channel_bytes};
     r->shape.layout = mu_wire_layout_hash(&r->shape);
     for (int i = 0; i < 3; i++)
         r->part[i] = (mu_wire_part){{i, 2, 40 + i, 90 - i, 1000 * i, 16}, 0.25f * (float)i};
@@ -102,31 +116,69 @@ static inline void wire_rig_free(wire_rig *r) {
 static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
     mu_wire w = {.type = type};
     switch (type) {
-    case MU_WIRE_HELLO: w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 0x123456789abcdef0u, -5, "node-2.example"}; break;
-    case MU_WIRE_HEARTBEAT: w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12}; break;
-    case MU_WIRE_LEASE: w.lease = (mu_wire_lease){5, 3, 0, {640, 4, 16, 96, 9}}; break;
-    case MU_WIRE_ASK: w.ask = (mu_wire_ask){4, 2, MU_ASK_BEGIN, 11}; break;
-    case MU_WIRE_GRANT: w.grant = (mu_wire_grant){1, 2, MU_GO, {17, 9, 512, 16, 64}}; break;
-    case MU_WIRE_PUSH:
-        w.push = (mu_wire_push){.id = {3, 2, 17, 9, 512, 16}, .worker = 0, .scale = 0.5f, .loss = 2.3, .global_rows = 64,
-                                .params = 6, .slot = r->slot[0]};
+    case MU_WIRE_HELLO:
+        w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 0x123456789abcdef0u, -5, "node-2.example"};
         break;
-    case MU_WIRE_SUM: w.sum = (mu_wire_sum){1, 3, 91, 0, 40, 3, r->part, NULL, r->floats}; break;
-    case MU_WIRE_WEIGHTS: w.weights = (mu_wire_weights){92, 1, 100, 130, r->floats + 100}; break;
-    case MU_WIRE_BRIDGE: w.bridge = (mu_wire_bridge){2, 8, r->floats}; break;
-    case MU_WIRE_EXCHANGE: w.exchange = (mu_wire_exchange){2, 5, 93, 4096, 0.25f, 0, 64, r->floats}; break;
-    case MU_WIRE_LOST: w.lost = (mu_wire_lost){4, 1, 2, "silent for 5.0 s"}; break;
-    case MU_WIRE_STOP: w.stop = (mu_wire_stop){MU_STOP_ASKED, 94, 8192}; break;
+    case MU_WIRE_HEARTBEAT:
+        w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12};
+        break;
+    case MU_WIRE_LEASE:
+        w.lease = (mu_wire_lease){5, 3, 0, {640, 4, 16, 96, 9}};
+        break;
+    case MU_WIRE_ASK:
+        w.ask = (mu_wire_ask){4, 2, MU_ASK_BEGIN, 11};
+        break;
+    case MU_WIRE_GRANT:
+        w.grant = (mu_wire_grant){1, 2, MU_GO, {17, 9, 512, 16, 64}};
+        break;
+    case MU_WIRE_PUSH:
+        w.push = (mu_wire_push){.id = {3, 2, 17, 9, 512, 16},
+                                .worker = 0,
+                                .scale = 0.5f,
+                                .loss = 2.3,
+                                .global_rows = 64,
+                                .params = 6,
+                                .slot = r->slot[0]};
+        break;
+    case MU_WIRE_SUM:
+        w.sum = (mu_wire_sum){1, 3, 91, 0, 40, 3, r->part, NULL, r->floats};
+        break;
+    case MU_WIRE_WEIGHTS:
+        w.weights = (mu_wire_weights){92, 1, 100, 130, r->floats + 100};
+        break;
+    case MU_WIRE_BRIDGE:
+        w.bridge = (mu_wire_bridge){2, 8, r->floats};
+        break;
+    case MU_WIRE_EXCHANGE:
+        w.exchange = (mu_wire_exchange){2, 5, 93, 4096, 0.25f, 0, 64, r->floats};
+        break;
+    case MU_WIRE_LOST:
+        w.lost = (mu_wire_lost){4, 1, 2, "silent for 5.0 s"};
+        break;
+    case MU_WIRE_STOP:
+        w.stop = (mu_wire_stop){MU_STOP_ASKED, 94, 8192};
+        break;
     case MU_WIRE_START:
         w.start = (mu_wire_start){9, 4, 148, -2, 8, 140, 1, 0.5, 0.25, 3, 64, 2, 1, 2, r->range};
         break;
-    case MU_WIRE_POINT: w.point = (mu_wire_point){1, 0, 6, 95, 160, 172, 94, 2, r->range}; break;
+    case MU_WIRE_POINT:
+        w.point = (mu_wire_point){1, 0, 6, 95, 160, 172, 94, 2, r->range};
+        break;
     case MU_WIRE_COUNTS:
-        w.counts = (mu_wire_counts){.rank = 2, .versions = 12, .produced = 40, .applied = 36, .rejected = 3, .lost = 1,
-                                    .used = 640, .stale = 36, .stale_mean = 1.5, .bins = r->bins};
+        w.counts = (mu_wire_counts){.rank = 2,
+                                    .versions = 12,
+                                    .produced = 40,
+                                    .applied = 36,
+                                    .rejected = 3,
+                                    .lost = 1,
+                                    .used = 640,
+                                    .stale = 36,
+                                    .stale_mean = 1.5,
+                                    .bins = r->bins};
         break;
     default:
-        w.error = (mu_wire_error){3, MU_EDATA, 7, 3, 5, "job.yaml", "record 4 is broken", "Mend it.", "while reading"};
+        w.error = (mu_wire_error){3,          MU_EDATA,       7, 3, 5, "job.yaml", "record 4 is broken",
+                                  "Mend it.", "while reading"};
         break;
     }
     return w;
@@ -168,7 +220,8 @@ static inline bool wire_is_legal(wire_rig *r, mu_wire *w, const unsigned char *f
     r->shape.layout = w->layout;
     const mu_status st = wire_pack_again(r, w, &err);
     r->shape.layout = own;
-    return st == MU_OK && r->frame.bytes == size && wire_bytes(r, again) == size && !memcmp(again, frame, size);
+    return st == MU_OK && r->frame.bytes == size && wire_bytes(r, again) == size &&
+           !memcmp(again, frame, size);
 }
 
 #endif
