@@ -9,12 +9,12 @@
 enum { CHUNK = 1 << 20, BLOCKS = 2 + 2 * MU_MAX_SLOTS };
 
 typedef struct beginning {
-    mu_nodes    *nodes;
+    mu_nodes *nodes;
     mu_training *t;
-    float       *block[BLOCKS];         // weights, histories, center, its histories
-    int          n;
-    bool         started;
-    int64_t      got;                   // floats
+    float *block[BLOCKS]; // weights, histories, center, its histories
+    int n;
+    bool started;
+    int64_t got; // floats
 } beginning;
 
 static void list_blocks(beginning *b) {
@@ -26,7 +26,8 @@ static void list_blocks(beginning *b) {
     for (int k = 0; m && k < m->n_slots; k++) b->block[b->n++] = m->history[k];
 }
 
-mu_status mu_beginning_send_block(mu_nodes *n, int peer, int block, int64_t number, const float *floats, mu_err *err) {
+mu_status mu_beginning_send_block(mu_nodes *n, int peer, int block, int64_t number, const float *floats,
+                                  mu_err *err) {
     const int64_t count = n->shape.count;
     for (int64_t at = 0; at < count; at += CHUNK) {
         const mu_wire w = {.type = MU_WIRE_WEIGHTS,
@@ -77,7 +78,8 @@ static mu_status take_start(beginning *b, const mu_wire_start *w, mu_err *err) {
                              .repeated = w->repeated,
                              .rate_scale = w->rate_scale,
                              .time_share = w->time_share};
-    if (w->ranges > MU_FINISHED_MAX) return MU_FAIL(err, MU_EDATA, "a list of %d ranges of samples", w->ranges);
+    if (w->ranges > MU_FINISHED_MAX)
+        return MU_FAIL(err, MU_EDATA, "a list of %d ranges of samples", w->ranges);
     *f = (mu_finished){.cursor = w->cursor, .dropped = w->dropped, .n = w->ranges};
     if (w->ranges) memcpy(f->range, w->range, (size_t)w->ranges * sizeof *f->range);
     int64_t end = f->cursor;

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-_Static_assert(MU_WIRE_BINS == sizeof((mu_learners_result *)0)->staleness_hist / sizeof(int64_t), "all bins travel");
+_Static_assert(MU_WIRE_BINS == sizeof((mu_learners_result *)0)->staleness_hist / sizeof(int64_t),
+               "all bins travel");
 
 mu_wire_counts mu_counts_of(int rank, const mu_learners_result *r, int64_t used, int64_t skipped) {
     return (mu_wire_counts){.rank = rank,
@@ -72,6 +73,7 @@ void mu_counts_add(const mu_wire_counts *c, mu_learners_result *r) {
 
 mu_status mu_counts_check(const mu_learners_result *r, mu_err *err) {
     if (r->produced == r->applied + r->rejected + r->lost) return MU_OK;
-    return MU_FAIL(err, MU_EBACKEND, "the ledger of all ranks does not balance: %lld produced, %lld + %lld + %lld",
+    return MU_FAIL(err, MU_EBACKEND,
+                   "the ledger of all ranks does not balance: %lld produced, %lld + %lld + %lld",
                    (long long)r->produced, (long long)r->applied, (long long)r->rejected, (long long)r->lost);
 }

@@ -28,6 +28,7 @@
 
 #define LOOK_NS 5000000         // between two looks at the children when nothing rings
 #define SNAPSHOT_NS 500000      // the same while a snapshot is wanted, or a group waits to be merged
+#define ROUND_NS 50000          // the same while weights travel between ranks, and learners wait for them
 
 typedef struct shared_run {
     mu_training *t;
@@ -332,7 +333,10 @@ static void end(void *state) {
 
 static void wait_for_work(shared_run *c) {
     mu_bell *bell = &first_shared(c)->head->parent;
-    if (c->looked) (void)mu_bell_wait(bell, c->rung, 0, c->taking || c->waits ? SNAPSHOT_NS : LOOK_NS);
+    const int64_t most = mu_merging_is_under_way(&c->merging) ? ROUND_NS
+                         : c->taking || c->waits              ? SNAPSHOT_NS
+                                                              : LOOK_NS;
+    if (c->looked) (void)mu_bell_wait(bell, c->rung, 0, most);
     c->rung = mu_bell_read(bell); // what rings from here on is seen by the next look
     c->looked = true;
 }

@@ -24,11 +24,16 @@ typedef struct mu_letter {
     struct mu_letter *next;
     mu_wire_frame frame;
     mu_node_topic topic;
-    int           left;                 // peers that it is not sent to
-    unsigned char state[];              // (n) letter_state
+    int left;              // peers that it is not sent to
+    unsigned char state[]; // (n) letter_state
 } mu_letter;
 
-typedef struct mu_held { struct mu_held *next; int peer; const void *data; mu_wire wire; } mu_held;
+typedef struct mu_held {
+    struct mu_held *next;
+    int peer;
+    const void *data;
+    mu_wire wire;
+} mu_held;
 
 // ---- beginning ----
 
@@ -51,8 +56,8 @@ static mu_status make(mu_nodes *n, const mu_peers_terms *terms, mu_err *err) {
     return n->hello && n->layout && n->greeted ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
 }
 
-mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const mu_peers_terms *terms, mu_nodes **out,
-                        mu_err *err) {
+mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const mu_peers_terms *terms,
+                        mu_nodes **out, mu_err *err) {
     const mu_peers_terms usual = usual_terms();
     mu_nodes *n = mu_alloc(sizeof *n, TAG);
     if (!n) return MU_FAIL_NOMEM(err, "the ranks");
@@ -88,6 +93,14 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     return MU_OK;
 }
 
+// Printable, as a frame wants it.
+static void put_text(char *to, size_t size, const char *from) {
+    size_t i = 0;
+    for (; i + 1 < size && from[i]; i++)
+        to[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? ' ' : from[i];
+    for (; i < size; i++) to[i] = '\0';
+}
+
 mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
     mu_wire w = {.type = MU_WIRE_HELLO};
     mu_wire_hello *h = &w.hello;
@@ -99,9 +112,9 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
                          .pid = (int32_t)getpid(),
                          .job = mu_job_hash(s->job),
                          .seed = s->job->seed};
-    char host[MU_WIRE_HOST] = "";
-    if (gethostname(host, sizeof host) != 0 || !memchr(host, 0, sizeof host)) snprintf(host, sizeof host, "?");
-    snprintf(h->host, sizeof h->host, "%s", host);
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
+    put_text(h->host, sizeof h->host, host);
     n->hello[n->rank] = *h;
     n->layout[n->rank] = n->shape.layout;
     n->greeted[n->rank] = true;
@@ -115,21 +128,25 @@ mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
         const mu_wire_hello *h = &n->hello[p];
         *all &= n->greeted[p];
         if (!n->greeted[p]) continue;
-        const char *what = h->job != own->job                              ? "another job"
-                           : h->seed != own->seed                          ? "another seed"
-                           : h->learners != own->learners                  ? "another number of learners"
-                           : h->workers != own->workers                    ? "another number of workers"
-                           : n->layout[p] != n->layout[n->rank]            ? "a net with other parameters"
-                                                                           : NULL;
+        const char *what = h->job != own->job                   ? "another job"
+                           : h->seed != own->seed               ? "another seed"
+                           : h->learners != own->learners       ? "another number of learners"
+                           : h->workers != own->workers         ? "another number of workers"
+                           : n->layout[p] != n->layout[n->rank] ? "a net with other parameters"
+                                                                : NULL;
         if (what)
-            return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s trains %s than rank %d on %s", p, h->host, what,
-                                         n->rank, own->host),
+            return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s trains %s than rank %d on %s", p,
+                                         h->host, what, n->rank, own->host),
                                  err, "Start all ranks with the same job, options and data.");
     }
     return MU_OK;
 }
 
-typedef struct meeting { const mu_nodes *nodes; mu_status st; mu_err *err; } meeting;
+typedef struct meeting {
+    const mu_nodes *nodes;
+    mu_status st;
+    mu_err *err;
+} meeting;
 
 static bool has_met(void *ctx) {
     meeting *m = ctx;
@@ -297,17 +314,21 @@ static void take_error(mu_nodes *n, const mu_wire_error *e) {
 static mu_status take_frame(mu_nodes *n, int peer, const mu_wire *w, bool *later, mu_err *err) {
     *later = false;
     switch (w->type) {
-    case MU_WIRE_HEARTBEAT: return MU_OK;
+    case MU_WIRE_HEARTBEAT:
+        return MU_OK;
     case MU_WIRE_HELLO:
         n->hello[peer] = w->hello;
         n->layout[peer] = w->layout;
         n->greeted[peer] = true;
         return MU_OK;
-    case MU_WIRE_ERROR: take_error(n, &w->error); return MU_OK;
+    case MU_WIRE_ERROR:
+        take_error(n, &w->error);
+        return MU_OK;
     case MU_WIRE_LOST:
         if (w->lost.rank != n->rank) mu_peers_lose(&n->peers, w->lost.rank, w->lost.why);
         else if (n->failed.status == MU_OK)
-            MU_FAIL(&n->failed, MU_ERANK, "rank %d took this rank, %d, for lost: %s", peer, n->rank, w->lost.why);
+            MU_FAIL(&n->failed, MU_ERANK, "rank %d took this rank, %d, for lost: %s", peer, n->rank,
+                    w->lost.why);
         return MU_OK;
     default:
         *later = !n->take;
@@ -352,14 +373,20 @@ static mu_status give_again(mu_nodes *n, mu_err *err) {
 
 static mu_status handle(mu_nodes *n, const mu_transport_event *e, mu_err *err) {
     switch (e->what) {
-    case MU_TRANSPORT_MESSAGE: return came(n, e, err);
-    case MU_TRANSPORT_SENT: settle((mu_letter *)(uintptr_t)e->token, e->peer); return MU_OK;
+    case MU_TRANSPORT_MESSAGE:
+        return came(n, e, err);
+    case MU_TRANSPORT_SENT:
+        settle((mu_letter *)(uintptr_t)e->token, e->peer);
+        return MU_OK;
     case MU_TRANSPORT_LEFT:
         mu_peers_ended(&n->peers, e->peer);
         if (!n->parting && n->failed.status == MU_OK) lose(n, e->peer, "it has ended");
         return MU_OK;
-    case MU_TRANSPORT_BROKEN: mu_peers_lose(&n->peers, e->peer, e->why); return MU_OK;
-    default: return MU_OK;
+    case MU_TRANSPORT_BROKEN:
+        mu_peers_lose(&n->peers, e->peer, e->why);
+        return MU_OK;
+    default:
+        return MU_OK;
     }
 }
 
@@ -395,13 +422,6 @@ mu_status mu_nodes_wait(mu_nodes *n, bool (*done)(void *), void *ctx, mu_err *er
 bool mu_nodes_has_left(const mu_nodes *n, int peer) { return n->t->state[peer] == MU_PEER_LEFT; }
 
 // ---- the end ----
-
-// Printable, as a frame wants it.
-static void put_text(char *to, size_t size, const char *from) {
-    size_t i = 0;
-    for (; i + 1 < size && from[i]; i++) to[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? ' ' : from[i];
-    for (; i < size; i++) to[i] = '\0';
-}
 
 static void tell_error(mu_nodes *n, const mu_err *e) {
     mu_wire w = {.type = MU_WIRE_ERROR, .error = {.rank = n->rank, .status = (int32_t)e->status}};

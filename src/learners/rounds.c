@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 1 << 20 };       // floats of a frame
+enum { CHUNK = 1 << 20 }; // floats of a frame
 
 mu_status mu_rounds_init(mu_rounds *r, mu_nodes *n, int own, int all, mu_err *err) {
     *r = (mu_rounds){.nodes = n, .own = own, .first = n->rank * own, .all = all};
@@ -46,8 +46,8 @@ mu_status mu_rounds_take(mu_rounds *r, int peer, const mu_wire_exchange *x, bool
     *later = x->round == r->round + 1;
     if (*later) return MU_OK;
     if (x->round != r->round || x->group / r->own != peer)
-        return MU_FAIL(err, MU_EDATA, "rank %d sent group %d in round %lld, and this rank is in round %lld", peer,
-                       x->group, (long long)x->round, (long long)r->round);
+        return MU_FAIL(err, MU_EDATA, "rank %d sent group %d in round %lld, and this rank is in round %lld",
+                       peer, x->group, (long long)x->round, (long long)r->round);
     memcpy(r->theirs[x->group] + x->begin, x->floats, (size_t)(x->end - x->begin) * sizeof(float));
     r->got[x->group] += x->end - x->begin;
     r->asked = true;

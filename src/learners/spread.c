@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TAG "ranks"
-#define LAST ((int64_t)1 << 59)         // number of the copy at the end
+#define LAST ((int64_t)1 << 59) // number of the copy at the end
 
 // ---- what comes in ----
 
@@ -17,7 +17,8 @@ static bool is_own(const mu_spread *s, int group) { return group >= s->first && 
 
 static mu_status take_point(mu_spread *s, int peer, const mu_wire_point *p, mu_err *err) {
     if (p->number != s->number && p->number != LAST) return MU_OK; // of a copy that was given up
-    if (p->group / s->own != peer) return MU_FAIL(err, MU_EDATA, "rank %d sent where group %d stands", peer, p->group);
+    if (p->group / s->own != peer)
+        return MU_FAIL(err, MU_EDATA, "rank %d sent where group %d stands", peer, p->group);
     mu_standing_part *part = &s->part[p->group];
     const size_t n = (size_t)p->ranges;
     mu_range *open = mu_alloc_array(n + 1, sizeof *open, TAG);
@@ -36,7 +37,8 @@ static mu_status take_point(mu_spread *s, int peer, const mu_wire_point *p, mu_e
 
 static void take_block(mu_spread *s, int peer, const mu_wire_weights *w) {
     if (!mu_spread_leads(s) || w->version != s->number || w->block >= s->blocks) return;
-    memcpy(s->copy[peer * s->blocks + w->block] + w->begin, w->floats, (size_t)(w->end - w->begin) * sizeof(float));
+    memcpy(s->copy[peer * s->blocks + w->block] + w->begin, w->floats,
+           (size_t)(w->end - w->begin) * sizeof(float));
     s->copied += w->end - w->begin;
 }
 
@@ -62,15 +64,23 @@ static void take_stop(mu_spread *s, int peer, const mu_wire_stop *w) {
 static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err *err) {
     mu_spread *s = ctx;
     switch (w->type) {
-    case MU_WIRE_EXCHANGE: return mu_rounds_take(&s->rounds, peer, &w->exchange, later, err);
-    case MU_WIRE_POINT: return take_point(s, peer, &w->point, err);
-    case MU_WIRE_WEIGHTS: take_block(s, peer, &w->weights); return MU_OK;
-    case MU_WIRE_COUNTS: return take_counts(s, peer, &w->counts, err);
-    case MU_WIRE_STOP: take_stop(s, peer, &w->stop); return MU_OK;
+    case MU_WIRE_EXCHANGE:
+        return mu_rounds_take(&s->rounds, peer, &w->exchange, later, err);
+    case MU_WIRE_POINT:
+        return take_point(s, peer, &w->point, err);
+    case MU_WIRE_WEIGHTS:
+        take_block(s, peer, &w->weights);
+        return MU_OK;
+    case MU_WIRE_COUNTS:
+        return take_counts(s, peer, &w->counts, err);
+    case MU_WIRE_STOP:
+        take_stop(s, peer, &w->stop);
+        return MU_OK;
     case MU_WIRE_ASK:
         if (peer == 0) s->wanted = w->ask.version;
         return MU_OK;
-    default: return MU_FAIL(err, MU_EDATA, "rank %d sent %s in a training", peer, mu_wire_type_name(w->type));
+    default:
+        return MU_FAIL(err, MU_EDATA, "rank %d sent %s in a training", peer, mu_wire_type_name(w->type));
     }
 }
 
@@ -134,7 +144,8 @@ static void begin_copy(mu_spread *s, int64_t number) {
 
 mu_status mu_spread_ask(mu_spread *s, mu_err *err) {
     begin_copy(s, s->number + 1);
-    const mu_wire w = {.type = MU_WIRE_ASK, .ask = {.incarnation = 1, .what = MU_ASK_WEIGHTS, .version = s->number}};
+    const mu_wire w = {.type = MU_WIRE_ASK,
+                       .ask = {.incarnation = 1, .what = MU_ASK_WEIGHTS, .version = s->number}};
     return mu_nodes_send(s->nodes, -1, MU_TOPIC_WORD, &w, err);
 }
 
@@ -171,7 +182,8 @@ static mu_status send_points(mu_spread *s, int peer, int64_t number, bool missed
     return MU_OK;
 }
 
-static mu_status send_blocks(mu_spread *s, int64_t number, const float *value, float *const *slot, mu_err *err) {
+static mu_status send_blocks(mu_spread *s, int64_t number, const float *value, float *const *slot,
+                             mu_err *err) {
     for (int b = 0; b < s->blocks; b++)
         MU_TRY(mu_beginning_send_block(s->nodes, 0, b, number, b ? slot[b - 1] : value, err));
     return MU_OK;

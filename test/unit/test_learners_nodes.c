@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_learners_nodes.c - ranks in one process: they meet, or say what they do not agree on; rounds in which all see
-// the weights of all, also when one is a round ahead; a rank that falls silent is lost for all others.
+// test_learners_nodes.c - ranks in one process: they meet, or say what they do not agree on; rounds in which
+// all see the weights of all, also when one is a round ahead; a rank that falls silent is lost for all
+// others.
 #include "training_help.h"
 
 #include "comm/inproc.h"
@@ -10,18 +11,18 @@
 
 enum { N = 3, OWN = 2, ALL = N * OWN };
 
-static const char text[] =
-    "name: n\n"
-    "seed: 3\n"
-    "data: {train: {reader: synthetic, shape: [1, 4, 4], classes: 3, records: 60}}\n"
-    "net:\n"
-    "  - {name: fc, type: inner_product, src: data.image, outputs: 3}\n"
-    "  - {name: loss, type: softmax_loss, src: [fc, data.label]}\n"
-    "train: {batch: 12, steps: 4}\n"
-    "updater: {type: sgd, rate: 0.1}\n"
-    "cluster: {server_groups: 6}\n";
+static const char text[] = "name: n\n"
+                           "seed: 3\n"
+                           "data: {train: {reader: synthetic, shape: [1, 4, 4], classes: 3, records: 60}}\n"
+                           "net:\n"
+                           "  - {name: fc, type: inner_product, src: data.image, outputs: 3}\n"
+                           "  - {name: loss, type: softmax_loss, src: [fc, data.label]}\n"
+                           "train: {batch: 12, steps: 4}\n"
+                           "updater: {type: sgd, rate: 0.1}\n"
+                           "cluster: {server_groups: 6}\n";
 
-static const mu_peers_terms patient = {.heartbeat_ns = 1000000000, .lost_ns = 60000000000, .begin_ns = 60000000000};
+static const mu_peers_terms patient = {
+    .heartbeat_ns = 1000000000, .lost_ns = 60000000000, .begin_ns = 60000000000};
 static const mu_peers_terms hasty = {.heartbeat_ns = 5000000, .lost_ns = 100000000, .begin_ns = 60000000000};
 
 typedef struct world {
@@ -40,7 +41,8 @@ static world make(const mu_peers_terms *terms, const char *odd) { // odd: an edi
         const mu_session_opts so = {.phases = MU_TRAIN, .trains = true, .nodes = N, .node = i};
         if (mu_nodes_open("inproc", &o, terms, &w.node[i], &err) != MU_OK ||
             mu_job_parse("t.yaml", text, strlen(text), &odd, odd && i == N - 1, &t->job, &err) != MU_OK ||
-            mu_session_open(t->job, &so, &t->s, &err) != MU_OK || mu_nodes_greet(w.node[i], t->s, &err) != MU_OK)
+            mu_session_open(t->job, &so, &t->s, &err) != MU_OK ||
+            mu_nodes_greet(w.node[i], t->s, &err) != MU_OK)
             fail_msg("rank %d: %s", i, err.msg);
     }
     return w;
@@ -195,7 +197,8 @@ static void test_lost(void **unused) {
     for (int i = 0; i < N; i += 2) {
         assert_int_equal(st[i], MU_ERANK);
         assert_int_equal(mu_status_exit_code(st[i]), 5);
-        if (!strstr(err[i].msg, "rank 1 on ") || !strstr(err[i].msg, "was lost: silent for")) fail_msg("%s", err[i].msg);
+        if (!strstr(err[i].msg, "rank 1 on ") || !strstr(err[i].msg, "was lost: silent for"))
+            fail_msg("%s", err[i].msg);
         mu_err again = {0};
         assert_int_equal(mu_nodes_look(w.node[i], &again), MU_ERANK); // it stays
         assert_string_equal(again.msg, err[i].msg);
