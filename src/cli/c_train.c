@@ -210,7 +210,8 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
 // ---- several ranks ----
 
 // Started by mpirun or srun with others: they train one model, and rank 0 alone speaks.
-static mu_status open_ranks(mu_args *a, const struct train *v, mu_session_opts *o, mu_nodes **out, mu_err *err) {
+static mu_status open_ranks(mu_args *a, const struct train *v, mu_session_opts *o, mu_nodes **out,
+                            mu_err *err) {
     const char *transport = mu_transport_wanted();
     const mu_transport_opts usual = {0};
     if (!transport) return MU_OK;
@@ -243,7 +244,8 @@ static void close_ranks(mu_nodes *n, mu_status st, const mu_err *err) {
     _exit(mu_status_exit_code(st));
 }
 
-static void tell_end(const mu_args *a, const mu_session *s, const mu_run_result *r, mu_status st, mu_err *err) {
+static void tell_end(const mu_args *a, const mu_session *s, const mu_run_result *r, mu_status st,
+                     mu_err *err) {
     if (s->node == 0) print_summary(a, s, r);
     if (st != MU_OK) { // asked for, so not an error
         if (s->node == 0) tell(a, "%s\n%s", err->msg, err->hint);
@@ -255,8 +257,13 @@ static void tell_end(const mu_args *a, const mu_session *s, const mu_run_result 
 static mu_status train(const mu_args *a, const struct train *v, mu_session *s, mu_nodes *nodes, mu_err *err) {
     screen sc = {.accuracy = NAN};
     mu_run_result r;
-    mu_run_opts ro = {.out = v->out, .resume = v->resume, .record = v->record, .replay = v->replay, .sets = a->set,
-                      .n_sets = a->n_sets, .nodes = s->nodes > 1 ? nodes : NULL,
+    mu_run_opts ro = {.out = v->out,
+                      .resume = v->resume,
+                      .record = v->record,
+                      .replay = v->replay,
+                      .sets = a->set,
+                      .n_sets = a->n_sets,
+                      .nodes = s->nodes > 1 ? nodes : NULL,
                       .watch = {&sc, started, progress, evaluated, message}};
     if (s->node > 0) {
         ro.no_files = true;
@@ -266,8 +273,10 @@ static mu_status train(const mu_args *a, const struct train *v, mu_session *s, m
     mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
     const mu_status st = mu_run_train(s, &ro, &r, err);
     mu_progress_done(&sc.p);
-    if (st == MU_OK || mu_stop_was_asked(st)) tell_end(a, s, &r, st, err);
-    return st;
+    const bool asked = mu_stop_was_asked(st);
+    if (st == MU_OK || asked) tell_end(a, s, &r, st, err);
+    // mpirun ends rank 0, which may still save, as soon as another one says that it has failed.
+    return asked && s->node > 0 ? MU_OK : st;
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
@@ -302,7 +311,8 @@ const mu_verb_class mu_verb_train = {
                "muster train lenet.yaml --learners 4 --protocol softsync\n"
                "muster train lenet.yaml --resume\n"
                "muster train lenet.yaml --learners 4 --protocol async --record run.log\n"
-               "muster train lenet.yaml --replay run.log",
+               "muster train lenet.yaml --replay run.log\n"
+               "mpirun -n 2 muster train lenet.yaml",
     .about = "Ctrl-C saves a checkpoint and ends; --resume goes on exactly where it stopped.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,

@@ -9,11 +9,12 @@
 #include "learners/nodes.h"
 #include "train/training.h"
 
-// After mu_nodes_meet. Rank 0: session, t->at and t->finished are as the training begins. Others: they become so.
+// After mu_nodes_meet. Rank 0: session, t->at and t->finished are as the training begins. Others: they become
+// so.
 MU_MUST_CHECK mu_status mu_beginning_share(mu_nodes *n, mu_training *t, mu_err *err);
 
 // Floats of a block as frames, of all blocks of a session and of those that are given: value, histories.
-MU_MUST_CHECK mu_status mu_beginning_send_block(mu_nodes *n, int peer, int block, int64_t number, const float *floats,
-                                                mu_err *err);
+MU_MUST_CHECK mu_status mu_beginning_send_block(mu_nodes *n, int peer, int block, int64_t number,
+                                                const float *floats, mu_err *err);
 
 #endif

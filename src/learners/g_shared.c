@@ -280,9 +280,11 @@ static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot
 static mu_status give_copy(shared_run *c, mu_err *err) {
     mu_shared *first = first_shared(c);
     mu_spread *s = &c->spread;
-    if (!c->taking && (!s->wanted || s->nodes->owed[MU_TOPIC_COPY])) return MU_OK; // the last one is on its way
+    if (!c->taking && (!s->wanted || s->nodes->owed[MU_TOPIC_COPY]))
+        return MU_OK; // the last one is on its way
     if (!c->taking) pause_updates(c);
-    const bool got = copy_groups(c), missed = !got && mu_clock_s() - c->pause_s >= 3 * c->group->setup.hang_timeout;
+    const bool got = copy_groups(c),
+               missed = !got && mu_clock_s() - c->pause_s >= 3 * c->group->setup.hang_timeout;
     if (!got && !missed) return MU_OK;
     end_pause(c);
     return mu_spread_give(s, missed, first->snapshot, first->snapshot_history, err);
@@ -300,7 +302,8 @@ static mu_status look_at_ranks(shared_run *c, mu_err *err) {
     if (!s->nodes) return MU_OK;
     MU_TRY(mu_nodes_look(s->nodes, err));
     if (s->asked && !t->why) t->why = reason(c);
-    if (mu_spread_leads(s)) return c->ending ? mu_spread_say_stop(s, !mu_training_interrupted(t), err) : MU_OK;
+    if (mu_spread_leads(s))
+        return c->ending ? mu_spread_say_stop(s, !mu_training_interrupted(t), err) : MU_OK;
     if (mu_training_stop_asked(t)) MU_TRY(mu_spread_say_stop(s, false, err));
     return give_copy(c, err);
 }
@@ -318,7 +321,8 @@ static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
 
 // ---- one look ----
 
-// Who could not be told is told at the next look. What other ranks were shown stays as it is until it is merged.
+// Who could not be told is told at the next look. What other ranks were shown stays as it is until it is
+// merged.
 static void tell_learners_to_end(shared_run *c) {
     if (mu_merging_is_under_way(&c->merging)) return;
     while (c->told < c->n && mu_server_group_end(&c->group[c->told])) c->told++;
@@ -396,7 +400,8 @@ static mu_status drain(shared_run *c, int64_t *used, mu_err *err) {
     return MU_OK;
 }
 
-// From here on the training stands where its weights do: what waits is not in them. used: samples of all ranks.
+// From here on the training stands where its weights do: what waits is not in them. used: samples of all
+// ranks.
 static mu_status settle(shared_run *c, bool well, int64_t used, mu_err *err) {
     mu_training *t = c->t;
     mu_finished finished;
@@ -454,12 +459,13 @@ static mu_status gather(shared_run *c, mu_learners_result *r, int64_t *used, mu_
     return mu_counts_check(r, err);
 }
 
-// The session gets the model: that of one group, or the mean of all, which is in the snapshot of the first one.
-// Later groups go first, as the parameters are in the memory of the first one. lent: a transport may still read
-// from it, so it stays until the process ends.
+// The session gets the model: that of one group, or the mean of all, which is in the snapshot of the first
+// one. Later groups go first, as the parameters are in the memory of the first one. lent: a transport may
+// still read from it, so it stays until the process ends.
 static void take_weights(shared_run *c, bool lent) {
     mu_shared *first = first_shared(c);
-    if (c->t->s->setup.server_groups > 1) mu_shared_give_back(first, first->snapshot, first->snapshot_history);
+    if (c->t->s->setup.server_groups > 1)
+        mu_shared_give_back(first, first->snapshot, first->snapshot_history);
     mu_merging_close(&c->merging);
     for (int i = c->n; i-- > 0 && !lent;) mu_server_group_close(&c->group[i]);
 }

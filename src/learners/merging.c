@@ -160,9 +160,11 @@ static mu_status begin_round(mu_merging *m, mu_err *err) {
     const merge_place place = place_of(m, m->rounds->round);
     float *weights[MU_MERGE_GROUPS];
     for (int g = 0; g < m->n; g++) weights[g] = m->group[g].shared.weights;
-    if (place.first == place.end) return mu_rounds_begin(m->rounds, 0, 1, weights, err); // others have to hear of it
+    if (place.first == place.end)
+        return mu_rounds_begin(m->rounds, 0, 1, weights, err); // others have to hear of it
     const mu_param *first = ps->list[place.first], *last = ps->list[place.end - 1];
-    return mu_rounds_begin(m->rounds, (int64_t)first->offset, (int64_t)(last->offset + last->count), weights, err);
+    return mu_rounds_begin(m->rounds, (int64_t)first->offset, (int64_t)(last->offset + last->count), weights,
+                           err);
 }
 
 static void end_round(mu_merging *m) {

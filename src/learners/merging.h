@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // merging.h - when server groups merge their weights, and with what center (ps/merge.h has the rules).
 //
-// The parent merges. Each group has a halt at the version of its next merge (ps/core.h): there its updates stop,
-// and, where learners compute on weights of exactly one version, so do they. When the groups that are to merge are
-// at their halts, the parent changes their weights and moves the halts on. So a merge comes at the same version
-// of each group in every run, and no process writes weights meanwhile.
+// The parent merges. Each group has a halt at the version of its next merge (ps/core.h): there its updates
+// stop, and, where learners compute on weights of exactly one version, so do they. When the groups that are
+// to merge are at their halts, the parent changes their weights and moves the halts on. So a merge comes at
+// the same version of each group in every run, and no process writes weights meanwhile.
 //
-// `sync_parts` parts of the net, about equal in size, take turns: each is merged every `sync_every` updates, and a
-// stop is a part as long.
+// `sync_parts` parts of the net, about equal in size, take turns: each is merged every `sync_every` updates,
+// and a stop is a part as long.
 //
-// With groups on several ranks a merge is a round (rounds.h): every rank has the weights of all groups then, and makes
-// the same merge of them, so weights and center have the same bits everywhere. A rank whose groups have ended goes on
-// answering the rounds of others.
+// With groups on several ranks a merge is a round (rounds.h): every rank has the weights of all groups then,
+// and makes the same merge of them, so weights and center have the same bits everywhere. A rank whose groups
+// have ended goes on answering the rounds of others.
 #ifndef MU_LEARNERS_MERGING_H
 #define MU_LEARNERS_MERGING_H
 
@@ -33,7 +33,8 @@ typedef struct mu_merging {
 } mu_merging;
 
 // With groups that are opened and not started. One group of one rank: nothing is ever merged.
-MU_MUST_CHECK mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_rounds *rounds, mu_err *err);
+MU_MUST_CHECK mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_rounds *rounds,
+                                        mu_err *err);
 // Merges what is to be merged now. *waits: a group waits at its halt.
 MU_MUST_CHECK mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err);
 // Weights of this rank are shown to others, and must not change: no group may be told to end now.

@@ -445,7 +445,8 @@ bool mu_nodes_end(mu_nodes *n, const mu_err *err) {
         if (e.what == MU_TRANSPORT_SENT) settle((mu_letter *)(uintptr_t)e.token, e.peer);
         if (e.what == MU_TRANSPORT_NOTHING) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    n->unclean = !mu_transport_end(n->t, LEAVE_S * SECOND_NS);
+    const bool in_order = n->failed.status != MU_ERANK; // else what the lost rank was sent never ends
+    n->unclean = !mu_transport_end(n->t, in_order ? LEAVE_S * SECOND_NS : SECOND_NS);
     n->t = NULL;
     return !n->unclean;
 }

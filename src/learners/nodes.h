@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nodes.h - the ranks of one training, seen by the parent of one of them: frames go out and come in, and who is
-// silent is lost.
+// nodes.h - the ranks of one training, seen by the parent of one of them: frames go out and come in, and who
+// is silent is lost.
 //
 // Each rank is the parent of learners of its own, which never see a transport. Its parent calls mu_nodes_look
 // at every look at its children. What ranks say to each other about the training is ranks.h.
@@ -31,7 +31,8 @@ typedef struct mu_nodes {
     bool     *greeted;                  // (n)
     mu_nodes_taker take;                // NULL = what comes waits
     void     *ctx;
-    struct mu_letter *first, *spare;    // to be sent, in order, or under way; and frames to be used again. Owned
+    struct mu_letter *first;            // to be sent, in order, or under way; owned
+    struct mu_letter *spare;            // frames to be used again; owned
     struct mu_held   *held;             // came, and is to be given again; owned
     int       owed[MU_TOPICS];          // letters that are not sent to all yet
     int64_t   beats;                    // signs of life sent
@@ -42,8 +43,8 @@ typedef struct mu_nodes {
 } mu_nodes;
 
 // Several processes were started together. terms NULL: as `MUSTER_RANK_TIMEOUT` says, 10 s if it is not set.
-MU_MUST_CHECK mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const mu_peers_terms *terms,
-                                      mu_nodes **out, mu_err *err);
+MU_MUST_CHECK mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o,
+                                      const mu_peers_terms *terms, mu_nodes **out, mu_err *err);
 // Says to all ranks what this one trains. mu_nodes_agreed: all have said it; MU_EJOB: another job, net, ...
 MU_MUST_CHECK mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err);
 MU_MUST_CHECK mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err);
@@ -54,7 +55,8 @@ int mu_nodes_before_on_host(const mu_nodes *n);
 bool mu_nodes_share_host(const mu_nodes *n);    // any two of all ranks
 
 // To a peer, or to all (-1). Arrays stay as they are until nothing is owed of the topic.
-MU_MUST_CHECK mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wire *w, mu_err *err);
+MU_MUST_CHECK mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wire *w,
+                                      mu_err *err);
 // Sends what there is room for, takes what came, gives signs of life, notices who gives none.
 MU_MUST_CHECK mu_status mu_nodes_look(mu_nodes *n, mu_err *err);
 // Looks until done says so. done NULL: until nothing is owed at all.

@@ -37,7 +37,8 @@ typedef struct mu_server_group_opts {
 
 // Makes the shared memory, with the weights that the session has.
 MU_MUST_CHECK mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o, mu_err *err);
-// Starts the children, the first group's of rank 0 with the evaluator, which saves `center`. hold: no update begins before a snapshot.
+// Starts the children, the first group's of rank 0 with the evaluator, which saves `center`. hold: no update
+// begins before a snapshot.
 MU_MUST_CHECK mu_status mu_server_group_start(mu_server_group *g, bool hold, struct mu_merge_blocks *center,
                                               mu_err *err);
 void mu_server_group_pause(mu_server_group *g, bool on);

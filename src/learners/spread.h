@@ -5,7 +5,7 @@
 //   others     train, and do what it says
 //
 //   merge      each rank shows the others its weights (rounds.h)
-//   copy       rank 0 asks for one; each rank sends the mean of its groups and where they stand, and trains on
+//   copy       rank 0 asks for one; each rank sends the mean of its groups and where they stand, and goes on
 //   end        each tells rank 0 when its learners have ended; when all have, and rank 0 has nothing more to
 //              ask, it closes the training: all tell where they stand, make the last merge, and send rank 0
 //              the mean of their groups and what has become of their gradients
@@ -29,8 +29,8 @@ typedef struct mu_spread {              // zeroed: of a training on one rank
     int64_t   wanted;                   // others: a copy that rank 0 asks for; 0 = none
     bool     *has_ended;                // (ranks) learners of others; owned
     bool      said_ended, closed, said_stop;
-    bool      asked;                    // rank 0: another rank was asked to stop. Others: rank 0 ends the training
-    bool      due;                      // others: but not because a person wants it
+    bool      asked;                    // rank 0: another rank was asked to stop. Others: rank 0 ends it,
+    bool      due;                      // but not because a person wants it
     mu_wire_counts *counts;             // (ranks) of others; owned
     int       counted;
 } mu_spread;
@@ -50,8 +50,10 @@ MU_MUST_CHECK mu_status mu_spread_ask(mu_spread *s, mu_err *err);
 bool mu_spread_has_copies(const mu_spread *s);
 // Into the weights and histories of this rank, the mean of all ranks.
 void mu_spread_join(const mu_spread *s, const mu_params *ps, float *value, float *const *slot);
-// Others. The copy that is wanted: its points are noted. Blocks stay as they are until nothing is owed of COPY.
-MU_MUST_CHECK mu_status mu_spread_give(mu_spread *s, bool missed, const float *value, float *const *slot, mu_err *err);
+// Others. The copy that is wanted: its points are noted. Blocks stay as they are until nothing is owed of
+// COPY.
+MU_MUST_CHECK mu_status mu_spread_give(mu_spread *s, bool missed, const float *value, float *const *slot,
+                                       mu_err *err);
 
 // ---- ends ----
 
@@ -59,10 +61,11 @@ MU_MUST_CHECK mu_status mu_spread_say_ended(mu_spread *s, mu_err *err);         
 bool mu_spread_all_ended(const mu_spread *s);                                   // rank 0: others have
 // Rank 0: all are to end. Others: this rank was asked to stop. Once.
 MU_MUST_CHECK mu_status mu_spread_say_stop(mu_spread *s, bool due, mu_err *err);
-// Rank 0 closes the training; others know. Then where all groups have ended, in s->part: own points are noted.
+// Rank 0 closes the training; others know. Then where all groups have ended, in s->part: own points are
+// noted.
 MU_MUST_CHECK mu_status mu_spread_end(mu_spread *s, mu_err *err);
 // At the very end: others give counts and blocks, and wait until rank 0 has them; rank 0 waits for all.
-MU_MUST_CHECK mu_status mu_spread_gather(mu_spread *s, const mu_wire_counts *own, const float *value, float *const *slot,
-                                         mu_err *err);
+MU_MUST_CHECK mu_status mu_spread_gather(mu_spread *s, const mu_wire_counts *own, const float *value,
+                                         float *const *slot, mu_err *err);
 
 #endif

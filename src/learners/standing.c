@@ -34,7 +34,8 @@ mu_position mu_standing_now(const mu_server_group *group, int n, int ranks) {
 }
 
 mu_standing_part mu_standing_part_of(const mu_server_group *group) {
-    return (mu_standing_part){group->stripe, group->point, mu_shared_updates(&group->shared, group->point.version)};
+    return (mu_standing_part){group->stripe, group->point,
+                              mu_shared_updates(&group->shared, group->point.version)};
 }
 
 typedef struct range_list { mu_range *range; size_t n, cap; } range_list;
@@ -64,8 +65,8 @@ static bool list_open(const mu_standing_part *part, int n, int64_t next, range_l
     return true;
 }
 
-mu_status mu_standing_of_points(const mu_server_group *first, const mu_standing_part *part, int n, mu_position *at,
-                                mu_finished *finished, mu_err *err) {
+mu_status mu_standing_of_points(const mu_server_group *first, const mu_standing_part *part, int n,
+                                mu_position *at, mu_finished *finished, mu_err *err) {
     const mu_position *begin = &first->begin;
     int64_t next = begin->samples, changes = 0, updates = 0, applied = 0;
     range_list open = {0};

@@ -130,7 +130,7 @@ typedef struct mu_setup {
     int      learners;                  // lambda
     int      workers;                   // of each learner
     int      server_groups;             // learners are spread over them evenly
-    int      nodes, node;               // ranks, over which server groups are spread evenly, and this one; 0 = 1
+    int nodes, node; // ranks, over which server groups are spread evenly, and this one; 0 = 1
     int64_t  sync_every, sync_parts;
     mu_class_ref merge;                 // how they bring their weights together
     const mu_protocol_class *protocol;

@@ -51,8 +51,11 @@ static mu_status meet(mu_training *r, mu_err *err) {
     mu_nodes *n = r->o->nodes;
     MU_TRY(mu_nodes_meet(n, r->s, err));
     if (n->rank == 0 && mu_nodes_share_host(n))
-        mu_training_say(r, "%d ranks, some of them on one host, count as nodes: one rank a node is meant, and its "
-                           "`learners` use the cores", n->n);
+        mu_training_say(
+            r,
+            "%d ranks, some of them on one host, count as nodes: one rank a node is meant, and its "
+            "`learners` use the cores",
+            n->n);
     return mu_beginning_share(n, r, err);
 }
 

@@ -53,7 +53,7 @@ typedef struct mu_run_opts {
     const char *record, *replay;
     const char *const *sets;            // edits of the job by the command line, to stand in the log
     size_t      n_sets;
-    struct mu_nodes *nodes;             // other ranks that train with this one (learners/nodes.h); NULL = none
+    struct mu_nodes *nodes; // other ranks that train with this one (learners/nodes.h); NULL = none
     mu_run_watch watch;
 } mu_run_opts;
 

@@ -84,7 +84,7 @@ for again in a b; do
     run 2 "bits-$again" --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
 done
 cmp bits-a/model.safetensors bits-b/model.safetensors || bad "outer does not repeat its bits"
-run 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 &&
+run 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
     bad "seldom merging changes nothing"
 
 # ---- protocols and updaters inside ----
@@ -113,32 +113,38 @@ near on-1 one 1e-4 || bad "on one process it goes on otherwise"
 long() { # long OUT options...: in the background, its mpirun's pid in $pid
     local out=$1
     shift
-    "${mpi[@]}" --mca odls_base_sigkill_timeout 5 -n 2 "$MUSTER" train job.yaml --steps 0 --set train.deadline=30s --set cluster.sync_every=5 --out "$out" \
-        --set 'checkpoint.every=1s' --json "$@" >"$out.json" 2>"$out.err" &
+    "${mpi[@]}" -n 2 "$MUSTER" train job.yaml --steps 0 --set train.deadline=30s --set cluster.sync_every=5 \
+        --out "$out" --set 'checkpoint.every=1s' --json "$@" >"$out.json" 2>"$out.err" &
     pid=$!
     for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
 }
 ranks_of() { pgrep -P "$1" -x muster; } # of mpirun
+rank_1_of() {
+    for p in $(ranks_of "$1"); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done
+}
 learners_of() { pgrep -P "$1" | while read -r p; do grep -q '^muster:l' "/proc/$p/comm" && echo "$p"; done; }
 
 # A learner of the rank that follows is replaced there. SIGTERM to mpirun, which passes it on to learners, too, saves
-# and ends all ranks.
+# and ends all ranks, if it is told to wait longer than a second before SIGKILL.
+export OMPI_MCA_odls_base_sigkill_timeout=5
 long killed
-follows=$(for p in $(ranks_of $pid); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done)
+follows=$(rank_1_of $pid)
 kill -KILL "$(learners_of "$follows" | head -n 1)" 2>/dev/null || bad "no learner of rank 1: ranks $(ranks_of $pid)"
 sleep 1
 before=$(ls -d killed/checkpoints/step-* | wc -l)
 kill -TERM $pid
 wait $pid
+[ $? != 0 ] || bad "SIGTERM: mpirun says all is well"
 jq -e '.learners_lost >= 1 and .learners_replaced >= 1 and .stopped_by == "signal" and
     (.gradients | .produced == .applied + .rejected + .lost)' killed.json >/dev/null ||
     bad "after a kill and SIGTERM: $(cat killed.json) $(tail -n 5 killed.err)"
 [ "$before" -gt 0 ] && grep -q 'checkpoint is' killed.err || bad "SIGTERM: $(tail -n 5 killed.err)"
 
 # A rank that is stopped is lost: the other one says so and ends with 5.
+unset OMPI_MCA_odls_base_sigkill_timeout
 export MUSTER_RANK_TIMEOUT=2
 long silent
-follows=$(for p in $(ranks_of $pid); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done)
+follows=$(rank_1_of $pid)
 began=$SECONDS
 kill -STOP "$follows"
 wait $pid

@@ -502,7 +502,8 @@ static void test_ranks(void **unused) {
             mu_setup p;
             rig_init_on(&r, good[i].section, good[i].ranks);
             if (!r.opts || mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_OK)
-                fail_msg("%s on %d ranks: %s", good[i].section, good[i].ranks, r.diags.n ? r.diags.list[0].msg : err.msg);
+                fail_msg("%s on %d ranks: %s", good[i].section, good[i].ranks,
+                         r.diags.n ? r.diags.list[0].msg : err.msg);
             assert_int_equal(p.learners, good[i].learners);
             assert_int_equal(p.server_groups, good[i].groups);
             assert_int_equal(mu_setup_own_groups(&p) * good[i].ranks, good[i].groups);
@@ -521,7 +522,8 @@ static void test_ranks(void **unused) {
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         rig r;
         rig_init_on(&r, bad[i].section, 2);
-        if (r.opts || r.diags.n != 1 || !strstr(r.diags.list[0].msg, bad[i].says) || r.diags.list[0].pos.line != 1)
+        if (r.opts || r.diags.n != 1 || !strstr(r.diags.list[0].msg, bad[i].says) ||
+            r.diags.list[0].pos.line != 1)
             fail_msg("%s: %s", bad[i].section, r.diags.n ? r.diags.list[0].msg : "accepted");
         rig_fini(&r);
     }
