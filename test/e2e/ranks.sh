@@ -154,6 +154,21 @@ code=$?
 grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
 export MUSTER_RANK_TIMEOUT=20
 
+# What was saved before goes on: a copy of groups that went on training says exactly which samples are in it.
+step=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"])' \
+    "$(ls -d silent/checkpoints/step-* | sort -V | tail -n 1)/manifest.json")
+for n in 2 1; do
+    cp -r silent again
+    launch=("${mpi[@]}" -n 2)
+    [ $n = 2 ] || launch=()
+    timeout 60 "${launch[@]}" "$MUSTER" train job.yaml --resume again --quiet --json --steps $((step + 200)) \
+        --set cluster.learners=$n >again.json 2>again.err || bad "resume on $n: $(tail -n 4 again.err)"
+    jq -e ".steps == $step + 200 and .samples == 16 * .steps and
+        .applied_samples == .samples + .repeated_samples" again.json >/dev/null ||
+        bad "resumed on $n from step $step: $(jq -c '{steps, samples, applied_samples, repeated_samples}' again.json)"
+    rm -rf again
+done
+
 # ---- refused, on every rank ----
 refused() { # CODE WORDS words of mpirun...
     local want=$1 words=$2
