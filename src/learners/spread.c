@@ -199,7 +199,7 @@ mu_status mu_spread_give(mu_spread *s, bool missed, const float *value, float *c
 // ---- ends ----
 
 static mu_status say(mu_spread *s, mu_wire_stopping why, mu_err *err) {
-    const mu_wire w = {.type = MU_WIRE_STOP, .stop = {.why = why}};
+    const mu_wire w = {.type = MU_WIRE_STOP, .stop = {.why = (int32_t)why}};
     return mu_nodes_send(s->nodes, mu_spread_leads(s) ? -1 : 0, MU_TOPIC_WORD, &w, err);
 }
 

@@ -9,8 +9,9 @@
 #include <cmocka.h>
 
 static mu_learners_result of_rank(int k) {
-    mu_learners_result r = {.versions = 10 + k, .produced = 20, .applied = 17 - k, .rejected = 2, .lost = 1 + k};
-    r.learners_lost = k, r.learners_replaced = k, r.merges = 5, r.merged_bytes = 100 * k, r.bad_records = 3 * k;
+    mu_learners_result r = {.versions = 10 + k, .produced = 20, .rejected = 2, .merges = 5};
+    r.applied = 17 - k, r.lost = 1 + k;
+    r.learners_lost = k, r.learners_replaced = k, r.merged_bytes = 100 * k, r.bad_records = 3 * k;
     r.n_stale = 4 * (k + 1), r.staleness_mean = k, r.staleness_max = 2 * k;
     r.staleness_hist[0] = 3, r.staleness_hist[2 * k] += 4 * k;
     r.most_staleness = 2 * k + 1;
