@@ -17,21 +17,24 @@ trap 'rm -rf "$out"' EXIT
 touch "$rows"
 
 # row JOB RULE EVERY SEED - one run, if it is not there yet; columns: these, then accuracy in percent, megabytes
-# given and taken, seconds; or `failed`
+# given and taken, seconds; or `diverged`, `failed`
 row() {
-    local job=$1 key got
+    local job=$1 key got code=0
     key=$(printf '%s\t' "$(basename "$job" .yaml)" "${@:2:3}")
     ! grep -qF -- "$key" "$rows" || return 0
     echo "$key" >&2
     rm -rf "$out/run"
     # shellcheck disable=SC2086
-    if "$muster" train "$job" --learners "${GROUPS_N:-4}" --set cluster.server_groups="${GROUPS_N:-4}" \
+    "$muster" train "$job" --learners "${GROUPS_N:-4}" --set cluster.server_groups="${GROUPS_N:-4}" \
         --set cluster.merge="$2" --set cluster.sync_every="$3" --seed "$4" ${ARGS:-} --json --quiet --out "$out/run" \
-        >"$out/json" 2>"$out/errors"; then
+        >"$out/json" 2>"$out/errors" || code=$?
+    if [ $code = 0 ]; then
         got=$(python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 print("%.2f\t%.1f\t%.0f" % (100 * d["test_accuracy"], 1e-6 * d["merged_bytes"], d["wall_s"]))' <"$out/json")
+    elif [ $code = 4 ]; then
+        got=diverged
     else
         tail -n 3 "$out/errors" >&2
         got=failed

@@ -37,6 +37,7 @@
     X("client/granted", "a learner may begin")                                                               \
     X("client/copying", "the weights are copied under the read lock")                                        \
     X("client/pushed", "a gradient is in its queue, no bell was rung")                                       \
+    X("hogwild/writing", "a slice of a sum is begun, nothing of it written")                                 \
     X("workers/announced", "the first worker has told the others of a gradient, rung no bell")               \
     X("workers/completed", "another worker's part of a gradient is complete, no bell was rung")              \
     X("learner/forward", "before a layer's forward")                                                         \

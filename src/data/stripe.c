@@ -17,10 +17,12 @@ int64_t mu_stripe_count(const mu_stripe *s, int64_t sample) {
     return s->base + n / round * s->width + rest;
 }
 
-bool mu_stripe_each(const mu_stripe *s, mu_range numbers, bool (*add)(void *ctx, mu_range samples), void *ctx) {
+bool mu_stripe_each(const mu_stripe *s, mu_range numbers, bool (*add)(void *ctx, mu_range samples),
+                    void *ctx) {
     if (s->of < 2) return numbers.first >= numbers.end || add(ctx, numbers);
     while (numbers.first < numbers.end) {
-        const int64_t left = s->width - (numbers.first - s->base) % s->width, all = numbers.end - numbers.first;
+        const int64_t left = s->width - (numbers.first - s->base) % s->width,
+                      all = numbers.end - numbers.first;
         const int64_t n = left < all ? left : all, first = mu_stripe_sample(s, numbers.first);
         if (!add(ctx, (mu_range){first, first + n})) return false;
         numbers.first += n;

@@ -7,9 +7,9 @@
 //     group 0  base  1  2           3  4  5          ...
 //     group 1           base 1  2           3  4  5  ...
 //
-// The width is the batch of a group, so a step of all groups is one stretch of samples, the same one whatever the
-// number of groups. A batch of a group never crosses a stripe: its samples are one stretch in both numbers. With
-// one group both numbers are the same.
+// The width is the batch of a group, so a step of all groups is one stretch of samples, the same one whatever
+// the number of groups. A batch of a group never crosses a stripe: its samples are one stretch in both
+// numbers. With one group both numbers are the same.
 #ifndef MU_DATA_STRIPE_H
 #define MU_DATA_STRIPE_H
 
@@ -24,13 +24,16 @@ typedef struct mu_stripe {              // of = 0 counts as 1
 } mu_stripe;
 
 int64_t mu_stripe_sample(const mu_stripe *s, int64_t number);   // in the training, of the group's number
-// How the group counts when the training is at `sample`: base and what lies below is its own. INT64_MAX stays.
+// How the group counts when the training is at `sample`: base and what lies below is its own. INT64_MAX
+// stays.
 int64_t mu_stripe_count(const mu_stripe *s, int64_t sample);
 // Samples of the training that are done when the group has used this many, if all groups are like it.
 static inline int64_t mu_stripe_level(const mu_stripe *s, int64_t number) {
     return s->of < 2 ? number : s->base + (number - s->base) * s->of;
 }
-// Calls `add` with the stretches of the training's samples that the group's numbers are; stops when it says no.
-bool mu_stripe_each(const mu_stripe *s, mu_range numbers, bool (*add)(void *ctx, mu_range samples), void *ctx);
+// Calls `add` with the stretches of the training's samples that the group's numbers are; stops when it says
+// no.
+bool mu_stripe_each(const mu_stripe *s, mu_range numbers, bool (*add)(void *ctx, mu_range samples),
+                    void *ctx);
 
 #endif

@@ -119,7 +119,8 @@ static void log_failed(const shared_run *c, const mu_err *err) {
 
 static void drain_journal(shared_run *c) {
     mu_err err = {0};
-    if (c->recorder && mu_recorder_drain(c->recorder, first_shared(c)->journal, &err) != MU_OK) log_failed(c, &err);
+    if (c->recorder && mu_recorder_drain(c->recorder, first_shared(c)->journal, &err) != MU_OK)
+        log_failed(c, &err);
 }
 
 // whole: the run came to its end; where it stood is in c->t.
@@ -127,8 +128,9 @@ static void close_log(shared_run *c, bool whole) {
     mu_err err = {0};
     if (!c->recorder) return;
     drain_journal(c);
-    mu_runlog_end end = {
-        .version = atomic_load(&first_shared(c)->head->version), .step = c->t->at.step, .samples = c->t->at.samples};
+    mu_runlog_end end = {.version = atomic_load(&first_shared(c)->head->version),
+                         .step = c->t->at.step,
+                         .samples = c->t->at.samples};
     mu_runlog_sum(c->t->s->params, end.weights);
     if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
     c->recorder = NULL;

@@ -141,7 +141,7 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
 // part of is skipped.
 static mu_status bad_gradient(learner *l, mu_err *err) {
     if (!mu_worker_may_skip(&l->w)) return MU_EDIVERGED;
-    mu_warn("learner %d: gradient skipped: %s", l->index, err->msg);
+    mu_warn("learner %d: gradient skipped: %s", mu_shared_number(l->role->shared, l->index), err->msg);
     mu_err_clear(err);
     return MU_OK;
 }
@@ -187,7 +187,7 @@ static mu_status one_gradient(learner *l, bool *ended, mu_err *err) {
     MU_TRY(c->class->end(c, bad, scale, &r, err));
     if (r == MU_FENCED || r == MU_UNEXPECTED)
         return MU_FAIL(err, MU_EBACKEND, "learner %d (incarnation %u) was refused: it has been replaced",
-                       c->learner, c->incarnation);
+                       mu_shared_number(l->role->shared, c->learner), c->incarnation);
     return MU_OK;
 }
 

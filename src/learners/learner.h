@@ -23,7 +23,8 @@ typedef struct mu_role {                // what a child is to do
 int mu_learner_main(void *role);        // mu_child_main
 int mu_server_main(void *role);
 
-// Of an update of its group that begins after `samples` of the group: schedule, rate factor, rollbacks; young or not.
+// Of an update of its group that begins after `samples` of the group: schedule, rate factor, rollbacks; young
+// or not.
 mu_step_rate mu_role_step_rate(void *role, int64_t version, int64_t samples);
 
 #endif

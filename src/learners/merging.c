@@ -2,8 +2,6 @@
 // merging.c - see merging.h.
 #include "learners/merging.h"
 
-#include "base/failpoint.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +113,6 @@ static void merge_part(mu_merging *m, mu_server_group *const *at, int n, int64_t
             one.history[j] = m->center->history[j] + p->offset;
         m->class->merge(m->t->s->setup.merge.state, &one);
     }
-    mu_failpoint("merge/merged");
 }
 
 // The weights are changed first; where a halt cannot be moved now, it is at the next look.
@@ -136,23 +133,11 @@ static bool is_held(const mu_server_group *g) {
     return g->halt != INT64_MAX && atomic_load(&g->shared.head->version) >= g->halt;
 }
 
-// Its learners have ended, or are held at the halt, and nothing is written.
-static bool may_merge(const mu_merging *m, mu_server_group *g) {
-    if (g->halt != halt_of(m, g->merged)) { // it could not be moved after the last merge
-        if (g->halt != INT64_MAX) (void)set_halt(m, g);
-        return false;
-    }
-    return has_ended(g) ? mu_server_is_quiet(&g->shared) : is_held(g) && mu_server_at_halt(&g->shared);
-}
-
-// Of several ranks: it has ended, and from here on no server changes its weights.
-static bool is_frozen(mu_server_group *g) {
-    const int64_t version = atomic_load(&g->shared.head->version);
-    if (g->halt != version) {
-        if (mu_server_set_halt(&g->shared, version)) g->halt = version;
-        return false; // what was written meanwhile is seen by the next look
-    }
-    return mu_server_is_quiet(&g->shared);
+// Nothing changes its weights until it is merged or let go.
+static bool hold(const mu_merging *m, mu_server_group *g) {
+    if (g->halt == halt_of(m, g->merged)) return mu_server_hold(&g->shared, has_ended(g));
+    if (g->halt != INT64_MAX) (void)set_halt(m, g); // it could not be moved after the last merge
+    return false;
 }
 
 static mu_status begin_round(mu_merging *m, mu_err *err) {
@@ -174,32 +159,39 @@ static void end_round(mu_merging *m) {
     mu_rounds_next(m->rounds);
 }
 
+// Of several ranks: also of a group that has ended anywhere, where its clock is stopped.
+static bool hold_anywhere(const mu_merging *m, mu_server_group *g) {
+    return has_ended(g) ? mu_server_hold(&g->shared, true) : hold(m, g);
+}
+
 static mu_status merge_over_ranks(mu_merging *m, mu_err *err) {
-    int held = 0;
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
+    int held = 0, n = 0;
     for (int g = 0; g < m->n; g++) held += is_held(&m->group[g]) && !has_ended(&m->group[g]);
-    if (!m->rounds->begun) {
-        if (!held && !m->rounds->asked) return MU_OK;
-        for (int g = 0; g < m->n; g++) {
-            mu_server_group *one = &m->group[g];
-            if (has_ended(one) ? !is_frozen(one) : !may_merge(m, one)) return MU_OK;
-        }
-        MU_TRY(begin_round(m, err));
-    }
-    if (mu_rounds_is_complete(m->rounds)) end_round(m);
-    return MU_OK;
+    if (!m->rounds->begun ? !held && !m->rounds->asked : !mu_rounds_is_complete(m->rounds)) return MU_OK;
+    for (int g = 0; g < m->n; g++) // also behind one that is not to be had: a halt may have to be moved there
+        if (hold_anywhere(m, &m->group[g])) at[n++] = &m->group[g];
+    mu_status st = MU_OK;
+    if (n == m->n && m->rounds->begun) end_round(m);
+    else if (n == m->n) st = begin_round(m, err); // clocks stay at their halts; learners may copy meanwhile
+    for (int i = 0; i < n; i++) mu_server_let_go(&at[i]->shared);
+    return st;
 }
 
 static void merge_together(mu_merging *m) {
-    mu_server_group *at[MU_MERGE_GROUPS];
-    int held = 0;
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
+    int held = 0, ready = 0, n = 0;
     for (int g = 0; g < m->n; g++) {
-        at[g] = &m->group[g];
-        held += is_held(at[g]) && !has_ended(at[g]);
+        const bool ended = has_ended(&m->group[g]), waits = is_held(&m->group[g]);
+        held += waits && !ended;
+        ready += waits || ended;
     }
-    if (!held) return; // those that have ended have nothing more to learn from each other before the end
-    for (int g = 0; g < m->n; g++)
-        if (!may_merge(m, at[g])) return;
-    merge(m, at, m->n);
+    // Those that have ended have nothing more to learn from each other before the end.
+    if (!held || ready < m->n) return;
+    for (int g = 0; g < m->n; g++) // behind one that is not to be had, too: a halt may have to be moved there
+        if (hold(m, &m->group[g])) at[n++] = &m->group[g];
+    if (n == m->n) merge(m, at, n);
+    for (int i = 0; i < n; i++) mu_server_let_go(&at[i]->shared);
 }
 
 static void merge_alone(mu_merging *m) {
@@ -209,7 +201,9 @@ static void merge_alone(mu_merging *m) {
     for (int g = 0; g < m->n; g++) {
         mu_server_group *one = &m->group[g];
         const bool near = one->merged - least < m->class->most_ahead;
-        if (near && !has_ended(one) && is_held(one) && may_merge(m, one)) merge(m, &one, 1);
+        if (!near || has_ended(one) || !is_held(one) || !hold(m, one)) continue;
+        merge(m, &one, 1);
+        mu_server_let_go(&one->shared);
     }
 }
 
@@ -232,7 +226,7 @@ mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
     else if (m->class->most_ahead) merge_alone(m);
     else merge_together(m);
     tell_those_that_wait(m);
-    for (int g = 0; g < m->n; g++) *waits |= is_held(&m->group[g]);
+    for (int g = 0; g < m->n; g++) *waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
     return MU_OK;
 }
 
@@ -245,7 +239,7 @@ void mu_merging_end(mu_merging *m) {
     bool due = m->n > 1 && !m->class->most_ahead;
     for (int g = 0; g < m->n && m->n > 1; g++) {
         mu_server_group *one = at[g] = &m->group[g];
-        const bool there = atomic_load(&one->shared.head->version) == halt_of(m, one->merged);
+        const bool there = atomic_load(&one->shared.head->version) >= halt_of(m, one->merged);
         due &= there;
         if (m->class->most_ahead && there) merge(m, &one, 1);
     }

@@ -165,7 +165,8 @@ static mu_status lock_is_lost(mu_err *err) {
 
 mu_status mu_server_group_drain(mu_server_group *g, void (*between)(void *), void *ctx, mu_err *err) {
     mu_shared *s = &g->shared;
-    mu_role role = {.session = g->t->s, .shared = s, .begin = &g->begin, .end = &g->t->end, .stripe = g->stripe};
+    mu_role role = {
+        .session = g->t->s, .shared = s, .begin = &g->begin, .end = &g->t->end, .stripe = g->stripe};
     mu_server server;
     mu_server_group_pause(g, false);
     for (int i = 0; i < s->head->n_executors; i++) mu_server_repair(s, i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// server_group.h - one server group of a training, seen by the parent: its shared memory, its children, its share of
-// the samples.
+// server_group.h - one server group of a training, seen by the parent: its shared memory, its children, its
+// share of the samples.
 //
 // A training has one, or several that merge their weights now and then (merging.h). Each counts versions and
 // samples for itself; what is said of the whole training is added up in standing.h.

@@ -121,6 +121,17 @@ MU_INLINE void mu_veci_store_u8(uint8_t *p, mu_veci v, int64_t n) {
 
 #endif
 
+// A value that was loaded, used more than once, and stays in its register: compilers like to load it again,
+// and where memory is the limit the number of loads under way is, too.
+MU_INLINE mu_vec mu_vec_once(mu_vec v) {
+#if defined(MU_VEC_AVX512)
+    __asm__("" : "+v"(v));
+#elif defined(__AVX__)
+    __asm__("" : "+x"(v));
+#endif
+    return v;
+}
+
 // ---- arithmetic ----
 
 // a * b + c with one rounding where the build has such an instruction. For sums of two products: which of

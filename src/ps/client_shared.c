@@ -104,7 +104,7 @@ static mu_answer ask_core(mu_shared_client *c, const mu_exchange **in_force) {
         return a;
     }
     c->base.grant = grant;
-    c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots);
+    c->slot = (int)(mu_core_learner_at(core, c->base.learner)->accepted % x->slots(g->setup));
     c->rate_share = mu_core_rate_share(core, 1);
     mu_shared_commit(g);
     mu_failpoint("client/granted");
@@ -135,7 +135,8 @@ static mu_status wait_for_permission(mu_shared_client *c, mu_answer *out, const 
         if (mu_shared_client_serve(c)) continue;
         if (mu_others_have_stopped(&o, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waited %.0f s at version %lld and nothing moved",
-                           c->base.learner, 1e-9 * (double)(mu_clock_ns() - began),
+                           mu_shared_number(c->shared, c->base.learner),
+                           1e-9 * (double)(mu_clock_ns() - began),
                            (long long)atomic_load(&c->shared->head->version));
         mu_shared_client_wait(c, turn, seen);
     }
@@ -211,7 +212,7 @@ static mu_status push_to_core(mu_shared_client *c, bool bad, float scale, mu_pus
     if (!core)
         return MU_FAIL(err, MU_EBACKEND,
                        "learner %d cannot hand over its gradient: the protocol's lock is held",
-                       base->learner);
+                       mu_shared_number(g, base->learner));
     *out = mu_core_push(core, &id);
     if (*out == MU_ACCEPTED) {
         c->accepted++;
@@ -268,7 +269,7 @@ static mu_status join_core(mu_shared_client *c, mu_err *err) {
     mu_core *core = mu_shared_begin(c->shared);
     if (!core)
         return MU_FAIL(err, MU_EBACKEND, "learner %d cannot join: the protocol's lock is held",
-                       c->base.learner);
+                       mu_shared_number(c->shared, c->base.learner));
     c->base.incarnation = mu_core_join(core, c->base.learner);
     c->accepted = mu_core_learner_at(core, c->base.learner)->accepted;
     mu_shared_commit(c->shared);

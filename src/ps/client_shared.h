@@ -50,7 +50,7 @@ typedef struct mu_shared_client {
     mu_server  server;                  // its own, when the server is beside
     bool       serves;
     float     *copy;                    // private weights; NULL = works on the shared ones
-    int64_t    copy_version;
+    int64_t    copy_version, copy_merges;
     float     *stats;                   // private running statistics; NULL = none, or with the weights
 } mu_shared_client;
 

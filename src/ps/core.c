@@ -12,6 +12,7 @@
 //   ssp                 the slowest learner that works is never held by the rule itself
 //   bound               an update waits for a computing gradient only: a waiting one that would become too
 //                       stale is taken along, with all that came before it
+// Nobody holds for an update that waits for its second one (waits_for_pair).
 #include "ps/core_inner.h"
 
 #include <assert.h>
@@ -161,6 +162,26 @@ static bool behind_halt(const mu_core *c, const mu_core_learner *l) {
     return !in_queue && version_for(c, l) >= c->halt;
 }
 
+// In step an update needs the weights of the one before, so there is never a second one to form. A learner
+// may begin during a run, on weights of before: the run must not be longer than the bound.
+static int longest_run(const mu_core *c) {
+    const int64_t left = core_max(0, c->halt - c->version);
+    if (mu_core_is_in_step(c)) return (int)core_min(1, left);
+    const int64_t n = core_min(c->config.longest_run, c->config.bound > 0 ? c->config.bound : MU_CORE_RUN);
+    return (int)core_min(core_max(1, core_min(n, MU_CORE_RUN)), left);
+}
+
+// One gradient, an update of its own, waits for the next one, and both are formed together. Its learner goes
+// on meanwhile, as all others do: any of them brings that next one, so at most lambda + 1 gradients are on
+// the way. Once none has work left it is formed alone. Where learners wait for others they would wait for
+// this, too: not there.
+static bool waits_for_pair(const mu_core *c) {
+    const mu_protocol_class *p = core_class(c);
+    if (!c->config.pairs || c->fifo_n != 1 || c->applying || !c->working) return false;
+    if (c->config.learners < 2 || c->config.bound > 0 || longest_run(c) < 2) return false;
+    return p->take && !p->may_begin && p->take(c, 1) == 1;
+}
+
 static bool may_begin(const mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
     const mu_protocol_class *p = core_class(c);
@@ -168,7 +189,7 @@ static bool may_begin(const mu_core *c, int learner) {
     // The first samples behind a warm start wait for its end.
     if (mu_core_is_in_step(c) && mu_core_step(l) >= core_sync_end(c, learner)) return false;
     // Its last gradient may wait for others to make an update, but not for a server that is behind.
-    if (l->waiting > 0 && p->take && p->take(c, c->fifo_n) >= 0) return false;
+    if (l->waiting > 0 && p->take && p->take(c, c->fifo_n) >= 0 && !waits_for_pair(c)) return false;
     if (run_ahead(c, l) > 0 || behind_halt(c, l)) return false;
     return !p->may_begin || p->may_begin(c, l);
 }
@@ -304,18 +325,9 @@ static int64_t rows_taken(const mu_core *c) {
     return rows;
 }
 
-// In step an update needs the weights of the one before, so there is never a second one to form. A learner
-// may begin during a run, on weights of before: the run must not be longer than the bound.
-static int longest_run(const mu_core *c) {
-    const int64_t left = core_max(0, c->halt - c->version);
-    if (mu_core_is_in_step(c)) return (int)core_min(1, left);
-    const int64_t n = core_min(c->config.longest_run, c->config.bound > 0 ? c->config.bound : MU_CORE_RUN);
-    return (int)core_min(core_max(1, core_min(n, MU_CORE_RUN)), left);
-}
-
 bool mu_core_form(mu_core *c) {
     const mu_protocol_class *p = core_class(c);
-    if (c->applying || !p->take) return false;
+    if (c->applying || !p->take || waits_for_pair(c)) return false;
     const int most = longest_run(c);
     while (c->applying < most && !is_over(c, c->applying ? rows_taken(c) : 0) && form_one(c, p)) {}
     return c->applying > 0;

@@ -60,6 +60,7 @@ typedef struct mu_core_config {
     int32_t lease_batches;      // gradients per lease
     int32_t max_leases;         // a learner may hold; 0 = MU_CORE_LEASES
     int32_t longest_run;        // updates formed together, at most MU_CORE_RUN; 0 = 1, one by one
+    int32_t pairs;              // two updates of one gradient each take little longer than one
     int64_t global_batch;       // mu * lambda
     int64_t rows;               // mu; hardsync spreads an uneven global batch itself
     int64_t first_version;      // of a resumed run
@@ -183,9 +184,9 @@ mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id);
 bool       mu_core_form(mu_core *c);            // true: a run was formed now and is in progress
 void       mu_core_applied(mu_core *c);         // it is in the weights
 // No update beyond this version is formed, and nothing begins that could change the weights behind it or that
-// needs weights of it, until it is moved. Where learners change the weights themselves, gradients that were in
-// hand may still take the clock a little further. From halt to halt the updates of a run are the same ones,
-// whenever it is set or moved.
+// needs weights of it, until it is moved. Where learners change the weights themselves, gradients that were
+// in hand may still take the clock a little further. From halt to halt the updates of a run are the same
+// ones, whenever it is set or moved.
 void       mu_core_set_halt(mu_core *c, int64_t version);
 bool       mu_core_at_halt(const mu_core *c);          // it is reached, and nothing is being applied
 // Asks are answered END from now on; in step, after the step that some learner has already begun.

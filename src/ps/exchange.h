@@ -16,7 +16,7 @@ struct mu_shared_client;
 
 typedef struct mu_exchange {
     // ---- the region ----
-    int       slots;                            // of a learner: gradients that others may still read
+    int     (*slots)(const mu_setup *p);        // of a learner: gradients that are not in the weights yet
     int     (*own_blocks)(int n_history);       // blocks of weights and history that each learner has
     size_t  (*room)(int learners);              // bytes for the exchange itself: mu_shared.exchange_room
     void    (*open)(mu_shared *g);              // before the first learner
@@ -61,7 +61,7 @@ float *mu_own_weights(const mu_shared *g, int learner);         // where the exc
 // first history.
 void   mu_own_fill(mu_shared *g, int learner, float share);
 bool   mu_own_is_filled(const mu_shared *g, int learner);
-bool   mu_own_is_held(const mu_shared *g);                      // while paused
+bool   mu_own_is_held(const mu_shared *g);                      // while paused, and at a halt
 bool   mu_own_is_quiet(const mu_shared *g, const mu_core *c);   // no learner is between permission and end
 // There is no server, no lock, and no order that a record could keep.
 bool   mu_own_objects(mu_choice choice, mu_objection *out);

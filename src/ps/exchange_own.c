@@ -33,7 +33,10 @@ void mu_own_fill(mu_shared *g, int learner, float share) {
     atomic_store(&g->learner[learner].own_filled, 1);
 }
 
-bool mu_own_is_held(const mu_shared *g) { return atomic_load(&g->head->pause); }
+bool mu_own_is_held(const mu_shared *g) {
+    const mu_shared_head *h = g->head;
+    return atomic_load(&h->pause) || atomic_load(&h->version) >= atomic_load(&h->halt);
+}
 
 bool mu_own_is_quiet(MU_UNUSED const mu_shared *g, const mu_core *c) { return c->computing == 0; }
 

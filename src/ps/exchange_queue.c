@@ -63,12 +63,12 @@ static bool may_copy(mu_shared_client *c) {
     return !g->setup->locks || mu_rwlock_read(g->rw, c->process, MU_NAP_NS);
 }
 
-// The copy is made when the clock has moved on: asking costs one load. Read under the lock, the clock is
-// exactly that of the weights (server.c).
+// The copy is made when the clock has moved on, or the weights were merged: asking costs two loads. Read
+// under the lock, the clock is exactly that of the weights (server.c).
 static mu_status pull(mu_shared_client *c, mu_err *err) {
     mu_shared *g = c->shared;
     if (atomic_load_explicit(&g->head->version, memory_order_acquire) == c->copy_version &&
-        c->copy_version >= c->base.grant.version)
+        c->copy_version >= c->base.grant.version && atomic_load(&g->head->merges) == c->copy_merges)
         return MU_OK;
     for (mu_stall_timer t = mu_stall_timer_new();;) {
         uint32_t seen = mu_bell_read(&g->head->turn);
@@ -77,10 +77,11 @@ static mu_status pull(mu_shared_client *c, mu_err *err) {
         if (mu_shared_client_serve(c)) continue;
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d cannot copy the weights of version %lld",
-                           c->base.learner, (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner), (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
     c->copy_version = atomic_load_explicit(&g->head->version, memory_order_acquire);
+    c->copy_merges = atomic_load(&g->head->merges);
     memcpy(c->copy, g->weights, g->head->count * sizeof(float));
     mu_failpoint("client/copying");
     if (g->setup->locks) mu_rwlock_read_end(g->rw, c->process);
@@ -108,8 +109,8 @@ static mu_status collect(mu_shared_client *c, int param, mu_err *err) {
         if (!t.looked_ns) t = mu_stall_timer_new();
         if (mu_shared_client_is_over(c, &t))
             return MU_FAIL(err, MU_EBACKEND, "learner %d: the weights of `%s` did not reach version %lld",
-                           c->base.learner, g->share[c->worker].params->list[param]->name,
-                           (long long)c->base.grant.version);
+                           mu_shared_number(g, c->base.learner),
+                           g->share[c->worker].params->list[param]->name, (long long)c->base.grant.version);
         mu_shared_client_wait(c, &g->head->turn, seen);
     }
 }
@@ -146,8 +147,10 @@ static void copy_out(mu_shared *g, float *value, float *const *slot) {
     for (int k = 0; k < g->head->n_history; k++) memcpy(slot[k], g->history[k], bytes);
 }
 
+static int slots(MU_UNUSED const mu_setup *p) { return MU_CORE_SLOTS; }
+
 const mu_exchange mu_exchange_queue = {
-    .slots = MU_CORE_SLOTS,
+    .slots = slots,
     .enter = enter,
     .begin = begin,
     .collect = collect,

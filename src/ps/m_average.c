@@ -3,8 +3,8 @@
 //
 //   w_g = w_g + sum over the others o of (w_o - w_g) / n
 //
-// Written so, groups that agree keep their bits. With sgd and hardsync, merged at every update, the mean is what
-// one learner with the batch of all groups would have: gradients and momentum go into it linearly.
+// Written so, groups that agree keep their bits. With sgd and hardsync, merged at every update, the mean is
+// what one learner with the batch of all groups would have: gradients and momentum go into it linearly.
 #include "ps/merge.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
 //   g = c - mean of w_g;  c by `rule` with gradient g and `rate`;  w_g = c
 //
 // What the groups have done since the last merge is one gradient of the center. With Nesterov's momentum the
-// center goes on in directions that many merges agree on, which makes up for merging seldom. Running statistics
-// become their mean.
+// center goes on in directions that many merges agree on, which makes up for merging seldom. Running
+// statistics become their mean.
 #include "ps/merge.h"
 
 #include <string.h>
@@ -17,7 +17,8 @@ struct outer {
 
 static const mu_field fields[] = {
     MU_FIELD(struct outer, rate, MU_DOUBLE, "0.7", "(0,)", "rate of the outer updater"),
-    MU_FIELD_CLASS(struct outer, rule, "nesterov", "updater", "the outer updater: any rule, with its own keys"),
+    MU_FIELD_CLASS(struct outer, rule, "nesterov", "updater",
+                   "the outer updater: any rule, with its own keys"),
     {0},
 };
 

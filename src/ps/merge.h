@@ -9,9 +9,9 @@
 //     group 1   w1 w1 w1 w1 w1 ─┼─ merge ┼─ w w w ...
 //     center    c ──────────────┘        └─ c
 //
-// Groups that merge together wait for each other. Where a rule lets each group merge with the center alone, none
-// waits, but for one that is too far behind. Between merges the model, which is evaluated and saved, is the mean
-// of the groups' weights.
+// Groups that merge together wait for each other. Where a rule lets each group merge with the center alone,
+// none waits, but for one that is too far ahead. Between merges the model, which is evaluated and saved, is
+// the mean of the groups' weights.
 //
 // A rule sees one parameter at a time, whole and while nothing else changes it. Memories of layers
 // (`is_state`) are not merged: each belongs to the samples of one group.
@@ -57,9 +57,9 @@ typedef struct mu_merge_blocks {
 
 MU_MUST_CHECK mu_status mu_merge_blocks_create(size_t count, int n_slots, mu_merge_blocks **out, mu_err *err);
 void   mu_merge_blocks_destroy(mu_merge_blocks *b);
-void   mu_merge_blocks_point(mu_merge_blocks *b, float *memory);        // memory: count * (1 + n_slots) floats
+void mu_merge_blocks_point(mu_merge_blocks *b, float *memory); // memory: count * (1 + n_slots) floats
 size_t mu_merge_blocks_floats(const mu_merge_blocks *b);
-void   mu_merge_blocks_copy(mu_merge_blocks *to, const mu_merge_blocks *from);  // numbers, too; of the same size
+void mu_merge_blocks_copy(mu_merge_blocks *to, const mu_merge_blocks *from); // numbers, too; of the same size
 
 extern const mu_registry mu_merges;
 

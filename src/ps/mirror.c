@@ -21,6 +21,7 @@ typedef struct log_entry {              // at version modulo the log's length
 
 static int log_length(int learners) { return learners * MU_MIRROR_SLOTS + 1; }
 static size_t room(int learners) { return (size_t)log_length(learners) * sizeof(log_entry); }
+static int slots(MU_UNUSED const mu_setup *p) { return MU_MIRROR_SLOTS; }
 static int own_blocks(int n_history) { return n_history + 1; }
 
 // A torn mirror's version is kept as -2 - version.
@@ -403,7 +404,7 @@ static void copy_out(mu_shared *g, float *value, float *const *slot) {
 }
 
 const mu_exchange mu_mirror_exchange = {
-    .slots = MU_MIRROR_SLOTS,
+    .slots = slots,
     .own_blocks = own_blocks,
     .room = room,
     .open = open_mirrors,

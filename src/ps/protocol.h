@@ -65,6 +65,8 @@ typedef struct mu_protocol_class {
     // How gradients get into the weights after the warm start. Default: mu_exchange_queue.
     const struct mu_exchange *exchange;
     bool    own_histories;              // each learner's history sees its own gradients alone
+    // Of a learner, that go into its own history in one update. Default: 1.
+    int     (*gathers)(const void *state);
     bool    counts_gradients;           // the clock ticks for each; it does for each update elsewhere
 } mu_protocol_class;
 

@@ -24,6 +24,7 @@
 
 #define LOOK_NS 1000000         // between two looks for what dead executors left
 #define READERS_S 0.2           // longest wait for readers of the weights while the lock of the core is held
+#define HOLD_NS 2000000         // the same of the parent that merges; it looks again shortly
 
 mu_status mu_server_init(mu_server *s, mu_shared *g, int executor,
                          mu_step_rate (*rate_at)(void *, int64_t, int64_t), void *ctx, mu_err *err) {
@@ -383,16 +384,24 @@ void mu_server_pause(mu_shared *g, bool on) {
 
 // ---- merging: the parent's ----
 
-static bool is_quiet_now(mu_shared *g, bool at_halt) {
-    const mu_core *c = mu_shared_begin(g);
+static bool stands_still(mu_shared *g, bool anywhere) {
+    mu_core *c = mu_shared_begin(g);
     if (!c) return false;
-    const bool there = is_quiet(g, c) && (!at_halt || mu_core_at_halt(c));
-    mu_shared_cancel(g);
-    return there;
+    const bool quiet = is_quiet(g, c), there = quiet && mu_core_at_halt(c);
+    const bool stop = quiet && anywhere && !there; // a server process may have more to apply
+    if (stop) mu_core_set_halt(c, c->version);
+    if (stop) mu_shared_commit(g);
+    else mu_shared_cancel(g);
+    return there || stop;
 }
 
-bool mu_server_at_halt(mu_shared *g) { return is_quiet_now(g, true); }
-bool mu_server_is_quiet(mu_shared *g) { return is_quiet_now(g, false); }
+bool mu_server_hold(mu_shared *g, bool anywhere) {
+    return stands_still(g, anywhere) && (!g->setup->locks || mu_rwlock_write(g->rw, HOLD_NS));
+}
+
+void mu_server_let_go(mu_shared *g) {
+    if (g->setup->locks) mu_rwlock_write_end(g->rw);
+}
 
 bool mu_server_set_halt(mu_shared *g, int64_t version) {
     mu_core *c = mu_shared_begin(g);

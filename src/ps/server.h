@@ -44,11 +44,12 @@ void    mu_server_repair(mu_shared *g, int executor);
 void    mu_server_note_staleness(mu_shared *g, int learner, int64_t sigma);
 // Between pause(true) and pause(false) no update begins, and no learner a gradient that it applies itself.
 void    mu_server_pause(mu_shared *g, bool on);
-// The core's halt (core.h). At it: nothing changes the weights, and no learner computes on weights that must be of
-// its version. False where the lock is not to be had now.
-bool    mu_server_at_halt(mu_shared *g);
-bool    mu_server_is_quiet(mu_shared *g);               // the first half of that, anywhere
-bool    mu_server_set_halt(mu_shared *g, int64_t version);
+// For a merge: true when the core is at its halt (core.h), and with `anywhere` wherever it is, and nothing is
+// being written. Then nothing changes the weights until the halt is moved, no learner computes on weights
+// that must be of its version, and with locks none copies them until mu_server_let_go. False: not now.
+bool    mu_server_hold(mu_shared *g, bool anywhere);
+void    mu_server_let_go(mu_shared *g);
+bool    mu_server_set_halt(mu_shared *g, int64_t version);      // false: the lock is not to be had now
 void    mu_server_read_point(const mu_core *c, mu_server_point *out);
 // Copies weights and history into the snapshot. False: something is still writing, try again shortly. Only
 // while paused.

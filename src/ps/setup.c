@@ -43,8 +43,9 @@ const mu_field mu_cluster_fields[] = {
              "every `sync_every` updates"),
     MU_FIELD(mu_cluster_opts, sync_every, MU_INT, "50", "[1,1M]",
              "updates of a server group between two merges of the same weights"),
-    MU_FIELD(mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
-             "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
+    MU_FIELD(
+        mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
+        "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
     MU_FIELD_CLASS(mu_cluster_opts, merge, "average", "merge", "how server groups merge their weights"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
@@ -203,7 +204,7 @@ static const mu_node *without(mu_binder *b, const mu_node *map, const mu_node *v
 static void check_workers(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
     if (o->groups && is_given(node, "learners"))
         refuse(b, node, "groups", "`groups` and `learners` in `cluster` are the same number",
-               "write one of them");
+               "write one of them; `--set cluster.groups=N` changes this one, `--learners N` the other");
     if (o->groups) o->learners = o->groups;
     if (o->workers > 1) (void)refuse_choice(b, node, o, MU_CHOICE_WORKERS, "workers");
     if (o->servers && is_given(node, "server_threads"))
@@ -243,7 +244,8 @@ static void check_server_groups(mu_binder *b, const mu_node *node, const mu_clus
     const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     const char *problem = merge && merge->check ? merge->check(o->merge.state) : NULL;
     if (problem)
-        (void)mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"), "`merge` in `cluster`: %s", problem);
+        (void)mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"), "`merge` in `cluster`: %s",
+                           problem);
     if (o->sync_parts > o->sync_every)
         refuse(b, node, is_given(node, "sync_parts") ? "sync_parts" : "sync_every",
                "`sync_parts` in `cluster` is more than `sync_every`", "at most one part an update");
@@ -318,8 +320,9 @@ mu_setup mu_setup_of_group(const mu_setup *p) {
 static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, const mu_setup *p) {
     const int n = p->server_groups;
     if (p->learners % n) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
-                                  "%d learners cannot be spread evenly over %d server groups", p->learners, n);
+        mu_diag *g =
+            mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
+                         "%d learners cannot be spread evenly over %d server groups", p->learners, n);
         mu_diag_label(b->diags, g, "%s", p->learners < n ? "at most one group for each learner"
                                                          : "write a divisor of `learners`");
     } else if (!o->batch && p->reference_batch % n) {
@@ -334,7 +337,7 @@ static bool deal_to_groups(mu_binder *b, const mu_node *node, const mu_cluster_o
 }
 
 static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts *o, mu_setup *p) {
-    const int n = p->server_groups;
+    const int n = o->batch ? 1 : p->server_groups; // a batch of the job is dealt to the groups first
     const int64_t batch = p->reference_batch;
     if (!deal_to_groups(b, node, o, p)) return;
     p->learners /= n, p->reference_batch /= n;
@@ -371,9 +374,16 @@ static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p,
     mu_momentum_rule rule = o->momentum_rule ? (mu_momentum_rule)(o->momentum_rule - 1) : mu_stale_usual(u);
     const double n = learners > 1 ? f.expected_staleness : 0;
     if (n <= 0) rule = MU_MOMENTUM_PLAIN;
-    const double share = n > 0 ? (double)p->global_batch / (double)p->reference_batch / fmax(n, 1) : 1;
-    f.stale =
-        mu_stale_make(&(mu_stale_task){n, share, c->own_histories ? learners : 1, f.rate_rule, rule}, u);
+    const int gathers = c->gathers ? c->gathers(ref->state) : 1;
+    const double updates = c->own_histories ? (double)learners / gathers : n; // of a step
+    const double batches = (double)p->global_batch / (double)p->reference_batch;
+    const mu_stale_task task = {.n = n,
+                                .share = n > 0 ? batches / fmax(updates, 1) : 1,
+                                .own_histories = c->own_histories ? learners : 1,
+                                .gathers = gathers,
+                                .rate_rule = f.rate_rule,
+                                .momentum_rule = rule};
+    f.stale = mu_stale_make(&task, u);
     return f;
 }
 

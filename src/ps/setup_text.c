@@ -47,7 +47,7 @@ static void add_division(setup_text *t, const mu_setup *p, double rate) {
     } else if (p->rate_rule == MU_RATE_EACH) {
         add(t, " / the staleness of each gradient, about %.4g", rate / n);
     } else {
-        add(t, " / %g = %.4g by the expected staleness", n, rate / n);
+        add(t, " / %g = %.4g by the expected staleness", root, rate / root);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "ps/shared.h"
 
 #include "ps/exchange.h"
+#include "ps/merge.h"
 #include "ps/server.h"
 #include "ps/workers.h"
 
@@ -193,7 +194,7 @@ static void free_shares(mu_shared *g) {
 
 static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opts *o) {
     const mu_setup *p = o->setup;
-    const int slots = mu_exchange_of(p)->slots;
+    const int slots = mu_exchange_of(p)->slots(p);
     const int64_t sync = mu_setup_sync_versions(p, o->core->warm_versions), first = o->core->first_version;
     *h = (mu_shared_head){
         .head_bytes = sizeof *h,
@@ -265,6 +266,25 @@ static void adopt_params(mu_shared *g) {
     mu_params_rebase(ps, g->weights, g->history);
 }
 
+// Are most of the weights such that two updates of one gradient each are made in one pass over them?
+static bool pairs_pay(const mu_shared *g) {
+    const mu_message_layout *m = &g->share[0].message;
+    size_t n = 0;
+    for (int i = 0; i < m->n; i++) {
+        const mu_param *p = g->params->list[i];
+        const bool few = m->part[i].form == MU_GRAD_FACTORS && m->part[i].max_batch <= MU_TERMS;
+        if (few && mu_updater_takes_outer(g->updater, p)) n += p->count;
+    }
+    return g->updater->class->pairs && n > g->params->count / 2;
+}
+
+static void init_core(mu_shared *g, const mu_shared_opts *o) {
+    mu_core_config config = *o->core;
+    // Recorded updates keep what they change, piece by piece: no two of them are made in one pass.
+    config.pairs = !o->alone && !o->record && o->setup->workers == 1 && pairs_pay(g);
+    mu_core_init(core_at(g, 0), &config);
+}
+
 static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err) {
     mu_shared_head head;
     MU_TRY(make_shares(g, o, err));
@@ -280,9 +300,10 @@ static mu_status open_region(mu_shared *g, const mu_shared_opts *o, mu_err *err)
     MU_TRY(mu_lock_init(g->lock, err));
     mu_rwlock_init(g->rw, head.n_processes);
     if (g->journal) g->journal->n = head.journal_room;
-    mu_core_init(core_at(g, 0), o->core);
+    init_core(g, o);
     for (int i = 0; i < head.n_slices; i++) atomic_store(&g->slice[i].version, o->core->first_version);
     if (mu_exchange_of(g->setup)->open) mu_exchange_of(g->setup)->open(g);
+    atomic_store(&g->head->halt, INT64_MAX);
     atomic_store(&g->head->version, o->core->first_version);
     atomic_store(&g->head->samples, o->core->first_sample);
     atomic_store(&g->head->phase, core_at(g, 0)->phase);
@@ -328,7 +349,7 @@ static mu_status attach_one(pid_t pid, int fd, mu_shared *out, mu_err *err) {
 mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err) {
     MU_TRY(attach_one(pid, fd, out, err));
     mu_shared *last = out;
-    for (int i = 1, n = out->head->n_groups; i < n && i < MU_MAX_LEARNERS; i++) {
+    for (int i = 1, n = out->head->n_groups; i < n && i < MU_MERGE_GROUPS; i++) {
         mu_status st = MU_ENOMEM;
         last->next = mu_alloc(sizeof *last->next, TAG);
         if (last->next) st = attach_one(pid, atomic_load(&last->head->next_fd), last->next, err);
@@ -409,6 +430,7 @@ static void publish(mu_shared *g, const mu_core *c) {
     atomic_store_explicit(&g->head->waiting, c->fifo_n + c->n_parts, memory_order_relaxed);
     atomic_store_explicit(&g->head->phase, c->phase, memory_order_relaxed);
     atomic_store_explicit(&g->head->phase_version, c->phase_version, memory_order_relaxed);
+    atomic_store_explicit(&g->head->halt, c->halt, memory_order_relaxed);
     atomic_store_explicit(&g->head->version, c->version, memory_order_release);
     if (c->version >= c->halt && g->parent) mu_bell_ring(g->parent); // it may want to merge
 }

@@ -32,8 +32,8 @@
 //   | slots            |  lambda x 2 gradients (message.h): the queues; a slot is the gradient itself
 //   +------------------+
 //
-// Each server group has such a region, with learners, core and weights of its own (merge.h). The parent has all of
-// them open; who attaches finds each by the one before.
+// Each server group has such a region, with learners, core and weights of its own (merge.h). The parent has
+// all of them open; who attaches finds each by the one before.
 //
 // Who writes what: a learner its own row and its slots; the holder of the lock the core; an executor the
 // slices it has claimed; the parent the head. Nothing else is written by two sides.
@@ -95,7 +95,7 @@ typedef struct mu_executor {
     mu_undo  undo;
 } mu_executor;
 
-enum { MU_MAX_EXECUTORS = 4095, MU_MAX_LEARNERS = 1024 };
+enum { MU_MAX_EXECUTORS = 4095 };
 
 typedef struct mu_update_part {
     mu_gradient_id id;
@@ -139,7 +139,7 @@ typedef struct mu_shared_head {
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_workers, n_processes;        // the last is the product
     int32_t  group, n_groups;           // which server group, and of how many
-    _Atomic int32_t next_fd;            // of the parent: the region of the next group; 0 = this is the last one
+    _Atomic int32_t next_fd; // of the parent: the region of the next group; 0 = this is the last one
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
     uint64_t count;                     // floats per block
     uint64_t slot_bytes;                // head and the messages of all workers
@@ -171,6 +171,7 @@ typedef struct mu_shared_head {
     _Atomic int32_t  core_at;           // which of the two cores is the good one
     _Atomic int64_t  version;           // the clock, to be read without the lock
     _Atomic int64_t  samples;           // applied
+    _Atomic int64_t  halt;              // of the core (mu_core_set_halt)
     _Atomic int32_t  phase;             // of the setup, in force behind the steps made in step
     _Atomic int64_t  phase_version;     // the clock when it came into force; -1: the run began under it
     _Atomic int32_t  waiting;           // gradients in the queues and in the update in progress
@@ -258,7 +259,8 @@ typedef struct mu_shared_opts {
 // Creates the region, moves the parameter set's values and history into it (params point there from now
 // on) and initialises the core. On failure the parameters are untouched.
 MU_MUST_CHECK mu_status mu_shared_create(const mu_shared_opts *o, mu_shared *out, mu_err *err);
-// Attaches to a running job's regions, of all server groups, for `status`, `top`, `stop` and `chaos`: only the region's own parts.
+// Attaches to a running job's regions, of all server groups, for `status`, `top`, `stop` and `chaos`: only
+// the region's own parts.
 MU_MUST_CHECK mu_status mu_shared_attach(pid_t pid, int fd, mu_shared *out, mu_err *err);
 void mu_shared_close(mu_shared *g);       // moves nothing back: see mu_shared_release
 // Gives the parameter set its own memory back, with these weights and history.
@@ -269,6 +271,10 @@ void mu_shared_release(mu_shared *g);
 // The row of a process by its number among those of all attached groups; NULL = there is none.
 mu_shared_learner *mu_shared_row(const mu_shared *g, int process);
 int mu_shared_all_processes(const mu_shared *g);
+// A learner's number among those of all server groups: messages have it.
+static inline int mu_shared_number(const mu_shared *g, int learner) {
+    return g->head->group * g->head->n_learners + learner;
+}
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);
 

@@ -131,7 +131,7 @@ static mu_status wait_and_hand_over(mu_shared_client *c, bool bad, float scale, 
         if (mu_shared_client_serve(c)) continue;
         if (mu_others_have_stopped(&o, c))
             return MU_FAIL(err, MU_EBACKEND, "learner %d waits for its workers, and nothing moves",
-                           c->base.learner);
+                           mu_shared_number(c->shared, c->base.learner));
         mu_shared_client_wait(c, turn, seen);
     }
     return mu_side_alone.hand_over(c, bad, scale, out, err);

@@ -20,10 +20,15 @@ static mu_status save(mu_session *s, const char *ckpt_dir, const mu_snapshot_tas
                       mu_snapshot_answer *out, mu_err *err) {
     const mu_checkpoint_opts *c = &s->job->checkpoint;
     const mu_ckpt_opts o = {.keep = c->keep, .best = task->best && c->best};
+    struct mu_merge_blocks *center = s->merge;
     mu_failpoint("evaluator/save");
-    MU_TRY(mu_state_save(ckpt_dir, s, &out->at, &out->finished, &task->progress, &o, out->saved, err));
-    mu_failpoint("evaluator/saved");
-    return MU_OK;
+    if (task->kept)
+        s->merge = NULL; // it is of now: with older weights a resumed run begins with one at these
+    const mu_status st =
+        mu_state_save(ckpt_dir, s, &out->at, &out->finished, &task->progress, &o, out->saved, err);
+    s->merge = center;
+    if (st == MU_OK) mu_failpoint("evaluator/saved");
+    return st;
 }
 
 void mu_snapshot_do(mu_session *s, const char *ckpt_dir, const mu_snapshot_task *task, mu_batch_visitor visit,

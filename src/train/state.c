@@ -44,10 +44,13 @@ static mu_status list_slots(mu_arena *a, const mu_params *ps, const mu_updater_c
 }
 
 // The center of server groups, which is history of the training, too.
-static const char *center_key(mu_arena *a, const mu_param *p) { return mu_arena_printf(a, "%s/center", p->name); }
+static const char *center_key(mu_arena *a, const mu_param *p) {
+    return mu_arena_printf(a, "%s/center", p->name);
+}
 static const char *outer_key(mu_arena *a, const mu_session *s, const mu_param *p, int k) {
     const mu_class_ref *merge = &s->setup.merge;
-    return mu_arena_printf(a, "%s/outer_%s", p->name, mu_merge_class_of(&s->setup)->slot_name(merge->state, k));
+    return mu_arena_printf(a, "%s/outer_%s", p->name,
+                           mu_merge_class_of(&s->setup)->slot_name(merge->state, k));
 }
 
 static mu_status list_center(mu_arena *a, const mu_session *s, mu_st_tensor **list, size_t *n, mu_err *err) {
@@ -172,13 +175,11 @@ static mu_status copy_slots(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s,
     return MU_OK;
 }
 
-// A run that had none, or another rule, begins with a center at its weights.
-static mu_status copy_center(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_err *err) {
-    mu_merge_blocks *b = s->merge;
-    if (!b) return MU_OK;
-    b->filled = false;
-    b->merges = 0;
-    memset(b->center, 0, mu_merge_blocks_floats(b) * sizeof(float));
+// whole: all of its arrays are there.
+static mu_status read_center(mu_arena *a, const mu_ckpt_loaded *c, const mu_session *s, bool *whole,
+                             mu_err *err) {
+    const mu_merge_blocks *b = s->merge;
+    *whole = false;
     for (int i = 0; i < s->params->n; i++) {
         const mu_param *p = s->params->list[i];
         for (int k = -1; k < b->n_slots && !p->is_state; k++) {
@@ -189,9 +190,18 @@ static mu_status copy_center(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s
             MU_TRY(mu_st_copy_f32(t, &p->shape, (k < 0 ? b->center : b->history[k]) + p->offset, err));
         }
     }
-    b->filled = true;
-    b->merges = (int64_t)mu_ckpt_meta_number(&c->manifest->meta, "merges", 0);
+    *whole = true;
     return MU_OK;
+}
+
+// A run that had none, or another rule, begins with a center at its weights.
+static mu_status copy_center(mu_arena *a, const mu_ckpt_loaded *c, mu_session *s, mu_err *err) {
+    mu_merge_blocks *b = s->merge;
+    if (!b) return MU_OK;
+    const mu_status st = read_center(a, c, s, &b->filled, err);
+    if (!b->filled) memset(b->center, 0, mu_merge_blocks_floats(b) * sizeof(float)); // histories, too
+    b->merges = b->filled ? (int64_t)mu_ckpt_meta_number(&c->manifest->meta, "merges", 0) : 0;
+    return st;
 }
 
 // The step stays with the number of updates where the position is moved without any.

@@ -225,8 +225,8 @@ void mu_updater_apply(const mu_target *t, const mu_update *a) {
 
 static void apply_pair(void *ctx, const mu_piece *p) {
     const work *k = ctx;
-    const mu_next next = {k[1].finish.scale * p[1].scale, k[1].lr, k[1].step, p[1].term};
-    mu_slice s = {.n = p->n, .scale = k->finish.scale * p->scale, .decay = k->finish.l2,
+    const mu_next next = {k[1].finish.scale * p[1].scale, k[1].lr, k[1].step, p[1].grad, p[1].term};
+    mu_slice s = {.n = p->n, .grad = p->grad, .scale = k->finish.scale * p->scale, .decay = k->finish.l2,
                   .n_terms = p->n_terms, .term = p->term, .next = &next};
     run_rule(k, p->offset, &s);
 }

@@ -382,12 +382,18 @@ static int row_terms(const grad_sample *s, int n_samples, const box *x, size_t r
     return n;
 }
 
+// n of them, of a row from `offset` on; one is the gradient itself, at its scale.
+static mu_piece piece_of(const mu_term *term, int n, size_t offset, size_t floats) {
+    mu_piece p = {offset, floats, .scale = 1, .n_terms = n, .term = term};
+    if (n == 1) p.grad = term->x, p.scale = term->d, p.n_terms = 0, p.term = NULL;
+    return p;
+}
+
 static void visit_terms(const grad_sample *s, int n_samples, const box *x, mu_piece_visit visit, void *ctx) {
     mu_term term[MU_TERMS];
     for (size_t r = x->r0; r < x->r1; r++) {
         const int n = row_terms(s, n_samples, x, r, term);
-        mu_piece p = {r * x->cols + x->c0, x->c1 - x->c0, .scale = 1, .n_terms = n, .term = term};
-        if (n == 1) p.grad = term->x, p.scale = term->d, p.n_terms = 0;
+        const mu_piece p = piece_of(term, n, r * x->cols + x->c0, x->c1 - x->c0);
         if (n) visit(ctx, &p);
         else visit_zeros(p.offset, p.n, visit, ctx);
     }
@@ -437,13 +443,12 @@ void mu_grad_sum_pieces(const mu_param *p, const mu_grad_sum *s, mu_piece_visit 
     }
 }
 
-// How many samples each of the two sums has; 0 = not equally many, fewer than two, or not all factors.
+// How many samples each of the two sums has; 0 = not equally many, none, too many, or not all factors.
 // (Factors give to every row, so both pieces of a row have as many terms as there are samples.)
 static int find_pair(const mu_grad_sum *s, grad_sample (*few)[MU_TERMS]) {
     int n[2];
     for (int i = 0; i < 2; i++) {
         n[i] = s[i].outer && !has_form(&s[i], MU_GRAD_GATHERED) ? find_samples(&s[i], few[i]) : 0;
-        if (n[i] < 2) return 0;
     }
     return n[0] == n[1] ? n[0] : 0;
 }
@@ -458,7 +463,7 @@ bool mu_grad_sum_pairs(const mu_param *p, const mu_grad_sum *s, mu_piece_visit v
         mu_piece pair[2];
         for (int i = 0; i < 2; i++) {
             (void)row_terms(few[i], n, &x, r, term[i]);
-            pair[i] = (mu_piece){r * x.cols + x.c0, x.c1 - x.c0, .scale = 1, .n_terms = n, .term = term[i]};
+            pair[i] = piece_of(term[i], n, r * x.cols + x.c0, x.c1 - x.c0);
         }
         visit(ctx, pair);
     }

@@ -29,7 +29,7 @@ static const mu_field fields[] = {
 enum { PLAIN, BACK, UNDO, NEXT }; // what else a pass does
 enum { VECS = 2 };                // vectors at a time with an undo log, and of sums
 
-typedef struct term_sum { // the terms of the gradient
+typedef struct term_sum { // the terms of the gradient; with none x[0] is the gradient
     mu_vec d[MU_TERMS];
     const float *x[MU_TERMS];
 } term_sum;
@@ -44,8 +44,8 @@ typedef struct coeffs { // of an update
 static inline void order_stores(void) { atomic_signal_fence(memory_order_seq_cst); }
 
 // The gradient as it came. terms: 0, 2 or 4.
-MU_INLINE mu_vec raw_grad(const mu_slice *s, const term_sum *t, int64_t at, int64_t n, const int terms) {
-    if (!terms) return mu_vec_load(s->grad + at, n);
+MU_INLINE mu_vec raw_grad(const term_sum *t, int64_t at, int64_t n, const int terms) {
+    if (!terms) return mu_vec_load(t->x[0] + at, n);
     mu_vec g = t->d[0] * mu_vec_load(t->x[0] + at, n);
     MU_UNROLL for (int i = 1; i < terms; i++) g = mu_vec_fma(t->d[i], mu_vec_load(t->x[i] + at, n), g);
     return g;
@@ -66,8 +66,8 @@ MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int
     mu_vec w[VECS], v[VECS];
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        w[k] = mu_vec_load(s->value + at, n);
-        if (how) v[k] = mu_vec_load(s->slot[0] + at, n);
+        w[k] = mu_vec_once(mu_vec_load(s->value + at, n));
+        if (how) v[k] = mu_vec_once(mu_vec_load(s->slot[0] + at, n));
         if (variant == BACK)
             mu_vec_store(s->back + at,
                          mu_vec_fma(mu_vec_set(s->scale), w[k], mu_vec_load(s->back + at, n)), n);
@@ -81,8 +81,8 @@ MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int
     }
     MU_UNROLL for (int k = 0; k < vecs; k++) {
         const int64_t at = i + k * MU_LANES, n = left - k * MU_LANES;
-        step(&a[0], raw_grad(s, &t[0], at, n, terms), s->decay, how, &w[k], &v[k]);
-        if (variant == NEXT) step(&a[1], raw_grad(s, &t[1], at, n, terms), s->decay, how, &w[k], &v[k]);
+        step(&a[0], raw_grad(&t[0], at, n, terms), s->decay, how, &w[k], &v[k]);
+        if (variant == NEXT) step(&a[1], raw_grad(&t[1], at, n, terms), s->decay, how, &w[k], &v[k]);
         if (how) mu_vec_store(s->slot[0] + at, v[k], n);
     }
     MU_UNROLL for (int k = 0; k < vecs; k++)
@@ -90,7 +90,8 @@ MU_INLINE void change(const mu_slice *s, const term_sum *t, const coeffs *a, int
 }
 
 // `terms` of them, of which n are given: a sum of three has a fourth that is 0.
-MU_INLINE void read_terms(const mu_term *term, int n, const int terms, term_sum *out) {
+MU_INLINE void read_terms(const float *grad, const mu_term *term, int n, const int terms, term_sum *out) {
+    out->x[0] = grad;
     MU_UNROLL for (int k = 0; k < terms; k++) {
         out->d[k] = mu_vec_set(k < n ? term[k].d : 0.0f);
         out->x[k] = term[k < n ? k : 0].x;
@@ -104,13 +105,14 @@ MU_INLINE void rule(const mu_slice *slice, const coeffs *now, const coeffs *then
     s.undo = &undo;
     const coeffs p[2] = {*now, *then};
     term_sum t[2];
-    read_terms(s.term, s.n_terms, terms, &t[0]);
-    if (variant == NEXT) read_terms(s.next->term, s.n_terms, terms, &t[1]);
-    const int vecs = variant == UNDO || terms ? VECS : 1;
+    read_terms(s.grad, s.term, s.n_terms, terms, &t[0]);
+    if (variant == NEXT) read_terms(s.next->grad, s.next->term, s.n_terms, terms, &t[1]);
+    const bool sums = terms || variant == NEXT;
+    const int vecs = variant == UNDO || sums ? VECS : 1;
     const int64_t n = (int64_t)s.n;
     const int64_t odd = (int64_t)((uintptr_t)s.value / sizeof(float) % MU_LANES);
     int64_t i = 0;
-    if (terms && variant != UNDO && odd && n > MU_LANES) { // a store over the end of a line costs two
+    if (sums && variant != UNDO && odd && n > MU_LANES) { // a store over the end of a line costs two
         i = MU_LANES - odd;
         change(&s, t, p, 0, i, how, variant, terms, 1);
     }
@@ -140,7 +142,8 @@ static void update(const mu_slice *s, const coeffs *a) {
 
 MU_INLINE void pair_by_terms(const mu_slice *s, const coeffs *now, const coeffs *then, const motion how) {
     if (s->n_terms > 2) rule(s, now, then, how, NEXT, 4);
-    else rule(s, now, then, how, NEXT, 2);
+    else if (s->n_terms) rule(s, now, then, how, NEXT, 2);
+    else rule(s, now, then, how, NEXT, 0);
 }
 
 static void update_twice(const mu_slice *s, const coeffs *now, const coeffs *then) {
@@ -153,6 +156,7 @@ static void update_twice(const mu_slice *s, const coeffs *now, const coeffs *the
     } else { // `early` or what is done against staleness ends between the two
         mu_slice second = *s;
         second.term = s->next->term;
+        second.grad = s->next->grad;
         update(s, now);
         update(&second, then);
     }

@@ -47,6 +47,7 @@ typedef struct mu_term { float d; const float *x; } mu_term;    // d * x, what o
 typedef struct mu_next {                // the update behind one of a slice
     float          scale, lr;
     mu_rule_step   step;
+    const float   *grad;                // as the one before has it: NULL with terms
     const mu_term *term;                // as many as the one before has
 } mu_next;
 
@@ -62,7 +63,7 @@ typedef struct mu_slice {
     const mu_term *term;
     float         *back;                // (n) gets scale * value, as it was, added; NULL = not wanted
     const mu_undo_log *undo;            // NULL = no log
-    const mu_next *next;                // (rules with `pairs`, terms only) NULL = none; excludes `undo`
+    const mu_next *next;                // (rules with `pairs`) NULL = none; excludes `undo` and `back`
 } mu_slice;
 
 typedef enum mu_step_size {             // how the step of a rule follows the size of its gradients

@@ -25,7 +25,7 @@
 #define PATIENCE_NS 30000000000 // for the last recoveries
 #define MAX_RELEASES 1024
 
-enum { SERVER = -1, EVALUATOR = -2 };       // beside the learners' numbers
+enum { EVALUATOR = -1, SERVER = -2 }; // beside the learners' numbers; that of server group i is SERVER - i
 
 typedef struct release {        // a process to let go
     int64_t      due_ns;        // INT64_MAX = at the end
@@ -43,6 +43,13 @@ typedef struct awaited {        // a learner that was killed
     uint32_t last;              // incarnation seen last, for counting replacements
 } awaited;
 
+typedef struct awaited_server {
+    bool    pending;
+    int64_t killed_ns;
+    int64_t version;            // when its successor was first seen; -1 = not yet
+    pid_t   killed;
+} awaited_server;
+
 typedef struct times { int64_t n, cap; double *s; } times;
 
 typedef struct rule_state { int64_t next_ns, fired; bool done; } rule_state;
@@ -59,18 +66,23 @@ struct mu_chaos {
     times           learner_times, server_times;
     awaited        *learner;    // (learners)
     int             n_learners;
-    bool            server_pending;
-    int64_t         server_killed_ns;
-    int64_t         server_version;     // when its successor was first seen; -1 = not yet
-    pid_t           server_killed;
+    awaited_server *server;     // (groups)
+    int             n_groups;
     release         list[MAX_RELEASES];
     int             n_releases;
 };
 
 // ---- processes ----------------------------------------------------------------------------------
 
+static bool is_server(int who) { return who <= SERVER; }
+
+static mu_shared_head *head_of(const mu_shared *g, int group) {
+    while (group-- > 0) g = g->next;
+    return g->head;
+}
+
 static _Atomic int32_t *pid_slot(const mu_shared *g, int who) {
-    if (who == SERVER) return &g->head->server_pid;
+    if (is_server(who)) return &head_of(g, SERVER - who)->server_pid;
     return who == EVALUATOR ? &g->head->evaluator_pid : &mu_shared_row(g, who)->pid;
 }
 
@@ -134,23 +146,26 @@ static void look_at_learner(mu_chaos *c, int i) {
     recovered(c, &c->learner_times, "learner", i, first - a->killed_ns);
 }
 
-static void look_at_server(mu_chaos *c, int64_t now_ns) {
-    int32_t pid = atomic_load(&c->g->head->server_pid);
-    int64_t version = atomic_load(&c->g->head->version);
-    if (!c->server_pending || !pid || pid == c->server_killed) return;
-    if (c->server_version < 0) c->server_version = version;
-    if (version == c->server_version) return;
-    c->server_pending = false;
-    recovered(c, &c->server_times, "server", -1, now_ns - c->server_killed_ns);
+static void look_at_server(mu_chaos *c, int i, int64_t now_ns) {
+    awaited_server *a = &c->server[i];
+    const mu_shared_head *h = head_of(c->g, i);
+    int32_t pid = atomic_load(&h->server_pid);
+    int64_t version = atomic_load(&h->version);
+    if (!a->pending || !pid || pid == a->killed) return;
+    if (a->version < 0) a->version = version;
+    if (version == a->version) return;
+    a->pending = false;
+    recovered(c, &c->server_times, "server", -1, now_ns - a->killed_ns);
 }
 
 static void look(mu_chaos *c, int64_t now_ns) {
     for (int i = 0; i < c->n_learners; i++) look_at_learner(c, i);
-    look_at_server(c, now_ns);
+    for (int i = 0; i < c->n_groups; i++) look_at_server(c, i, now_ns);
 }
 
 static int64_t n_pending(const mu_chaos *c) {
-    int64_t n = c->server_pending;
+    int64_t n = 0;
+    for (int i = 0; i < c->n_groups; i++) n += c->server[i].pending;
     for (int i = 0; i < c->n_learners; i++) n += c->learner[i].pending;
     return n;
 }
@@ -192,7 +207,7 @@ static void tell(mu_chaos *c, const mu_chaos_rule *r, int who, pid_t pid, int64_
     mu_chaos_shot s = {.number = c->report.shots + 1,
                        .at_s = 1e-9 * (double)(now_ns - c->start_ns),
                        .act = r->act,
-                       .what = who == SERVER ? "server" : who == EVALUATOR ? "evaluator" : "learner",
+                       .what = is_server(who) ? "server" : who == EVALUATOR ? "evaluator" : "learner",
                        .learner = who >= 0 ? who : -1,
                        .pid = pid,
                        .incarnation = who >= 0 ? atomic_load(&mu_shared_row(c->g, who)->incarnation) : 0};
@@ -211,19 +226,19 @@ static bool kill_one(mu_chaos *c, int who, pid_t pid, int64_t now_ns) {
         awaited *a = &c->learner[who];
         if (a->pending && a->incarnation == incarnation) c->report.replacements++; // came, did not join
         *a = (awaited){true, pid, now_ns, incarnation, a->last};
-    } else if (who == SERVER) {
-        c->server_pending = true;
-        c->server_killed_ns = now_ns;
-        c->server_killed = pid;
-        c->server_version = -1;
+    } else if (is_server(who)) {
+        c->server[SERVER - who] = (awaited_server){true, now_ns, -1, pid};
     }
     return true;
 }
 
 // The process to hit, 0 if there is none now.
 static pid_t present(const mu_chaos *c, int who) {
-    pid_t pid = atomic_load(pid_slot(c->g, who)), dead = who >= 0 ? c->learner[who].killed : c->server_killed;
-    return pid == dead && who != EVALUATOR ? 0 : pid;
+    const pid_t pid = atomic_load(pid_slot(c->g, who));
+    const pid_t dead = who >= 0         ? c->learner[who].killed
+                       : is_server(who) ? c->server[SERVER - who].killed
+                                        : 0;
+    return pid == dead ? 0 : pid;
 }
 
 // False: there is no such process now.
@@ -253,12 +268,17 @@ static int pick(mu_chaos *c) {
     return -1;
 }
 
+// That of any server group.
+static int pick_server(mu_chaos *c) {
+    return SERVER - (c->n_groups > 1 ? (int)(uniform(c) * c->n_groups) : 0);
+}
+
 static bool fire(mu_chaos *c, const mu_chaos_rule *r, int64_t now_ns) {
     int who, n = 0;
     switch (r->target) {
     case MU_CHAOS_LEARNER: n = hit(c, r, r->learner, now_ns); break;
     case MU_CHAOS_RANDOM: n = (who = pick(c)) >= 0 && hit(c, r, who, now_ns); break;
-    case MU_CHAOS_SERVER: n = hit(c, r, SERVER, now_ns); break;
+    case MU_CHAOS_SERVER: n = hit(c, r, pick_server(c), now_ns); break;
     case MU_CHAOS_EVALUATOR: n = hit(c, r, EVALUATOR, now_ns); break;
     case MU_CHAOS_ALL_LEARNERS: // at once, so when all are there
         for (int i = 0; i < c->n_learners; i++)
@@ -301,8 +321,8 @@ static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
         if (r->target == MU_CHAOS_LEARNER && r->learner >= mu_shared_all_processes(g))
-            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d", mu_shared_all_processes(g) - 1,
-                           r->learner);
+            return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d",
+                           mu_shared_all_processes(g) - 1, r->learner);
         if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
         mu_err_hint(err, "Train with `--set cluster.server=both` to have one.");
@@ -324,11 +344,14 @@ mu_status mu_chaos_create(const mu_chaos_script *script, uint64_t seed, mu_share
                     .n_learners = mu_shared_all_processes(g)};
     if (watch) c->watch = *watch;
     c->learner = mu_alloc_array((size_t)c->n_learners, sizeof *c->learner, TAG);
-    if (!c->learner) {
+    for (const mu_shared *one = g; one; one = one->next) c->n_groups++;
+    c->server = mu_alloc_array((size_t)c->n_groups, sizeof *c->server, TAG);
+    if (!c->learner || !c->server) {
         mu_chaos_destroy(c);
         return MU_FAIL_NOMEM(err, TAG);
     }
-    for (int i = 0; i < c->n_learners; i++) c->learner[i].last = atomic_load(&mu_shared_row(g, i)->incarnation);
+    for (int i = 0; i < c->n_learners; i++)
+        c->learner[i].last = atomic_load(&mu_shared_row(g, i)->incarnation);
     for (int i = 0; i < script->n; i++) {
         const mu_chaos_rule *r = &script->rule[i];
         int64_t wait = r->at_s >= 0 ? (int64_t)(1e9 * r->at_s) : r->every_s > 0 ? gap_ns(c, r) : 0;
@@ -342,6 +365,7 @@ void mu_chaos_destroy(mu_chaos *c) {
     if (!c) return;
     for (int i = 0; i < c->n_releases; i++) let_go(c, &c->list[i]);
     mu_free(c->learner);
+    mu_free(c->server);
     mu_free(c->learner_times.s);
     mu_free(c->server_times.s);
     mu_free(c);

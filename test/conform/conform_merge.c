@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// conform_merge.c - every rule by which server groups merge, for all of them: what agrees keeps its bits, nothing
-// outside of the parameter is touched, repeated merges bring groups together. And the formulas, by themselves.
+// conform_merge.c - every rule by which server groups merge, for all of them: what agrees keeps its bits,
+// nothing outside of the parameter is touched, repeated merges bring groups together. And the formulas, by
+// themselves.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,13 +88,15 @@ static void merge(rig *r) {
     r->m.number++;
     for (int i = 0; i < BLOCKS; i++)
         for (int k = 0; k < GUARD; k++)
-            if (r->block[i][k] != 77 || r->block[i][ALL - 1 - k] != 77) fail_msg("block %d: written outside", i);
+            if (r->block[i][k] != 77 || r->block[i][ALL - 1 - k] != 77)
+                fail_msg("block %d: written outside", i);
 }
 
 static double spread(const rig *r) {
     double most = 0;
     for (int g = 1; g < GROUPS; g++)
-        for (int i = 0; i < COUNT; i++) most = fmax(most, fabs((double)(r->m.weights[g][i] - r->m.weights[0][i])));
+        for (int i = 0; i < COUNT; i++)
+            most = fmax(most, fabs((double)(r->m.weights[g][i] - r->m.weights[0][i])));
     return most;
 }
 
@@ -109,7 +112,8 @@ static void test_what_agrees_stays(void **unused) {
             memcpy(was, r.m.weights[0], sizeof was);
             merge(&r);
             for (int g = 0; g < GROUPS; g++)
-                if (memcmp(was, r.m.weights[g], sizeof was)) fail_msg("%s: group %d changed", r.ref.plugin->name, g);
+                if (memcmp(was, r.m.weights[g], sizeof was))
+                    fail_msg("%s: group %d changed", r.ref.plugin->name, g);
             rig_fini(&r);
         }
 }
@@ -122,7 +126,8 @@ static void test_groups_come_together(void **unused) {
         fill(&r, false);
         const double before = spread(&r);
         for (int i = 0; i < 60; i++) merge(&r);
-        if (!(spread(&r) < 1e-3 * before)) fail_msg("%s: %g apart, were %g", r.ref.plugin->name, spread(&r), before);
+        if (!(spread(&r) < 1e-3 * before))
+            fail_msg("%s: %g apart, were %g", r.ref.plugin->name, spread(&r), before);
         const int slots = r.class->n_slots ? r.class->n_slots(r.ref.state) : 0;
         assert_in_range(slots, 0, MU_MAX_SLOTS);
         for (int i = 0; i < slots; i++) assert_non_null(r.class->slot_name(r.ref.state, i));

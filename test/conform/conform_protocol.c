@@ -38,7 +38,7 @@ static void test_class(void **unused) {
         if (!p->take && !mu_protocol_objects(p, MU_CHOICE_SERVER, &no))
             fail_msg("%s: nothing ever waits for a server, but it does not say so", p->name);
         if (!p->take && !p->exchange) fail_msg("%s: nothing takes gradients from the queue", p->name);
-        if (p->exchange && (p->exchange->slots < 1 || !p->exchange->enter || !p->exchange->copy_out))
+        if (p->exchange && (!p->exchange->slots || !p->exchange->enter || !p->exchange->copy_out))
             fail_msg("%s: its exchange lacks slots, enter or copy_out", p->name);
         assert_int_equal(mu_protocol_index(p->name), i);
         for (const mu_field *f = p->fields; f && f->key; f++)

@@ -105,8 +105,8 @@ jq -e '.gradients | .produced == .applied + .rejected + .lost' storm.json >/dev/
 
 # ---- every rule, protocol and updater ----
 for rule in average outer elastic '{type: outer, rate: 1, rule: adam}' '{type: elastic, alpha: 0.3}'; do
-    for protocol in hardsync softsync async ssp hogwild; do
-        name=all-$(tr -dc a-z0-9 <<<"$rule")-$protocol
+    for protocol in hardsync softsync async ssp hogwild '{type: hogwild, every: 2}'; do
+        name=all-$(tr -dc a-z0-9 <<<"$rule-$protocol")
         # shellcheck disable=SC2046
         run "$name" job.yaml --learners 4 --protocol "$protocol" $(groups 2 12) --set "cluster.merge=$rule" || continue
         jq -e '.merges >= 4 and .merged_bytes > 0 and .test_accuracy > 0.5' "$name.json" >/dev/null ||
@@ -147,6 +147,72 @@ timeout 60 "$MUSTER" train plain.yaml --resume same-again --quiet --learners 2 $
     bad "resume at the end: $(tail -n 3 same.err)"
 near first same-again 0 || bad "a resume without a step changes the weights"
 
+# Weights that were held as the best ones are saved without the center of a later moment.
+sed '/^  test:/{p; s/test/validation/}; s/^train:.*/train: {batch: 16, steps: 400}\ntest: {every: 5 steps}/
+    s/^checkpoint:.*/checkpoint: {keep: 5}/' plain.yaml >held.yaml
+# shellcheck disable=SC2046
+run held held.yaml --learners 2 $(groups 2 7) --set cluster.merge=outer --set updater.rate=0.003
+python3 - held/checkpoints <<'PYTHON' || bad "a checkpoint has the center of another moment"
+import array, glob, json, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    at = {k: v["data_offsets"] for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+    return {k: array.array("f", raw[8 + n + a:8 + n + b]) for k, (a, b) in at.items()}
+with_center = 0
+for folder in glob.glob(sys.argv[1] + "/step-*"):
+    center = load(folder + "/updater.safetensors").get("fc1.weight/center")
+    if not center: continue
+    off = max(abs(a - b) for a, b in zip(center, load(folder + "/model.safetensors")["fc1.weight"]))
+    with_center += 1
+    assert off < 0.02, f"{folder}: {off}"
+assert with_center, "no checkpoint has a center"
+PYTHON
+
+# ---- values that are not finite ----
+awk 'BEGIN { srand(3)
+    for (i = 1; i <= 240; i++) {
+        printf "%d", i % 4
+        for (k = 0; k < 8; k++) printf ",%g", i == 236 ? 3.4e38 : (k % 4 == i % 4) + 0.5 * rand()
+        printf "\n"
+    } }' >train.csv
+cat >csv.yaml <<'END'
+name: nonfinite
+data: {train: {reader: csv, file: train.csv, label: 0}}
+net:
+  - {name: fc1, type: inner_product, src: data.features, outputs: 30, init: msra}
+  - {name: relu1, type: relu}
+  - {name: fc2, type: inner_product, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [fc2, data.label]}
+train: {batch: 12, epochs: 3, shuffle: false, nonfinite: skip}
+updater: {type: sgd, rate: 0.05}
+checkpoint: {every: 5 steps}
+END
+# Sample 235 is the eighth of its step: the second group's, whose learners are 2 and 3.
+# shellcheck disable=SC2046
+run skip csv.yaml --learners 4 $(groups 2 3)
+[ "$(grep -c 'learner [23]: gradient skipped' skip.err)" = 3 ] || bad "skipped gradients: $(cat skip.err)"
+# shellcheck disable=SC2046
+run back csv.yaml --learners 4 $(groups 2 3) --set cluster.merge=outer --steps 15
+# shellcheck disable=SC2046
+timeout 60 "$MUSTER" train csv.yaml --resume back --learners 4 $(groups 2 3) --set cluster.merge=outer \
+    --set train.nonfinite=rollback --quiet >back.err 2>&1
+[ $? = 4 ] && [ "$(grep -c 'with half the rate' back.err)" = 3 ] || bad "rollback: $(cat back.err)"
+
+# ---- servers of all groups are killed ----
+# shellcheck disable=SC2046
+timeout 60 "$MUSTER" train plain.yaml --learners 4 --protocol async $(groups 2 3) --set cluster.server=process --steps 20000 \
+    --out served --quiet --json >served.json 2>served.err &
+pid=$!
+for _ in $(seq 100); do [ -e served/live.json ] && break; sleep 0.05; done
+servers() { pgrep -P "$(jq .pid served/live.json)" muster:server | sort | tr '\n' ' '; }
+before=$(servers)
+timeout 30 "$MUSTER" chaos served --seed 5 --do 'kill server every 0.05s times 10' >chaos.out 2>&1
+after=$(servers)
+wait $pid || bad "served: $(tail -n 4 served.err)"
+for server in $before; do case " $after" in *" $server "*) bad "server $server of $before was not killed" ;; esac; done
+jq -e '.server_lost >= 3 and (.gradients | .produced == .applied + .rejected + .lost)' served.json >/dev/null ||
+    bad "served: $(jq -c '{server_lost, gradients}' served.json)"
 # A learner of four workers with layers cut both ways, and then other numbers of workers, or groups: the weights stay,
 # and go on as those of the workers do.
 run hybrid plain.yaml --workers 4 --set 'net.fc1.partition={batch: 2, feature: 2}' --set net.fc2.partition=feature --steps 30

@@ -44,7 +44,7 @@ pass_of() { # PROTOCOL POINT WARM: which time it is passed; with a warm start ab
 death() { # PROTOCOL SERVER POINT PASS WARM [SILENT]
     local action=${actions[$((n % 3))]} steps=40 set=(--set "cluster.protocol=$1" --set "cluster.warm_start=$5")
     local name="$1, warm start $5, $2, $3=$action@$4"
-    [[ $1 == hogwild || $1 == mirror ]] || set+=(--set "cluster.server=$2")
+    [[ $1 == *hogwild* || $1 == mirror ]] || set+=(--set "cluster.server=$2")
     case $3 in evaluator/*) steps=1000 ;; esac # long enough for an evaluation and a checkpoint under way
     set+=(--set train.steps=$steps)
     n=$((n + 1))
@@ -98,6 +98,12 @@ for where in beside process; do
         death async $where server/claimed $pass auto
         [ "$(number torn_updates)" = $((pass == 60)) ] || fail "$where: $(number torn_updates) torn updates, pass $pass"
     done
+done
+# Sums of hogwild: what a death leaves of one is written by the next process, and its slice counted.
+for p in hogwild/writing client/pushed learner/backward; do
+    death '{type: hogwild, every: 3}' beside $p 20 never
+    [ "$(number torn_updates)" = $([ $p = hogwild/writing ] && echo 1 || echo 0) ] ||
+        fail "$p: $(number torn_updates) torn updates"
 done
 # A warm start that lasts as long as the run is hardsync, also in what deaths leave.
 for where in beside process; do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// m_median.c - every group gets the median of all, element by element: one group that has gone astray moves none.
+// m_median.c - every group gets the median of all, element by element: one group that has gone astray moves
+// none.
 #include "ps/merge.h"
 
 // In order; few values, so the simplest way is the fastest.

@@ -87,6 +87,7 @@ void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng) {
     p->copies = sim_chance(rng, 300);
     p->faults = sim_chance(rng, 200) ? 0 : (int)(sim_next(rng) & SIM_F_EVERY);
     p->fault_gap = pick(rng, p->compute / 50, p->compute / 25 << sim_below(rng, 9));
+    c->pairs = !o->stats && sim_chance(rng, 300);
     p->halts = sim_chance(rng, 250) ? (int)pick(rng, 1, 40) : 0;
     if (o->stats) { // the figures of an undisturbed run
         p->faults = 0;

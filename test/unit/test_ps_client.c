@@ -173,6 +173,56 @@ static void test_versions_of_copies(void **unused) {
     n_workers = 1;
 }
 
+// A merge changes the weights and not the clock: who has a copy of this version takes another one.
+static void test_copies_of_merged_weights(void **unused) {
+    (void)unused;
+    static world w;
+    world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+    begin(&w, 0);
+    w.shared.weights[0] += 1;
+    begin(&w, 0);
+    assert_true(w.client[0].copy[0] != w.shared.weights[0]);
+    atomic_fetch_add(&w.shared.head->merges, 1);
+    begin(&w, 0);
+    assert_true(w.client[0].copy[0] == w.shared.weights[0]);
+    world_close(&w);
+}
+
+static bool may_form(world *w) {
+    mu_core *c = mu_shared_begin(&w->shared);
+    assert_non_null(c);
+    const bool formed = mu_core_form(c);
+    mu_shared_cancel(&w->shared);
+    return formed;
+}
+
+// Who merges has the weights alone: no learner copies them meanwhile, and a server forms no update, wherever
+// the clock stood.
+static void test_weights_held_for_a_merge(void **unused) {
+    (void)unused;
+    static world w;
+    world_open_with(&w, "async", MU_WEIGHTS_COPY, NULL);
+    w.setup.locks = true;
+    begin(&w, 0);
+    assert_int_equal(end(&w, 0), MU_ACCEPTED);
+    assert_true(mu_server_set_halt(&w.shared, 5));
+    assert_false(mu_server_hold(&w.shared, false)); // there is more to come
+    assert_true(may_form(&w));
+    assert_true(mu_rwlock_read(w.shared.rw, 1, 0));
+    assert_false(mu_server_hold(&w.shared, true)); // learner 1 copies
+    mu_rwlock_read_end(w.shared.rw, 1);
+    assert_true(mu_server_hold(&w.shared, true));
+    assert_false(mu_rwlock_read(w.shared.rw, 1, 0));
+    assert_false(may_form(&w));
+    mu_server_let_go(&w.shared);
+    assert_true(mu_rwlock_read(w.shared.rw, 1, 0));
+    mu_rwlock_read_end(w.shared.rw, 1);
+    assert_true(mu_server_set_halt(&w.shared, 5));
+    form(&w);
+    assert_false(mu_server_hold(&w.shared, true)); // it is being written
+    world_close(&w);
+}
+
 static void *apply_late(void *ctx) {
     const mu_shared *g = ctx;
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -398,17 +448,59 @@ static void test_lock_that_is_held(void **unused) {
 // Histories of a set and of its updater: one number.
 _Static_assert(sizeof(((mu_params *)0)->slot) == sizeof(((mu_slice *)0)->slot), "as many as rules have");
 
+// Is the core told that two updates are made in one pass, with so many samples in a gradient?
+static bool forms_pairs(const char *updater, int64_t batch, bool record) {
+    bound u;
+    params blocks;
+    mu_shared g;
+    mu_err err = {0};
+    (void)bound_get(&u, updater);
+    params_init(&blocks, u.u->class->n_slots);
+    block_set mine = blocks_make(&blocks);
+    mu_params_rebase(&blocks.ps, mine.value, mine.slot);
+    for (int i = 0; i < 2; i++) blocks.p[i].max_batch = batch; // most of all weights
+    const int async = mu_protocol_index("async");
+    const mu_setup setup = {.learners = LEARNERS, .workers = 1, .protocol = mu_protocol_at(async),
+                            .rows = batch, .global_batch = LEARNERS * batch,
+                            .reference_batch = LEARNERS * batch, .splits = LEARNERS, .hang_timeout = 1};
+    const mu_core_config core = {.learners = LEARNERS, .protocol = async, .splits = LEARNERS, .rows = batch,
+                                 .lease_batches = 1, .global_batch = LEARNERS * batch, .end_sample = 1000};
+    const mu_shared_opts o = {.run_id = "pairs", .job_name = "pairs", .setup = &setup, .core = &core,
+                              .params = &blocks.ps, .updater = u.u, .n_records = 1000, .record = record};
+    if (mu_shared_create(&o, &g, &err) != MU_OK) fail_msg("%s", err.msg);
+    const mu_core *c = mu_shared_begin(&g);
+    assert_non_null(c);
+    const bool pairs = c->config.pairs;
+    mu_shared_cancel(&g);
+    mu_shared_release(&g);
+    blocks_free(&mine), params_fini(&blocks), bound_fini(&u);
+    return pairs;
+}
+
+static void test_where_pairs_pay(void **unused) {
+    (void)unused;
+    static const char sgd[] = "{type: sgd, momentum: 0.9, rate: 0.01}";
+    assert_true(forms_pairs(sgd, 1, false));
+    assert_true(forms_pairs(sgd, 4, false));
+    assert_false(forms_pairs(sgd, 5, false)); // more are multiplied out
+    assert_false(forms_pairs(sgd, 1, true));  // recorded: each update keeps what it changes
+    assert_false(forms_pairs("{type: adam, rate: 0.01}", 1, false));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_that_never_come),
         cmocka_unit_test(test_a_worker_that_never_ends),
         cmocka_unit_test(test_versions_of_copies),
+        cmocka_unit_test(test_copies_of_merged_weights),
+        cmocka_unit_test(test_weights_held_for_a_merge),
         cmocka_unit_test(test_waiting_for_weights_is_counted),
         cmocka_unit_test(test_staleness_of_accepted),
         cmocka_unit_test(test_lock_that_is_held),
         cmocka_unit_test(test_snapshot_waits_for_all),
         cmocka_unit_test(test_statistics_of_the_weights),
         cmocka_unit_test(test_mirrors_and_snapshot_are_one),
+        cmocka_unit_test(test_where_pairs_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

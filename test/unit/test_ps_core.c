@@ -294,6 +294,55 @@ static void test_run_holds_its_learners(void **unused) {
     rig_fini(&r);
 }
 
+// Two learners that take turns: the first gradient waits for the second, and its learner goes on meanwhile.
+static void test_updates_wait_for_their_pair(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("async", 2);
+    config.splits = 2, config.longest_run = MU_CORE_RUN, config.pairs = 1;
+    rig r = rig_make(&config);
+    double stale = 0, n = 0;
+    assert_int_equal(rig_begin(&r, 0), MU_GO);
+    for (int i = 0; i < 40; i += 2) {
+        assert_int_equal(rig_begin(&r, 1), MU_GO);
+        assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+        assert_false(rig_form(&r));
+        assert_int_equal(rig_begin(&r, 0), MU_GO);
+        assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+        assert_int_equal(rig_begin(&r, 1), MU_HOLD); // it has to help
+        assert_true(rig_form(&r));
+        assert_int_equal(r.c->applying, 2);
+        for (int j = 0; j < 2; j++, n++) stale += (double)mu_core_staleness(r.c, j);
+        rig_applied(&r);
+    }
+    if (stale / n > 1.2 * 2) fail_msg("mean staleness %g of 2 learners", stale / n);
+    mu_core_stop(r.c);
+    assert_int_equal(rig_push(&r, 0), MU_ACCEPTED); // the last one is alone
+    assert_int_equal(rig_begin(&r, 0), MU_END);
+    assert_int_equal(rig_begin(&r, 1), MU_END);
+    rig_update(&r, 1);
+    assert_true(mu_core_idle(r.c));
+    rig_fini(&r);
+}
+
+// Where waiting would change what is promised, or brings nothing, updates are formed one by one.
+static void test_updates_that_have_no_pair(void **unused) {
+    (void)unused;
+    static const struct { const char *protocol; int learners, bound, run; } rows[] = {
+        {"async", 2, 3, MU_CORE_RUN}, {"async", 2, 0, 1}, {"async", 1, 0, MU_CORE_RUN},
+        {"ssp", 2, 3, MU_CORE_RUN},
+    };
+    for (size_t i = 0; i < MU_COUNT(rows); i++) {
+        mu_core_config config = rig_config(rows[i].protocol, rows[i].learners);
+        config.splits = rows[i].learners, config.bound = rows[i].bound;
+        config.longest_run = rows[i].run, config.pairs = 1;
+        rig r = rig_make(&config);
+        for (int l = 0; l < rows[i].learners; l++) assert_int_equal(rig_begin(&r, l), MU_GO);
+        assert_int_equal(rig_push(&r, 0), MU_ACCEPTED);
+        rig_update(&r, 1);
+        rig_fini(&r);
+    }
+}
+
 // By softsync with n = 1 the staleness is counted in updates of all: nothing is to be gained by waiting.
 static void test_update_of_all_holds_nobody(void **unused) {
     (void)unused;
@@ -448,6 +497,8 @@ int main(void) {
         cmocka_unit_test(test_bound_lets_go_of_the_lost),
         cmocka_unit_test(test_too_stale_is_counted),
         cmocka_unit_test(test_run_holds_its_learners),
+        cmocka_unit_test(test_updates_wait_for_their_pair),
+        cmocka_unit_test(test_updates_that_have_no_pair),
         cmocka_unit_test(test_update_of_all_holds_nobody),
         cmocka_unit_test(test_ssp_waits_for_the_slowest),
         cmocka_unit_test(test_hogwild_ticks_at_once),

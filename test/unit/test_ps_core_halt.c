@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_core_halt.c - the halt of the core: updates stop exactly there, nothing begins that needs weights of it,
-// and it neither loses nor blocks what comes to its end.
+// test_ps_core_halt.c - the halt of the core: updates stop exactly there, nothing begins that needs weights
+// of it, and it neither loses nor blocks what comes to its end.
 #include "core_rig.h"
 
 static void test_a_run_ends_at_the_halt(void **unused) {

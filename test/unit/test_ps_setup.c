@@ -334,6 +334,30 @@ static void assert_text(const char *section, int64_t batch, const char *want) {
     assert_string_equal(text, want);
 }
 
+// Each server group has its share of learners and batch; the protocol and its staleness are those of one group.
+static void test_server_groups(void **unused) {
+    (void)unused;
+    mu_setup p = plan_of("{learners: 6, server_groups: 3, protocol: async}", 66, 1000, 2);
+    assert_int_equal(p.learners, 6);
+    assert_int_equal(p.rows, 11);
+    assert_int_equal(p.global_batch, 66);
+    assert_true(p.expected_staleness == 2);
+    const mu_setup g = mu_setup_of_group(&p);
+    assert_int_equal(g.learners, 2);
+    assert_int_equal(g.global_batch, 22);
+    assert_int_equal(g.server_groups, 1);
+    // A mu of its own may be more than the batch: the rate follows the whole of it.
+    p = plan_of("{learners: 4, server_groups: 4, batch: 2}", 2, 1000, 2);
+    assert_int_equal(p.rows, 2);
+    assert_int_equal(p.global_batch, 8);
+    assert_true(fabs(p.rate_factor - 2) < 1e-12);
+    p = plan_of("{learners: auto, server_groups: 3}", 66, 1000, 8);
+    assert_int_equal(p.learners, 6);
+    // One learner a group: no gradient is stale, so there is nothing to warm up for.
+    p = plan_of("{learners: 3, server_groups: 3, protocol: async}", 66, 1000, 2);
+    assert_int_equal(p.warm_versions, 0);
+}
+
 static void test_text(void **unused) {
     (void)unused;
     assert_text("{learners: 3}", 64,
@@ -375,6 +399,10 @@ static void test_stale_rules(void **unused) {
         {"{learners: 4, protocol: hogwild, warm_start: never}", "{type: sgd, rate: 1, momentum: 0.9}",
          "rate 0.01 / 4 = 0.0025 by the expected staleness, momentum 0.9 -> 0.9 with weights 1.5 updates "
          "ahead, no server, rate rises over the first 16 steps"},
+        {"{learners: 4, protocol: {type: hogwild, every: 3}, warm_start: never}",
+         "{type: sgd, rate: 1, momentum: 0.5}",
+         "staleness 8, rate 0.01 x 1.75 / 4 = 0.004375 by the expected staleness, momentum 0.5 -> 0.125 with "
+         "weights 1 updates ahead"},
         {"{learners: 4, protocol: async}", "{type: adam, rate: 1}",
          "rate 0.01 / sqrt(4) = 0.005 by the expected staleness, momentum 0.9 -> 0.975, server"},
         {"{learners: 4, protocol: async, momentum_rule: total}", "{type: adam, rate: 1}",
@@ -553,6 +581,7 @@ int main(void) {
         cmocka_unit_test(test_groups_of_workers),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_server_groups),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_stale_rules),
         cmocka_unit_test(test_softness),

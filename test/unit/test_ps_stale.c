@@ -30,14 +30,13 @@ static void one_update(one_weight *o, double gradient, float weight, const mu_st
 
 // What the core makes of a gradient that is an update of its own.
 static float weight_of(const mu_stale *s) {
-    const double n = s->rate_rule == MU_RATE_PLAIN ? 1 : s->n;
-    return (float)((double)mu_stale_gradient_scale(s) / n);
+    return (float)((double)mu_stale_gradient_scale(s) / mu_stale_updates(s));
 }
 
 // Of learners that share the job's batch, each update of an n-th.
 static mu_stale stale_of(double n, int own, mu_rate_rule rate, mu_momentum_rule momentum,
                          const mu_updater *u) {
-    return mu_stale_make(&(mu_stale_task){n, 1 / n, own, rate, momentum}, u);
+    return mu_stale_make(&(mu_stale_task){n, 1 / n, own, 1, rate, momentum}, u);
 }
 
 static mu_step_rate changed(const mu_stale *s, const mu_updater *u, double rate, double before) {
@@ -109,7 +108,7 @@ static void test_whole_batches(void **unused) {
     for (size_t i = 0; i < MU_COUNT(t); i++)
         for (int k = 0; k < 2; k++) { // larger ones do not make it faster, either
             bound b;
-            const mu_stale_task task = {8, 1 + k, 1, MU_RATE_MEAN, MU_MOMENTUM_PLAIN};
+            const mu_stale_task task = {8, 1 + k, 1, 1, MU_RATE_MEAN, MU_MOMENTUM_PLAIN};
             const mu_stale s = mu_stale_make(&task, bound_get(&b, t[i].rule));
             assert_near(s.divisor, t[i].divisor, 1e-9);
             assert_near(s.gradient, t[i].gradient, 1e-9);
@@ -186,11 +185,34 @@ static void test_own_histories(void **unused) {
     for (size_t i = 0; i < MU_COUNT(t); i++) {
         bound b;
         const mu_updater *u = bound_get(&b, t[i].rule);
-        const mu_stale_task task = {8, t[i].share, 8, MU_RATE_MEAN, mu_stale_usual(u)};
+        const mu_stale_task task = {8, t[i].share, 8, 1, MU_RATE_MEAN, mu_stale_usual(u)};
         const mu_stale s = mu_stale_make(&task, u);
         assert_near((double)mu_stale_share(&s, u), t[i].want, 1e-6);
         bound_fini(&b);
     }
+}
+
+// A learner that adds K gradients up: a lasting gradient moves the weight as far, and momentum remembers it
+// for as many gradients.
+static void test_sums_of_gradients(void **unused) {
+    (void)unused;
+    enum { LEARNERS = 4, K = 3, STEPS = 600 * K };
+    for (size_t i = 0; i < MU_COUNT(adding); i++)
+        for (size_t r = 0; r < MU_COUNT(rules); r++) {
+            one_weight one, own;
+            one_init(&one, adding[i], 0), one_init(&own, adding[i], 0);
+            const mu_stale_task task = {LEARNERS * 0.5 * (K + 1), (double)K / LEARNERS, LEARNERS, K,
+                                        MU_RATE_MEAN, rules[r]};
+            const mu_stale s = mu_stale_make(&task, own.u);
+            const mu_step_rate fresh = {.rate = 1e-3}, stale = changed(&s, own.u, 1e-3, 0);
+            for (int k = 0; k < STEPS; k++) one_update(&one, 1, 1, &fresh);
+            for (int k = 0; k < STEPS / K; k++) one_update(&own, K, weight_of(&s), &stale);
+            assert_near((double)own.w * LEARNERS / (double)one.w, 1, 0.03);
+            const double m = mu_updater_momentum(own.u, false);
+            if (rules[r] == MU_MOMENTUM_AHEAD && m > 0)
+                assert_near((double)stale.stale.keep, pow(m, K), 1e-6);
+            bound_fini(&one.b), bound_fini(&own.b);
+        }
 }
 
 // Without gradients only weight decay is left: as strong in a step as by one learner.
@@ -304,6 +326,7 @@ int main(void) {
         cmocka_unit_test(test_whole_batches),
         cmocka_unit_test(test_a_step_goes_as_far),
         cmocka_unit_test(test_own_histories),
+        cmocka_unit_test(test_sums_of_gradients),
         cmocka_unit_test(test_descent),
         cmocka_unit_test(test_decay),
         cmocka_unit_test(test_late_gradients),

@@ -526,11 +526,11 @@ static void world_open(world *w, const variant *v, mu_core_config *core) {
         .longest_run = MU_CORE_RUN, .rows = 2, .global_batch = w->setup.global_batch,
         .first_version = FIRST_VERSION, .first_sample = 100,
         .end_sample = 100 + w->setup.global_batch * v->steps, .warm_versions = v->warm};
-    mu_shared_opts o = {.run_id = "threads",
-                       .job_name = "threads", .setup = &w->setup, .core = core, .params = &w->blocks.ps,
-                       .updater = w->updater.u, .n_records = 1000,
+    mu_shared_opts o = {.run_id = "threads", .job_name = "threads", .setup = &w->setup, .core = core,
+                       .params = &w->blocks.ps, .updater = w->updater.u, .n_records = 1000,
                        .record = !w->setup.protocol->exchange};
     if (mu_shared_create(&o, &w->shared, &err) != MU_OK) fail_msg("%s", err.msg);
+    ask_for_pairs(&w->shared, v);
 }
 
 // Mirrors warmed up by hardsync: what that does is known before.

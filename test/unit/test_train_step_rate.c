@@ -77,11 +77,46 @@ static void early_ends_with_its_samples(void **state) {
     }
 }
 
+// A server group is a training of its own, with its part of the samples: its updates are made as those of as
+// many learners alone.
+static void server_groups_step_alike(void **state) {
+    (void)state;
+    static const char *const protocols[] = {"async", "softsync", "hogwild", "{type: ssp, bound: 2}"};
+    for (size_t i = 0; i < MU_COUNT(protocols); i++) {
+        char protocol[60];
+        training one, two;
+        snprintf(protocol, sizeof protocol, "cluster.protocol=%s", protocols[i]);
+        static const char job[] =
+            JOB "updater: {type: sgd, momentum: 0.9, rate: {type: inverse, base: 0.1, gamma: 0.1}}\n";
+        prepare(&one, job,
+                (const char *const[]){protocol, "cluster.learners=2", "cluster.warm_start=5 steps"}, 3);
+        prepare(&two, job,
+                (const char *const[]){protocol, "cluster.learners=4", "cluster.server_groups=2",
+                                      "cluster.warm_start=5 steps"}, 4);
+        const mu_position begin = MU_POSITION_START;
+        const mu_length length = mu_length_of(one.s);
+        mu_role alone = {.session = one.s, .begin = &begin, .end = &length};
+        mu_role group = {.session = two.s, .begin = &begin, .end = &length, .stripe = {0, 6, 1, 2}};
+        for (int64_t v = 0; v < 40; v++) {
+            const int64_t samples = v <= 5 ? 6 * v : 30 + 3 * (v - 5);
+            const mu_step_rate a = mu_role_step_rate(&alone, v, 2 * samples),
+                               b = mu_role_step_rate(&group, v, samples);
+            if (a.rate != b.rate || a.stale.lowers != b.stale.lowers || a.stale.keep != b.stale.keep ||
+                a.stale.ahead != b.stale.ahead || a.stale.share != b.stale.share)
+                fail_msg("%s, update %d: rate %g or %g, keep %g or %g", protocols[i], (int)v, a.rate, b.rate,
+                         (double)a.stale.keep, (double)b.stale.keep);
+        }
+        end(&one);
+        end(&two);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(history_begins_when_early_ends),
         cmocka_unit_test(warm_start_and_uneven_splits),
         cmocka_unit_test(early_ends_with_its_samples),
+        cmocka_unit_test(server_groups_step_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

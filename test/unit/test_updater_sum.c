@@ -340,7 +340,7 @@ static void test_pairs(void **unused) {
     (void)unused;
     static const struct { const char *first, *second; int64_t batch; bool paired; } rows[] = {
         {"ff", "ff", 1, true},  {"f", "f", 2, true},   {"f", "f", 4, true},   {"fff", "fnff", 1, true},
-        {"f", "f", 1, false},   {"ff", "f", 1, false}, {"ff", "ff", 3, false}, {"ff", "pp", 1, false},
+        {"f", "f", 1, true},    {"ff", "f", 1, false}, {"ff", "ff", 3, false}, {"ff", "pp", 1, false},
         {"ff", "fd", 1, false}, {"r", "r", 1, false},
     };
     for (size_t i = 0; i < MU_COUNT(rows); i++) {

@@ -63,6 +63,8 @@ MU_UNUSED static variant variants[] = {
     {"ssp beside", "ssp", 3, 3, 2, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0, false, 1},
     {"ssp server", "ssp", 3, 3, 2, 2, MU_WEIGHTS_COPY, true, 0, 60, 0, 1, 0, false, 1},
     {"hogwild", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 2, 60, 0, 1, 0, false, 1},
+    {"hogwild, sums of three, deaths", "hogwild", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 3, 60, 0, 3, 0, false,
+     1},
     {"mirror", "mirror", 3, 3, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0, false, 1},
     {"mirror, several in one update", "mirror", 4, 2, 0, 0, MU_WEIGHTS_SHARED, false, 0, 100, 0, 1, 0,
      false, 1},
@@ -80,6 +82,15 @@ MU_UNUSED static variant variants[] = {
      false, 1},
     {"mirror, every fourth, slow", "mirror", 2, 1, 0, 0, MU_WEIGHTS_SHARED, false, 0, 60, 0, 4, 3, false, 1},
 };
+
+// By async beside updates wait for their pair, also across deaths.
+MU_UNUSED static void ask_for_pairs(mu_shared *g, const variant *v) {
+    if (v->threads || strcmp(v->protocol, "async")) return;
+    mu_core *c = mu_shared_begin(g);
+    assert_non_null(c);
+    c->config.pairs = 1;
+    mu_shared_commit(g);
+}
 
 typedef struct taken { // one gradient in an update
     int learner, bad;
