@@ -381,8 +381,8 @@ static mu_status end_together(shared_run *c, mu_err *err) {
     return mu_merging_end_together(&c->merging, version, err);
 }
 
-// No child is left. What lies in the queues is applied: the last learner may have gone during a pause, and the
-// server before it saw the last gradients. *used: samples of this rank.
+// No child is left. What lies in the queues is applied: the last learner may have gone during a pause, and
+// the server before it saw the last gradients. *used: samples of this rank.
 static mu_status drain(shared_run *c, int64_t *used, mu_err *err) {
     mu_advance rest;
     int64_t one;

@@ -19,8 +19,8 @@ mu_standing_part mu_standing_part_of(const mu_server_group *group);
 // no room for will be done again. first: any group of this rank.
 MU_MUST_CHECK mu_status mu_standing_of_points(const mu_server_group *first, const mu_standing_part *part,
                                               int n, mu_position *at, mu_finished *finished, mu_err *err);
-// The model of several groups is the mean of their weights, and its history the mean of theirs; of memories of
-// layers the newest. value[g], slot[g][k]: blocks of group g; the result is in those of the first.
+// The model of several groups is the mean of their weights, and its history the mean of theirs; of memories
+// of layers the newest. value[g], slot[g][k]: blocks of group g; the result is in those of the first.
 void mu_standing_mean(const mu_params *ps, int n, float *const *value, float *const *const *slot);
 
 #endif
