@@ -28,6 +28,7 @@
     X(EDATA,           3,    "bad data")                         \
     X(EMODEL,          3,    "bad model file or checkpoint")     \
     X(EDIVERGED,       4,    "training diverged")                \
+    X(ERANK,           5,    "a rank was lost")                  \
     X(ENOTFOUND,       6,    "not found")                        \
     X(EHANGUP,         129,  "hung up")                          \
     X(EINTERRUPTED,    130,  "interrupted")                      \

@@ -8,6 +8,8 @@
 #include "cli/progress.h"
 
 #include "base/log.h"
+#include "cli/term.h"
+#include "learners/nodes.h"
 #include "learners/record.h"
 #include "look/sample.h"
 #include "ps/moved.h"
@@ -20,6 +22,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 struct train { const char *resume, *out, *record, *replay; };
 
@@ -124,6 +127,8 @@ static void print_json(const mu_run_result *r) {
         {"scored_step", r->tested || r->validated ? r->scored_step : -1}, {"bad_records", g->bad_records},
         {"records_read", g->records_read}, {"samples", r->samples}, {"applied_samples", r->applied_samples},
         {"server_groups", g->server_groups}, {"merges", g->merges}, {"merged_bytes", g->merged_bytes},
+        {"ranks", g->ranks > 1 ? g->ranks : 1}, {"wire_bytes_sent", g->wire_sent},
+        {"wire_bytes_received", g->wire_received},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},
@@ -210,6 +215,78 @@ static void print_summary(const mu_args *a, const mu_session *s, const mu_run_re
     tell(a, "saved  %s   next: muster %s %s%s", r->model, next.verb, r->run_dir, next.input);
 }
 
+// ---- several ranks ----
+
+// Started by mpirun or srun with others: they train one model, and rank 0 alone speaks.
+static mu_status open_ranks(mu_args *a, const struct train *v, mu_session_opts *o, mu_nodes **out,
+                            mu_err *err) {
+    const char *transport = mu_transport_wanted();
+    const mu_transport_opts usual = {0};
+    if (!transport) return MU_OK;
+    MU_TRY(mu_nodes_open(transport, &usual, NULL, out, err));
+    const mu_nodes *n = *out;
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); // all ranks write to one terminal: whole lines
+    o->nodes = n->n, o->node = n->rank;
+    if (n->rank > 0) {
+        a->quiet = true;
+        a->json = false;
+        o->restored = true; // rank 0 gives it all values
+        mu_log_set_level(MU_LOG_ERROR);
+    }
+    if (v->record || v->replay)
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "a run of several ranks cannot be %s",
+                                     v->record ? "recorded" : "repeated"),
+                             err, "Start one process without mpirun.");
+    return MU_OK;
+}
+
+// Where a rank is lost the transport is left as it is, and the process ends here.
+static void close_ranks(mu_nodes *n, mu_status st, const mu_err *err) {
+    const bool told = st == MU_OK || mu_stop_was_asked(st);
+    if (mu_nodes_end(n, told ? NULL : err)) {
+        mu_nodes_destroy(n);
+        return;
+    }
+    if (!told) mu_err_print(err, stderr, mu_term_colour(stderr));
+    fflush(NULL);
+    _exit(mu_status_exit_code(st));
+}
+
+static void tell_end(const mu_args *a, const mu_session *s, const mu_run_result *r, mu_status st,
+                     mu_err *err) {
+    if (s->node == 0) print_summary(a, s, r);
+    if (st != MU_OK) { // asked for, so not an error
+        if (s->node == 0) tell(a, "%s\n%s", err->msg, err->hint);
+        err->msg[0] = '\0';
+    }
+    if (a->json) print_json(r);
+}
+
+static mu_status train(const mu_args *a, const struct train *v, mu_session *s, mu_nodes *nodes, mu_err *err) {
+    screen sc = {.accuracy = NAN};
+    mu_run_result r;
+    mu_run_opts ro = {.out = v->out,
+                      .resume = v->resume,
+                      .record = v->record,
+                      .replay = v->replay,
+                      .sets = a->set,
+                      .n_sets = a->n_sets,
+                      .nodes = s->nodes > 1 ? nodes : NULL,
+                      .watch = {&sc, started, progress, evaluated, message}};
+    if (s->node > 0) {
+        ro.no_files = true;
+        ro.out = ro.resume = NULL;
+        ro.watch = (mu_run_watch){0};
+    }
+    mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
+    const mu_status st = mu_run_train(s, &ro, &r, err);
+    mu_progress_done(&sc.p);
+    const bool asked = mu_stop_was_asked(st);
+    if (st == MU_OK || asked) tell_end(a, s, &r, st, err);
+    // mpirun ends rank 0, which may still save, as soon as another one says that it has failed.
+    return asked && s->node > 0 ? MU_OK : st;
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     struct train *v = values;
     const char *word = a->n_words ? a->word[0] : v->resume && *v->resume ? v->resume : NULL;
@@ -219,29 +296,16 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     if (v->resume && !*v->resume && mu_fs_is_folder(word)) v->resume = word; // `train RUN --resume`
     mu_job *job = NULL;
     mu_session *s = NULL;
+    mu_nodes *nodes = NULL;
     mu_session_opts o = {
         .phases = MU_TRAIN | MU_VALIDATION | MU_TEST, .trains = true, .restored = v->resume != NULL};
     mu_status st = mu_stop_install(err);
     signal(SIGPIPE, SIG_IGN);   // the reader of the messages may leave; training does not depend on it
+    if (st == MU_OK) st = open_ranks(a, v, &o, &nodes, err);
     if (st == MU_OK && v->replay) st = mu_runlog_edits(v->replay, &a->arena, &a->set, &a->n_sets, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
-    if (st == MU_OK) {
-        screen sc = {.accuracy = NAN};
-        mu_progress_init(&sc.p, stderr, a->quiet, a->log_format && !strcmp(a->log_format, "json"));
-        mu_run_opts ro = {
-            .out = v->out, .resume = v->resume, .record = v->record, .replay = v->replay, .sets = a->set,
-            .n_sets = a->n_sets, .watch = {&sc, started, progress, evaluated, message}};
-        mu_run_result r;
-        st = mu_run_train(s, &ro, &r, err);
-        mu_progress_done(&sc.p);
-        bool ended = st == MU_OK || mu_stop_was_asked(st);
-        if (ended) print_summary(a, s, &r);
-        if (ended && st != MU_OK) { // asked for, so not an error
-            tell(a, "%s\n%s", err->msg, err->hint);
-            err->msg[0] = '\0';
-        }
-        if (ended && a->json) print_json(&r);
-    }
+    if (st == MU_OK) st = train(a, v, s, nodes, err);
+    if (nodes) close_ranks(nodes, st, err);
     mu_cli_close(job, s, err);
     return st;
 }
@@ -255,7 +319,8 @@ const mu_verb_class mu_verb_train = {
                "muster train lenet.yaml --learners 4 --protocol softsync\n"
                "muster train lenet.yaml --resume\n"
                "muster train lenet.yaml --learners 4 --protocol async --record run.log\n"
-               "muster train lenet.yaml --replay run.log",
+               "muster train lenet.yaml --replay run.log\n"
+               "mpirun -n 2 muster train lenet.yaml",
     .about = "Ctrl-C saves a checkpoint and ends; --resume goes on exactly where it stopped.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,

@@ -5,16 +5,21 @@
 // The parent makes the shared memory, starts the children, watches and replaces them, takes snapshots for the
 // evaluator process, merges the weights of server groups where there are several, and at the end takes the
 // weights back into the session. An advance is one look at them all.
+//
+// With several ranks (spread.h) each has some of the server groups, and this is the parent of one of them.
 #include "learners/gradients.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "store/live.h"
+#include "learners/counts.h"
 #include "learners/load.h"
 #include "learners/merging.h"
 #include "learners/record.h"
+#include "learners/spread.h"
 #include "learners/standing.h"
+#include "train/stopflag.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,15 +28,20 @@
 
 #define LOOK_NS 5000000         // between two looks at the children when nothing rings
 #define SNAPSHOT_NS 500000      // the same while a snapshot is wanted, or a group waits to be merged
+#define ROUND_NS 50000          // the same while weights travel between ranks, and learners wait for them
 
 typedef struct shared_run {
     mu_training *t;
     mu_server_group *group;             // (n) owned
     int          n;
     mu_merging   merging;
+    mu_spread    spread;                // over several ranks
+    mu_standing_part *part;             // (all groups) where they stand in the snapshot, or at the end
     mu_recorder *recorder;              // NULL = the run is not recorded
-    bool         pausing;               // a snapshot is wanted; groups stand still until theirs is taken
+    bool         taking;                // a snapshot is wanted
     double       pause_s;               // since when
+    bool         pausing;               // groups of this rank stand still until their copy is made
+    bool         first;                 // the snapshot is of what all ranks begin with
     bool         ending;                // learners are to end
     int          told;                  // groups that were told to end
     bool         opened, started;       // the shared memory of all groups; the children
@@ -135,7 +145,7 @@ static void refresh(shared_run *c, mu_advance *out) {
         atomic_store(&c->group[i].shared.head->time_share, time_share);
         mu_server_group_add(&c->group[i], out);
     }
-    c->t->at = mu_standing_now(c->group, c->n);
+    c->t->at = mu_standing_now(c->group, c->n, mu_spread_ranks(&c->spread));
     c->t->rate = atomic_load(&first_shared(c)->head->rate);
 }
 
@@ -149,7 +159,7 @@ static void ask_evaluator(shared_run *c, const mu_snapshot_task *task) {
 }
 
 static void begin_pause(shared_run *c) {
-    c->pausing = true;
+    c->taking = c->pausing = true;
     c->pause_s = mu_clock_s();
 }
 
@@ -158,17 +168,13 @@ static void pause_updates(shared_run *c) {
     for (int i = 0; i < c->n; i++) mu_server_group_pause(&c->group[i], true);
 }
 
-// Each group goes on when its own copy is made. True: all are.
-static bool copy_groups(shared_run *c) {
-    bool all = true;
-    for (int i = 0; i < c->n; i++) {
-        mu_server_group *g = &c->group[i];
-        if (g->pausing && mu_server_snapshot(&g->shared, &g->point)) mu_server_group_pause(g, false);
-        all &= !g->pausing;
-    }
-    return all;
+static void end_pause(shared_run *c) {
+    for (int i = 0; i < c->n; i++)
+        if (c->group[i].pausing) mu_server_group_pause(&c->group[i], false);
+    c->taking = c->pausing = false;
 }
 
+// The mean of the copies of this rank's groups.
 static void join_copies(shared_run *c) {
     float *value[MU_MERGE_GROUPS], *const *slot[MU_MERGE_GROUPS];
     for (int i = 0; i < c->n; i++) {
@@ -176,27 +182,58 @@ static void join_copies(shared_run *c) {
         slot[i] = c->group[i].shared.snapshot_history;
     }
     mu_standing_mean(c->t->s->params, c->n, value, slot);
+}
+
+static void note_points(shared_run *c) {
+    if (c->spread.nodes) mu_spread_note_points(&c->spread, c->group);
+    else
+        for (int i = 0; i < c->n; i++) c->part[i] = mu_standing_part_of(&c->group[i]);
+}
+
+// Each group goes on when its own copy is made. True: all of this rank are.
+static bool copy_groups(shared_run *c) {
+    bool all = true;
+    for (int i = 0; i < c->n && c->pausing; i++) {
+        mu_server_group *g = &c->group[i];
+        if (g->pausing && mu_server_snapshot(&g->shared, &g->point)) mu_server_group_pause(g, false);
+        all &= !g->pausing;
+    }
+    if (!c->pausing || !all) return all;
+    c->pausing = false;
+    note_points(c);
+    join_copies(c);
     mu_merging_snapshot(&c->merging);
+    return true;
+}
+
+static mu_status stand_at(shared_run *c, mu_evaluator_box *box, mu_err *err) {
+    if (c->spread.nodes && c->first) {
+        box->answer.at = c->group->begin;
+        box->answer.finished = c->t->finished;
+        return MU_OK;
+    }
+    return mu_standing_of_points(c->group, c->part, c->t->s->setup.server_groups, &box->answer.at,
+                                 &box->answer.finished, err);
 }
 
 // True: the snapshot is taken and the evaluator asked, or it was waited for too long.
 static bool take_snapshot(shared_run *c, const mu_snapshot_task *task, mu_snapshot_answer *out) {
-    mu_evaluator_box *box = first_shared(c)->extra;
-    const bool got = copy_groups(c);
+    mu_shared *first = first_shared(c);
+    mu_evaluator_box *box = first->extra;
+    const bool all_ranks = c->spread.nodes && !c->first;
+    const bool got = copy_groups(c) && (!all_ranks || mu_spread_has_copies(&c->spread));
     const double waited = mu_clock_s() - c->pause_s;
-    out->missed = !got && waited >= 3 * c->group->setup.hang_timeout;
+    out->missed = !got && (waited >= 3 * c->group->setup.hang_timeout || (all_ranks && c->spread.missed));
     if (!got && !out->missed) return false;
-    for (int i = 0; i < c->n; i++)
-        if (c->group[i].pausing) mu_server_group_pause(&c->group[i], false);
-    c->pausing = false;
+    end_pause(c);
     mu_err_clear(&out->error);
     if (out->missed) {
         MU_FAIL(&out->error, MU_EBACKEND, "no quiet moment for a snapshot in %.0f s", waited);
         return true;
     }
-    join_copies(c);
-    out->missed =
-        mu_standing_of_points(c->group, c->n, &box->answer.at, &box->answer.finished, &out->error) != MU_OK;
+    if (all_ranks) mu_spread_join(&c->spread, c->t->s->params, first->snapshot, first->snapshot_history);
+    out->missed = stand_at(c, box, &out->error) != MU_OK;
+    c->first = false;
     if (!out->missed) ask_evaluator(c, task);
     return true;
 }
@@ -217,7 +254,7 @@ static void weights(void *state, const float **value, float *const **slot) {
 }
 
 static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot_answer *out, bool *done,
-                          MU_UNUSED mu_err *err) {
+                          mu_err *err) {
     shared_run *c = state;
     mu_evaluator_box *box = first_shared(c)->extra;
     *done = false;
@@ -232,24 +269,80 @@ static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot
         if (task->kept) put_kept(c);
         ask_evaluator(c, task);
     } else {
-        if (!c->pausing) pause_updates(c);
+        if (!c->taking && c->spread.nodes) MU_TRY(mu_spread_ask(&c->spread, err));
+        if (!c->taking) pause_updates(c);
         *done = take_snapshot(c, task, out) && out->missed;
     }
     return MU_OK;
 }
 
+// ---- other ranks ----
+
+// Of a rank that follows: rank 0 wants a copy.
+static mu_status give_copy(shared_run *c, mu_err *err) {
+    mu_shared *first = first_shared(c);
+    mu_spread *s = &c->spread;
+    if (!c->taking && (!s->wanted || s->nodes->owed[MU_TOPIC_COPY]))
+        return MU_OK; // the last one is on its way
+    if (!c->taking) pause_updates(c);
+    const bool got = copy_groups(c),
+               missed = !got && mu_clock_s() - c->pause_s >= 3 * c->group->setup.hang_timeout;
+    if (!got && !missed) return MU_OK;
+    end_pause(c);
+    return mu_spread_give(s, missed, first->snapshot, first->snapshot_history, err);
+}
+
+static const char *reason(const shared_run *c) {
+    if (c->spread.due) return "rank 0";
+    return mu_stop_requested() ? "signal" : "stop";
+}
+
+// What came, and what is to be told of the end.
+static mu_status look_at_ranks(shared_run *c, mu_err *err) {
+    mu_spread *s = &c->spread;
+    mu_training *t = c->t;
+    if (!s->nodes) return MU_OK;
+    MU_TRY(mu_nodes_look(s->nodes, err));
+    if (s->asked && !t->why) t->why = reason(c);
+    if (mu_spread_leads(s))
+        return c->ending ? mu_spread_say_stop(s, !mu_training_interrupted(t), err) : MU_OK;
+    if (mu_training_stop_asked(t)) MU_TRY(mu_spread_say_stop(s, false, err));
+    return give_copy(c, err);
+}
+
+// Have the learners of all ranks ended? own: those of this one have.
+static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
+    mu_spread *s = &c->spread;
+    *all = own;
+    if (!s->nodes) return MU_OK;
+    *all = own && !mu_merging_is_under_way(&c->merging);
+    if (*all) MU_TRY(mu_spread_say_ended(s, err));
+    *all &= mu_spread_leads(s) ? mu_spread_all_ended(s) : s->closed;
+    return MU_OK;
+}
+
 // ---- one look ----
 
-// Who could not be told is told at the next look.
+// Who could not be told is told at the next look. What other ranks were shown stays as it is until it is
+// merged.
 static void tell_learners_to_end(shared_run *c) {
+    if (mu_merging_is_under_way(&c->merging)) return;
     while (c->told < c->n && mu_server_group_end(&c->group[c->told])) c->told++;
 }
 
-static void end(void *state) { ((shared_run *)state)->ending = true; }
+// Over several ranks learners that use up their samples end by themselves: others may have some left.
+static void end(void *state) {
+    shared_run *c = state;
+    const char *why = c->t->why;
+    c->ending = !c->spread.nodes || (strcmp(why, "steps") && strcmp(why, "epochs"));
+}
 
 static void wait_for_work(shared_run *c) {
     mu_bell *bell = &first_shared(c)->head->parent;
-    if (c->looked) (void)mu_bell_wait(bell, c->rung, 0, c->pausing || c->waits ? SNAPSHOT_NS : LOOK_NS);
+    const int64_t most = mu_merging_is_under_way(&c->merging) ? ROUND_NS
+                         : c->taking || c->waits              ? SNAPSHOT_NS
+                                                              : LOOK_NS;
+    if (c->looked) (void)mu_bell_wait(bell, c->rung, 0, most);
     c->rung = mu_bell_read(bell); // what rings from here on is seen by the next look
     c->looked = true;
 }
@@ -259,16 +352,18 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     mu_training *t = c->t;
     wait_for_work(c);
     drain_journal(c);
+    MU_TRY(look_at_ranks(c, err));
     for (int i = 0; i < c->n; i++) MU_TRY(mu_watchdog_look(&c->group[i].dog, err));
-    if (!c->pausing) c->waits = mu_merging_look(&c->merging);
+    if (!c->pausing) MU_TRY(mu_merging_look(&c->merging, &c->waits, err));
     refresh(c, out);
     mu_learners_load load;
-    if (!c->ending && c->n == 1 && mu_load_look(&c->load, first_shared(c), &load))
-        mu_advisor_measured(t, &load);
+    const bool advises = !c->ending && t->s->setup.server_groups == 1;
+    if (advises && mu_load_look(&c->load, first_shared(c), &load)) mu_advisor_measured(t, &load);
     if (atomic_load(&first_shared(c)->head->stop_asked) && !t->why) t->why = "stop";
     if (c->ending) tell_learners_to_end(c);
-    out->ended = true;
-    for (int i = 0; i < c->n; i++) out->ended &= mu_watchdog_all_ended(&c->group[i].dog);
+    bool own = true;
+    for (int i = 0; i < c->n; i++) own &= mu_watchdog_all_ended(&c->group[i].dog);
+    MU_TRY(have_ended(c, own, &out->ended, err));
     if (out->ended && !mu_training_finished(t))
         t->why = t->s->job->train.steps > 0 ? "steps" : "epochs"; // all samples are used
     return MU_OK;
@@ -278,12 +373,28 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 
 static void drain_journal_of(void *c) { drain_journal(c); }
 
+// The last merge of all ranks, if it is due.
+static mu_status end_together(shared_run *c, mu_err *err) {
+    int64_t version[MU_MERGE_GROUPS];
+    MU_TRY(mu_spread_end(&c->spread, err));
+    for (int g = 0; g < c->spread.all; g++) version[g] = c->part[g].point.version;
+    return mu_merging_end_together(&c->merging, version, err);
+}
+
 // No child is left. What lies in the queues is applied: the last learner may have gone during a pause, and
-// the server before it saw the last gradients.
-static mu_status drain(shared_run *c, mu_err *err) {
+// the server before it saw the last gradients. *used: samples of this rank.
+static mu_status drain(shared_run *c, int64_t *used, mu_err *err) {
     mu_advance rest;
-    for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_drain(&c->group[i], drain_journal_of, c, err));
-    mu_merging_end(&c->merging);
+    int64_t one;
+    *used = 0;
+    for (int i = 0; i < c->n; i++) {
+        MU_TRY(mu_server_group_drain(&c->group[i], drain_journal_of, c, err));
+        MU_TRY(mu_server_group_settle(&c->group[i], &one, err));
+        *used += one;
+    }
+    note_points(c);
+    if (c->spread.nodes) MU_TRY(end_together(c, err));
+    else mu_merging_end(&c->merging);
     refresh(c, &rest);
     c->t->loss_sum += rest.loss_sum;
     c->t->accuracy_sum += rest.accuracy_sum;
@@ -291,21 +402,17 @@ static mu_status drain(shared_run *c, mu_err *err) {
     return MU_OK;
 }
 
-// From here on the training stands where its weights do: what waits is not in them.
-static mu_status settle(shared_run *c, bool well, mu_err *err) {
+// From here on the training stands where its weights do: what waits is not in them. used: samples of all
+// ranks.
+static mu_status settle(shared_run *c, bool well, int64_t used, mu_err *err) {
     mu_training *t = c->t;
     mu_finished finished;
     const mu_position begin = c->group->begin;
-    int64_t used = 0, one;
-    for (int i = 0; i < c->n; i++) {
-        MU_TRY(mu_server_group_settle(&c->group[i], &one, err));
-        used += one;
-    }
     if (well && t->loss_n) mu_training_log(t); // of what was done; the position may go back a little
-    MU_TRY(mu_standing_of_points(c->group, c->n, &t->at, &finished, err));
+    MU_TRY(mu_standing_of_points(c->group, c->part, t->s->setup.server_groups, &t->at, &finished, err));
     t->finished = finished;
     const int64_t done = t->at.samples - begin.samples + t->at.repeated - begin.repeated;
-    if (done == used) return MU_OK;
+    if (done == used || t->follows) return MU_OK;
     return MU_FAIL(err, MU_EBACKEND, "the samples do not balance: %lld used, %lld finished", (long long)used,
                    (long long)done);
 }
@@ -317,8 +424,9 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .protocol = p->protocol->name,
         .rows = p->rows,
         .global_batch = p->global_batch,
-        .server_groups = c->n,
-        .counts_moved = true,
+        .server_groups = p->server_groups,
+        .ranks = mu_spread_ranks(&c->spread),
+        .counts_moved = mu_spread_ranks(&c->spread) == 1, // of this machine alone they say little
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
         .replace_p50_s = NAN,
         .replace_p99_s = NAN,
@@ -328,20 +436,57 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
     return MU_OK;
 }
 
-// The session gets the model: that of one group, or the mean of all. Later groups go first, as the parameters
-// are in the memory of the first one.
-static void take_weights(shared_run *c) {
-    mu_shared *first = first_shared(c);
-    for (int i = 0; i < c->n && c->n > 1; i++) {
+// Into the snapshot of the first group: the mean of all of this rank.
+static void copy_weights(shared_run *c) {
+    for (int i = 0; i < c->n; i++) {
         mu_shared *g = &c->group[i].shared;
         mu_shared_copy_out(g, g->snapshot, g->snapshot_history);
     }
-    if (c->n > 1) {
-        join_copies(c);
-        mu_shared_give_back(first, first->snapshot, first->snapshot_history);
+    join_copies(c);
+}
+
+// Rank 0 gets the counts and weights of all; *used becomes theirs, too. Afterwards no rank needs another one.
+static mu_status gather(shared_run *c, mu_learners_result *r, int64_t *used, mu_err *err) {
+    mu_shared *first = first_shared(c);
+    mu_spread *s = &c->spread;
+    const mu_wire_counts own = mu_counts_of(s->nodes->rank, r, *used, c->t->ps.skipped);
+    MU_TRY(mu_spread_gather(s, &own, first->snapshot, first->snapshot_history, err));
+    for (int rank = 1; rank < s->nodes->n && mu_spread_leads(s); rank++) {
+        mu_counts_add(&s->counts[rank], r);
+        *used += s->counts[rank].used;
+        c->t->ps.skipped += s->counts[rank].skipped;
     }
+    if (mu_spread_leads(s)) mu_spread_join(s, c->t->s->params, first->snapshot, first->snapshot_history);
+    r->wire_sent = s->nodes->bytes_sent;
+    r->wire_received = s->nodes->bytes_received;
+    (void)mu_nodes_end(s->nodes, NULL);
+    return mu_counts_check(r, err);
+}
+
+// The session gets the model: that of one group, or the mean of all, which is in the snapshot of the first
+// one. Later groups go first, as the parameters are in the memory of the first one. lent: a transport may
+// still read from it, so it stays until the process ends.
+static void take_weights(shared_run *c, bool lent) {
+    mu_shared *first = first_shared(c);
+    if (c->t->s->setup.server_groups > 1)
+        mu_shared_give_back(first, first->snapshot, first->snapshot_history);
     mu_merging_close(&c->merging);
-    for (int i = c->n; i-- > 0;) mu_server_group_close(&c->group[i]);
+    for (int i = c->n; i-- > 0 && !lent;) mu_server_group_close(&c->group[i]);
+}
+
+static mu_status finish(shared_run *c, mu_status how, mu_learners_result *out, mu_err *err) {
+    int64_t used;
+    const bool well = how == MU_OK;
+    MU_TRY(drain(c, &used, err));
+    if (!c->spread.nodes) {
+        MU_TRY(settle(c, well, used, err));
+        return well ? sum_up(c, out, err) : MU_OK;
+    }
+    MU_TRY(sum_up(c, out, err));
+    MU_TRY(mu_nodes_wait(c->spread.nodes, NULL, NULL, err)); // an earlier copy may be lent
+    copy_weights(c);
+    MU_TRY(gather(c, out, &used, err));
+    return settle(c, well, used, err);
 }
 
 // ---- beginning and end ----
@@ -352,11 +497,15 @@ static mu_status open_groups(shared_run *c, mu_err *err) {
     if (t->o->no_files) snprintf(id, sizeof id, "%.40s-%d", t->s->job->name, (int)getpid());
     else mu_rundir_id(t->dir.path, id);
     for (int i = 0; i < c->n; i++) {
-        const mu_server_group_opts o = {t, id, i ? c->group : NULL, i, c->n};
+        const mu_server_group_opts o = {t, id, i ? c->group : NULL, i, c->n,
+                                        t->o->nodes ? mu_nodes_before_on_host(t->o->nodes) : 0};
         MU_TRY(mu_server_group_open(&c->group[i], &o, err));
         if (i) atomic_store(&c->group[i - 1].shared.head->next_fd, c->group[i].shared.region.fd);
     }
-    MU_TRY(mu_merging_open(&c->merging, c->group, c->n, err));
+    MU_TRY(mu_spread_open(&c->spread, t->o->nodes, t, err));
+    c->part = c->spread.nodes ? c->spread.part : mu_alloc_array((size_t)c->n, sizeof *c->part, "learners");
+    if (!c->part) return MU_FAIL_NOMEM(err, "where the server groups stand");
+    MU_TRY(mu_merging_open(&c->merging, c->group, c->n, c->spread.nodes ? &c->spread.rounds : NULL, err));
     c->opened = true;
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), first_shared(c)->region.fd, id, err);
@@ -365,7 +514,7 @@ static mu_status open_groups(shared_run *c, mu_err *err) {
 static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     shared_run *c = state;
     c->t = t;
-    c->n = t->s->setup.server_groups;
+    c->n = mu_setup_own_groups(&t->s->setup);
     c->group = mu_alloc_array((size_t)c->n, sizeof *c->group, "learners");
     if (!c->group) return MU_FAIL_NOMEM(err, "the server groups");
     for (int i = 0; i < c->n; i++) c->group[i].shared.region.fd = -1;
@@ -374,33 +523,41 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     MU_TRY(open_log(c, err));
     t->advisor.facts = &((mu_learners_room *)first_shared(c)->extra)->facts;
     if (hold) begin_pause(c);
+    c->first = hold;
     c->started = true;
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_start(&c->group[i], hold, c->merging.copy, err));
     return MU_OK;
+}
+
+static void free_run(shared_run *c) {
+    if (c->spread.nodes) mu_spread_close(&c->spread);
+    else mu_free(c->part);
+    mu_free(c->group);
 }
 
 // Made perhaps, but not announced.
 static void close_unopened(shared_run *c) {
     mu_merging_close(&c->merging);
     for (int i = c->n; c->group && i-- > 0;) mu_server_group_close(&c->group[i]);
-    mu_free(c->group);
+    free_run(c);
 }
 
 static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_err *err) {
     shared_run *c = state;
+    mu_status st = MU_OK;
     if (!c->opened) {
         close_unopened(c);
         return MU_OK;
     }
     for (int i = 0; i < c->n; i++)
         if (c->group[i].started) mu_watchdog_stop(&c->group[i].dog);
-    mu_status st = drain(c, err);
-    if (st == MU_OK) st = settle(c, how == MU_OK, err);
-    if (how == MU_OK && st == MU_OK) st = sum_up(c, out, err);
+    const bool alone = !c->spread.nodes;
+    if (how == MU_OK || alone) st = finish(c, how, out, err);
+    if (alone && c->n > 1) copy_weights(c);
     close_log(c, how == MU_OK && st == MU_OK);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
-    take_weights(c);
-    mu_free(c->group);
+    take_weights(c, !alone && (how != MU_OK || st != MU_OK));
+    free_run(c);
     return st;
 }
 

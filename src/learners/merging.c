@@ -63,10 +63,12 @@ static mu_status open_center(mu_merging *m, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_err *err) {
+static int all_groups(const mu_merging *m) { return m->rounds ? m->rounds->all : m->n; }
+
+mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_rounds *rounds, mu_err *err) {
     mu_training *t = group->t;
-    *m = (mu_merging){.group = group, .n = n, .t = t, .room.fd = -1};
-    if (n < 2) return MU_OK;
+    *m = (mu_merging){.group = group, .n = n, .t = t, .room.fd = -1, .rounds = rounds};
+    if (all_groups(m) < 2) return MU_OK;
     m->class = mu_merge_class_of(&t->s->setup);
     MU_TRY(cut_parts(m, err));
     MU_TRY(open_center(m, err));
@@ -77,19 +79,35 @@ mu_status mu_merging_open(mu_merging *m, mu_server_group *group, int n, mu_err *
 
 // ---- merging ----
 
+// The parameters of the part that is merged as the k-th, and so many parts were before it, by all runs.
+typedef struct merge_place { int first, end; int64_t number; } merge_place;
+
+static merge_place place_of(const mu_merging *m, int64_t k) {
+    const int64_t parts = parts_of(m), all = m->before + k, part = all % parts;
+    return (merge_place){m->first_param[part], m->first_param[part + 1], all / parts};
+}
+
+// The weights of the groups that merge: of these, or of all ranks.
+static int list_weights(const mu_merging *m, mu_server_group *const *at, int n, float **weights) {
+    const mu_rounds *r = m->rounds;
+    for (int g = 0; g < n; g++) weights[r ? r->first + g : g] = at[g]->shared.weights;
+    for (int g = 0; r && g < r->all; g++)
+        if (r->theirs[g]) weights[g] = r->theirs[g];
+    return r ? r->all : n;
+}
+
 static void merge_part(mu_merging *m, mu_server_group *const *at, int n, int64_t k) {
     const mu_params *ps = m->t->s->params;
-    const int64_t parts = parts_of(m), all = m->before + k, part = all % parts;
-    const int end = m->first_param[part + 1];
-    for (int i = m->first_param[part]; i < end; i++) {
+    const merge_place place = place_of(m, k);
+    float *weights[MU_MERGE_GROUPS];
+    const int together = list_weights(m, at, n, weights);
+    for (int i = place.first; i < place.end; i++) {
         const mu_param *p = ps->list[i];
         if (p->is_state) continue;
-        mu_merge one = {.param = p, .groups = m->n, .n = n, .number = all / parts};
-        for (int g = 0; g < n; g++) {
-            mu_shared_head *h = at[g]->shared.head;
-            one.weights[g] = at[g]->shared.weights + p->offset;
-            atomic_fetch_add(&h->merged_bytes, 2 * (int64_t)(p->count * sizeof(float)));
-        }
+        mu_merge one = {.param = p, .groups = all_groups(m), .n = together, .number = place.number};
+        for (int g = 0; g < together; g++) one.weights[g] = weights[g] + p->offset;
+        for (int g = 0; g < n; g++)
+            atomic_fetch_add(&at[g]->shared.head->merged_bytes, 2 * (int64_t)(p->count * sizeof(float)));
         if (m->center) one.center = m->center->center + p->offset;
         for (int j = 0; m->center && j < m->center->n_slots; j++)
             one.history[j] = m->center->history[j] + p->offset;
@@ -120,6 +138,44 @@ static bool hold(const mu_merging *m, mu_server_group *g) {
     if (g->halt == halt_of(m, g->merged)) return mu_server_hold(&g->shared, has_ended(g));
     if (g->halt != INT64_MAX) (void)set_halt(m, g); // it could not be moved after the last merge
     return false;
+}
+
+static mu_status begin_round(mu_merging *m, mu_err *err) {
+    const mu_params *ps = m->t->s->params;
+    const merge_place place = place_of(m, m->rounds->round);
+    float *weights[MU_MERGE_GROUPS];
+    for (int g = 0; g < m->n; g++) weights[g] = m->group[g].shared.weights;
+    if (place.first == place.end)
+        return mu_rounds_begin(m->rounds, 0, 1, weights, err); // others have to hear of it
+    const mu_param *first = ps->list[place.first], *last = ps->list[place.end - 1];
+    return mu_rounds_begin(m->rounds, (int64_t)first->offset, (int64_t)(last->offset + last->count), weights,
+                           err);
+}
+
+static void end_round(mu_merging *m) {
+    mu_server_group *at[MU_MERGE_GROUPS];
+    for (int g = 0; g < m->n; g++) at[g] = &m->group[g];
+    merge(m, at, m->n);
+    mu_rounds_next(m->rounds);
+}
+
+// Of several ranks: also of a group that has ended anywhere, where its clock is stopped.
+static bool hold_anywhere(const mu_merging *m, mu_server_group *g) {
+    return has_ended(g) ? mu_server_hold(&g->shared, true) : hold(m, g);
+}
+
+static mu_status merge_over_ranks(mu_merging *m, mu_err *err) {
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
+    int held = 0, n = 0;
+    for (int g = 0; g < m->n; g++) held += is_held(&m->group[g]) && !has_ended(&m->group[g]);
+    if (!m->rounds->begun ? !held && !m->rounds->asked : !mu_rounds_is_complete(m->rounds)) return MU_OK;
+    for (int g = 0; g < m->n; g++) // also behind one that is not to be had: a halt may have to be moved there
+        if (hold_anywhere(m, &m->group[g])) at[n++] = &m->group[g];
+    mu_status st = MU_OK;
+    if (n == m->n && m->rounds->begun) end_round(m);
+    else if (n == m->n) st = begin_round(m, err); // clocks stay at their halts; learners may copy meanwhile
+    for (int i = 0; i < n; i++) mu_server_let_go(&at[i]->shared);
+    return st;
 }
 
 static void merge_together(mu_merging *m) {
@@ -156,21 +212,25 @@ static void tell_those_that_wait(mu_merging *m) {
     uint64_t moved = 0;
     for (int g = 0; g < m->n; g++)
         moved += mu_shared_done(&m->group[g].shared) - atomic_load(&m->group[g].shared.head->held_pulse);
+    if (m->rounds) moved += (uint64_t)m->rounds->nodes->bytes_received; // who is silent for long is lost
     if (moved == m->moved) return;
     m->moved = moved;
     for (int g = 0; g < m->n; g++)
         if (is_held(&m->group[g])) atomic_fetch_add(&m->group[g].shared.head->held_pulse, 1);
 }
 
-bool mu_merging_look(mu_merging *m) {
-    if (m->n < 2) return false;
-    if (m->class->most_ahead) merge_alone(m);
+mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
+    *waits = false;
+    if (all_groups(m) < 2) return MU_OK;
+    if (m->rounds) MU_TRY(merge_over_ranks(m, err));
+    else if (m->class->most_ahead) merge_alone(m);
     else merge_together(m);
     tell_those_that_wait(m);
-    bool waits = false;
-    for (int g = 0; g < m->n; g++) waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
-    return waits;
+    for (int g = 0; g < m->n; g++) *waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
+    return MU_OK;
 }
+
+bool mu_merging_is_under_way(const mu_merging *m) { return m->rounds && m->rounds->begun; }
 
 // ---- the end ----
 
@@ -184,6 +244,17 @@ void mu_merging_end(mu_merging *m) {
         if (m->class->most_ahead && there) merge(m, &one, 1);
     }
     if (due) merge(m, at, m->n);
+}
+
+static bool is_complete(void *rounds) { return mu_rounds_is_complete(rounds); }
+
+mu_status mu_merging_end_together(mu_merging *m, const int64_t *version, mu_err *err) {
+    for (int g = 0; g < m->rounds->all; g++)
+        if (version[g] != halt_of(m, m->rounds->round)) return MU_OK;
+    MU_TRY(begin_round(m, err));
+    MU_TRY(mu_nodes_wait(m->rounds->nodes, is_complete, m->rounds, err));
+    end_round(m);
+    return MU_OK;
 }
 
 void mu_merging_snapshot(mu_merging *m) {

@@ -89,7 +89,10 @@ mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o
                            .begin = o->training->at,
                            .shared.region.fd = -1,
                            .halt = INT64_MAX};
-    g->stripe = (mu_stripe){g->begin.samples, setup.global_batch, o->index, o->of};
+    const mu_setup *all = &o->training->s->setup;
+    g->stripe = (mu_stripe){g->begin.samples, setup.global_batch, mu_setup_first_group(all) + o->index,
+                            all->server_groups};
+    g->first_process = o->before_on_host * o->of * mu_setup_processes(&setup);
     g->open = mu_alloc_array((size_t)mu_core_most_open(setup.learners), sizeof *g->open, "learners");
     if (!g->open) return MU_FAIL_NOMEM(err, "the list of open samples");
     g->point.open = g->open;
@@ -110,10 +113,11 @@ mu_status mu_server_group_start(mu_server_group *g, bool hold, struct mu_merge_b
                           .begin = &g->begin,
                           .end = &t->end,
                           .stripe = g->stripe,
-                          .first = h->group * h->n_processes};
+                          .first = g->first_process + h->group * h->n_processes};
+    const bool evaluates = !h->group && !t->follows;
     if (hold) mu_server_group_pause(g, true);
     g->started = true;
-    MU_TRY(mu_watchdog_start(&g->dog, t, &role, h->group ? NULL : &evaluator, err));
+    MU_TRY(mu_watchdog_start(&g->dog, t, &role, evaluates ? &evaluator : NULL, err));
     atomic_store(&g->shared.head->state, MU_RUN_TRAINING);
     return MU_OK;
 }

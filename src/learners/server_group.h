@@ -19,6 +19,7 @@ typedef struct mu_server_group {
     mu_watchdog  dog;
     mu_range    *open;                  // (mu_core_most_open) for mu_server_point; owned
     mu_server_point point;              // of the last snapshot
+    int          first_process;         // of this rank's, on its host: ranks that share it have others before
     bool         opened, started;       // the shared memory; the children
     bool         pausing;               // a snapshot is wanted; no update begins
     int64_t      merged;                // parts of its weights, by this run
@@ -30,13 +31,14 @@ typedef struct mu_server_group_opts {
     mu_training     *training;
     const char      *run_id;
     mu_server_group *first;             // NULL = this is the first one
-    int              index, of;
+    int              index, of;         // among those of this rank
+    int              before_on_host;    // ranks
 } mu_server_group_opts;
 
 // Makes the shared memory, with the weights that the session has.
 MU_MUST_CHECK mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o, mu_err *err);
-// Starts the children, the first group's with the evaluator, which saves `center`. hold: no update begins
-// before a snapshot.
+// Starts the children, the first group's of rank 0 with the evaluator, which saves `center`. hold: no update
+// begins before a snapshot.
 MU_MUST_CHECK mu_status mu_server_group_start(mu_server_group *g, bool hold, struct mu_merge_blocks *center,
                                               mu_err *err);
 void mu_server_group_pause(mu_server_group *g, bool on);

@@ -21,8 +21,8 @@ static mu_position position_of(const mu_server_group *group, int n, int64_t samp
 
 static int64_t first_version(const mu_server_group *g) { return g->begin.step + g->begin.extra_updates; }
 
-mu_position mu_standing_now(const mu_server_group *group, int n) {
-    int64_t samples = group->begin.samples, changes = 0, updates = 0;
+mu_position mu_standing_now(const mu_server_group *group, int n, int ranks) {
+    int64_t samples = 0, changes = 0, updates = 0;
     for (int i = 0; i < n; i++) {
         const mu_shared *s = &group[i].shared;
         const int64_t version = atomic_load(&s->head->version);
@@ -30,7 +30,12 @@ mu_position mu_standing_now(const mu_server_group *group, int n) {
         changes += version - first_version(group);
         updates += mu_shared_updates(s, version) - first_version(group);
     }
-    return position_of(group, n, samples, changes, updates);
+    return position_of(group, n, group->begin.samples + ranks * samples, ranks * changes, updates);
+}
+
+mu_standing_part mu_standing_part_of(const mu_server_group *group) {
+    return (mu_standing_part){group->stripe, group->point,
+                              mu_shared_updates(&group->shared, group->point.version)};
 }
 
 typedef struct range_list { mu_range *range; size_t n, cap; } range_list;
@@ -49,10 +54,10 @@ static bool add_range(void *ctx, mu_range r) {
 }
 
 // What is open of the samples below next: promised, or of a group that is not there yet.
-static bool list_open(const mu_server_group *group, int n, int64_t next, range_list *out) {
+static bool list_open(const mu_standing_part *part, int n, int64_t next, range_list *out) {
     for (int i = 0; i < n; i++) {
-        const mu_server_point *p = &group[i].point;
-        const mu_stripe *s = &group[i].stripe;
+        const mu_server_point *p = &part[i].point;
+        const mu_stripe *s = &part[i].stripe;
         for (int k = 0; k < p->n_open; k++)
             if (!mu_stripe_each(s, p->open[k], add_range, out)) return false;
         if (!mu_stripe_each(s, (mu_range){p->next, mu_stripe_count(s, next)}, add_range, out)) return false;
@@ -60,25 +65,24 @@ static bool list_open(const mu_server_group *group, int n, int64_t next, range_l
     return true;
 }
 
-mu_status mu_standing_of_points(const mu_server_group *group, int n, mu_position *at, mu_finished *finished,
-                                mu_err *err) {
-    const mu_position *begin = &group->begin;
+mu_status mu_standing_of_points(const mu_server_group *first, const mu_standing_part *part, int n,
+                                mu_position *at, mu_finished *finished, mu_err *err) {
+    const mu_position *begin = &first->begin;
     int64_t next = begin->samples, changes = 0, updates = 0, applied = 0;
     range_list open = {0};
     for (int i = 0; i < n; i++) {
-        const mu_server_point *p = &group[i].point;
-        const int64_t end =
-            p->next > begin->samples ? mu_stripe_sample(&group[i].stripe, p->next - 1) + 1 : 0;
+        const mu_server_point *p = &part[i].point;
+        const int64_t end = p->next > begin->samples ? mu_stripe_sample(&part[i].stripe, p->next - 1) + 1 : 0;
         if (end > next) next = end;
-        changes += p->version - first_version(group);
-        updates += mu_shared_updates(&group[i].shared, p->version) - first_version(group);
+        changes += p->version - first_version(first);
+        updates += part[i].updates - first_version(first);
         applied += p->applied;
     }
-    const bool listed = list_open(group, n, next, &open);
+    const bool listed = list_open(part, n, next, &open);
     if (listed) {
-        *finished = group->t->finished;
+        *finished = first->t->finished;
         mu_finished_extend(finished, open.range, (int)open.n, next);
-        *at = position_of(group, n, mu_finished_count(finished), changes, updates);
+        *at = position_of(first, n, mu_finished_count(finished), changes, updates);
         at->applied = begin->applied + applied;
         at->repeated = begin->repeated + finished->dropped;
         finished->dropped = 0;

@@ -135,6 +135,7 @@ typedef struct mu_setup {
     int      learners;                  // lambda
     int      workers;                   // of each learner
     int      server_groups;             // learners are spread over them evenly
+    int nodes, node; // ranks, over which server groups are spread evenly, and this one; 0 = 1
     int64_t  sync_every, sync_parts;
     mu_class_ref merge;                 // how they bring their weights together
     const mu_protocol_class *protocol;
@@ -164,14 +165,19 @@ typedef struct mu_setup {
 // What one server group makes of it: its learners, and its part of the batch.
 mu_setup mu_setup_of_group(const mu_setup *p);
 
-static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; }
+static inline int mu_setup_nodes(const mu_setup *p) { return p->nodes > 1 ? p->nodes : 1; }
+// Server groups of this rank: numbers first to first + count - 1 of all.
+static inline int mu_setup_own_groups(const mu_setup *p) { return p->server_groups / mu_setup_nodes(p); }
+static inline int mu_setup_first_group(const mu_setup *p) { return p->node * mu_setup_own_groups(p); }
+static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; } // of all ranks
 
 typedef struct mu_setup_task {        // what a setup is made for
     int64_t batch;                      // train.batch
     int64_t n_records;                  // of the training data; 0 = not known yet: warm_versions is not final
     int64_t steps;                      // the training ends after these or after `epochs`; 0 = not by them
     double  epochs;
-    int     cores;
+    int     cores;                      // of all ranks
+    int     nodes, node;                // as in mu_setup
     const mu_updater *updater;          // NULL = not known
 } mu_setup_task;
 
@@ -183,8 +189,9 @@ int     mu_protocol_wakes(const mu_protocol_class *p, const mu_core *c);
 // The updates made in step, from the first one; INT64_MAX = all.
 int64_t mu_setup_sync_versions(const mu_setup *p, int64_t warm_versions);
 
-// Problems go to the diags; NULL when there were any. node may be NULL: one learner.
-mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node);
+// Problems go to the diags; NULL when there were any. node may be NULL: one learner. ranks: over which server
+// groups are spread; 0 = 1.
+mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node, int ranks);
 // Problems (batch smaller than learners, ...) are reported at the places of the keys: MU_EJOB.
 mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts *o,
                         const mu_setup_task *task, mu_setup *out, mu_err *err);

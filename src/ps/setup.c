@@ -216,6 +216,25 @@ static void check_workers(mu_binder *b, const mu_node *node, mu_cluster_opts *o)
     if (o->servers) o->server_threads = o->servers;
 }
 
+// What is not given follows from the ranks: a server group each, and a learner in each of these.
+static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
+    const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
+    if (ranks < 2) return;
+    if (!is_given(node, "server_groups")) o->server_groups = ranks;
+    if (!is_given(node, "learners") && !o->groups) o->learners = o->server_groups;
+    if (o->server_groups % ranks) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "server_groups"),
+                                  "%lld server groups cannot be spread evenly over %d ranks",
+                                  (long long)o->server_groups, ranks);
+        mu_diag_label(b->diags, g, "write a multiple of %d, or leave it out", ranks);
+    }
+    if (merge && merge->most_ahead) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, place_of(node, "merge"),
+                                  "`merge: %s` does not work over several ranks", merge->plugin.name);
+        mu_diag_label(b->diags, g, "use average or outer");
+    }
+}
+
 static void check_server_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
     static const char *const keys[] = {"sync_every", "sync_parts", "merge"};
     for (size_t i = 0; i < MU_COUNT(keys); i++)
@@ -235,11 +254,12 @@ static void check_server_groups(mu_binder *b, const mu_node *node, const mu_clus
                "`sync_parts` in `cluster` is more than `sync_every`", "at most one part an update");
 }
 
-static void check_together(mu_binder *b, const mu_node *node, mu_cluster_opts *o) {
+static void check_together(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
     if (o->warm_start.unit == MU_EVERY_SECOND)
         refuse(b, node, "warm_start", "`warm_start` in `cluster` cannot be a time",
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
+    spread_over_ranks(b, node, ranks, o);
     check_server_groups(b, node, o);
     if (o->n_before && is_given(node, "warm_start"))
         refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",
@@ -259,7 +279,7 @@ static void check_together(mu_binder *b, const mu_node *node, mu_cluster_opts *o
                "write `copy`, or leave `locks` out");
 }
 
-mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
+mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node, int ranks) {
     const size_t n_errors = b->diags->n_errors;
     mu_cluster_opts *o = mu_arena_alloc(b->arena, sizeof *o);
     if (!o) {
@@ -272,7 +292,7 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node) {
             &(mu_bind_part){mu_cluster_fields, o}, 1, NULL, 0);
     if (in_turn) bind_turns(b, turns, o);
     if (node && node->kind != MU_MAP) node = NULL; // reported
-    check_together(b, node, o);
+    check_together(b, node, ranks, o);
     return b->diags->n_errors == n_errors && o->protocol.plugin ? o : NULL;
 }
 
@@ -506,6 +526,8 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .learners = count_learners(o, task->batch, task->cores),
         .workers = (int)o->workers,
         .server_groups = (int)o->server_groups,
+        .nodes = task->nodes,
+        .node = task->node,
         .sync_every = o->sync_every,
         .sync_parts = o->sync_parts,
         .merge = o->merge,

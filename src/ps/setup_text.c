@@ -73,6 +73,7 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     if (p->server_groups > 1)
         add(&t, " in %d server groups, merged by %s every %lld updates%s", p->server_groups,
             p->merge.plugin->name, (long long)p->sync_every, p->sync_parts > 1 ? " in parts" : "");
+    if (mu_setup_nodes(p) > 1) add(&t, ", on %d ranks", mu_setup_nodes(p));
     add(&t, ", ");
     add_protocols(&t, p);
     add_batch(&t, p);

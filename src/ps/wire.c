@@ -217,6 +217,15 @@ static size_t array_of(const mu_wire_shape *s, const mu_wire *w, const void **da
     case MU_WIRE_BRIDGE:
         *data = w->bridge.message;
         return (size_t)s->channel_bytes[w->bridge.channel];
+    case MU_WIRE_START:
+        *data = w->start.range;
+        return (size_t)w->start.ranges * sizeof(mu_range);
+    case MU_WIRE_POINT:
+        *data = w->point.range;
+        return (size_t)w->point.ranges * sizeof(mu_range);
+    case MU_WIRE_COUNTS:
+        *data = w->counts.bins;
+        return MU_WIRE_BINS * sizeof(int64_t);
     default:
         *data = NULL;
         return 0;
@@ -373,6 +382,9 @@ static mu_status read_array(const mu_wire_shape *s, mu_wire *w, reading *r, mu_e
     if (w->type == MU_WIRE_WEIGHTS) w->weights.floats = data;
     if (w->type == MU_WIRE_EXCHANGE) w->exchange.floats = data;
     if (w->type == MU_WIRE_BRIDGE) w->bridge.message = data;
+    if (w->type == MU_WIRE_START) w->start.range = data;
+    if (w->type == MU_WIRE_POINT) w->point.range = data;
+    if (w->type == MU_WIRE_COUNTS) w->counts.bins = data;
     return r->left ? MU_FAIL(err, MU_EDATA, "%s: %zu bytes too many", r->name, r->left) : MU_OK;
 }
 

@@ -32,6 +32,8 @@ enum {
     MU_WIRE_VERSION = 1,
     MU_WIRE_HEAD = 32,
     MU_WIRE_IDS = 4096,                 // gradients in a sum
+    MU_WIRE_RANGES = 1 << 20,           // of samples, in a frame
+    MU_WIRE_BINS = 128,                 // of staleness
     MU_WIRE_HOST = 64, MU_WIRE_WHY = 128, MU_WIRE_PATH = 256,   // texts, with their NUL
 };
 
@@ -49,6 +51,9 @@ typedef enum mu_wire_type {
     MU_WIRE_LOST,                       // a rank or a learner is lost
     MU_WIRE_STOP,                       // the training ends
     MU_WIRE_ERROR,                      // a rank has failed, as mu_err
+    MU_WIRE_START,                      // where a training begins
+    MU_WIRE_POINT,                      // where a server group stands
+    MU_WIRE_COUNTS,                     // what has become of a rank's gradients
     MU_WIRE_TYPES
 } mu_wire_type;
 
@@ -165,7 +170,13 @@ typedef struct mu_wire_lost {
     char     why[MU_WIRE_WHY];
 } mu_wire_lost;
 
-typedef enum mu_wire_stopping { MU_STOP_ENDED, MU_STOP_ASKED, MU_STOP_FAILED, MU_STOPS } mu_wire_stopping;
+typedef enum mu_wire_stopping {
+    MU_STOP_ENDED,                      // nothing is left to be done
+    MU_STOP_ASKED,                      // by a person
+    MU_STOP_FAILED,
+    MU_STOP_DUE,                        // it is good enough, or takes too long
+    MU_STOPS
+} mu_wire_stopping;
 
 typedef struct mu_wire_stop {
     int32_t  why;                       // mu_wire_stopping
@@ -179,6 +190,38 @@ typedef struct mu_wire_error {
     char     path[MU_WIRE_PATH];
     char     msg[400], hint[300], note[160];    // as in mu_err
 } mu_wire_error;
+
+typedef struct mu_wire_start {
+    // as mu_position of train/position.h
+    int64_t  step, partial, samples, extra_updates, version, applied, repeated;
+    double   rate_scale, time_share;
+    int64_t  merges;                    // by the runs before this one
+    int64_t  cursor, dropped;           // as mu_finished, with its ranges
+    int32_t  center;                    // 1: a center of server groups is among the blocks that follow
+    int32_t  ranges;
+    const void *range;                  // (ranges) mu_range
+} mu_wire_start;
+
+typedef struct mu_wire_point {          // as mu_server_point of ps/server.h
+    int32_t  group;                     // among those of all ranks
+    int32_t  missed;                    // 1: it could not be copied in time
+    int64_t  number;                    // of the snapshot
+    int64_t  version, applied, next;
+    int64_t  updates;                   // whole ones in this version
+    int32_t  ranges;                    // that are open
+    const void *range;                  // (ranges) mu_range
+} mu_wire_point;
+
+typedef struct mu_wire_counts {         // of a rank, at its end
+    int32_t  rank;
+    int64_t  versions, produced, applied, rejected, lost;
+    int64_t  learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
+    int64_t  merges, merged_bytes, bad_records, skipped;
+    int64_t  used;                      // samples
+    int64_t  stale, stale_max;          // gradients whose staleness is known
+    double   stale_mean, compute_s, wait_s, apply_s, replace_p50_s, replace_p99_s;
+    const void *bins;                   // (MU_WIRE_BINS) int64_t
+} mu_wire_counts;
 
 typedef struct mu_wire {
     mu_wire_type type;
@@ -197,6 +240,9 @@ typedef struct mu_wire {
         mu_wire_lost      lost;
         mu_wire_stop      stop;
         mu_wire_error     error;
+        mu_wire_start     start;
+        mu_wire_point     point;
+        mu_wire_counts    counts;
     };
 } mu_wire;
 

@@ -146,6 +146,61 @@ static const mu_wire_field error[] = {
     TEXT(mu_wire_error, note),
 };
 
+static const mu_wire_field start[] = {
+    FIELD(mu_wire_start, step, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, partial, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, samples, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, extra_updates, MU_WIRE_I64, -MUCH, MUCH),
+    FIELD(mu_wire_start, version, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, applied, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, repeated, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, merges, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, cursor, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, dropped, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_start, rate_scale, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_start, time_share, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_start, center, MU_WIRE_I32, 0, 1),
+    FIELD(mu_wire_start, ranges, MU_WIRE_I32, 0, MU_WIRE_RANGES),
+};
+
+static const mu_wire_field point[] = {
+    BELOW(mu_wire_point, group, MU_WIRE_I32, 0, MU_LIMIT_GROUPS),
+    FIELD(mu_wire_point, missed, MU_WIRE_I32, 0, 1),
+    FIELD(mu_wire_point, number, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_point, version, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_point, applied, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_point, next, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_point, updates, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_point, ranges, MU_WIRE_I32, 0, MU_WIRE_RANGES),
+};
+
+static const mu_wire_field counts[] = {
+    BELOW(mu_wire_counts, rank, MU_WIRE_I32, 0, MU_LIMIT_RANKS),
+    FIELD(mu_wire_counts, versions, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, produced, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, applied, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, rejected, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, lost, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, learners_lost, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, learners_replaced, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, server_lost, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, lock_repairs, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, torn_updates, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, merges, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, merged_bytes, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, bad_records, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, skipped, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, used, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, stale, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, stale_max, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, stale_mean, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_counts, compute_s, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_counts, wait_s, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_counts, apply_s, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_counts, replace_p50_s, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_counts, replace_p99_s, MU_WIRE_BITS, 0, 0),
+};
+
 // ---- what numbers have to do with each other ----
 
 static const char *wrong_hello(const mu_wire_shape *s, const mu_wire *w) {
@@ -222,7 +277,8 @@ static const mu_wire_class classes[MU_WIRE_TYPES] = {
     CLASS(SUM, sum, false, wrong_sum),       CLASS(WEIGHTS, weights, false, wrong_weights),
     CLASS(BRIDGE, bridge, false, NULL),      CLASS(EXCHANGE, exchange, false, wrong_exchange),
     CLASS(LOST, lost, false, wrong_lost),    CLASS(STOP, stop, false, NULL),
-    CLASS(ERROR, error, true, wrong_error),
+    CLASS(ERROR, error, true, wrong_error),  CLASS(START, start, false, NULL),
+    CLASS(POINT, point, false, NULL),        CLASS(COUNTS, counts, false, NULL),
 };
 
 const mu_wire_class mu_wire_part_class = {"SUM, gradient", part, (int)MU_COUNT(part), false, NULL};

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "learners/beginning.h"
 #include "learners/gradients.h"
 #include "run/folder.h"
 #include "run/loop.h"
@@ -45,6 +46,19 @@ static mu_status set_position(mu_training *r, mu_err *err) {
     return st;
 }
 
+// Rank 0 has everything, and the others get it from there.
+static mu_status meet(mu_training *r, mu_err *err) {
+    mu_nodes *n = r->o->nodes;
+    MU_TRY(mu_nodes_meet(n, r->s, err));
+    if (n->rank == 0 && mu_nodes_share_host(n))
+        mu_training_say(
+            r,
+            "%d ranks, some of them on one host, count as nodes: one rank a node is meant, and its "
+            "`learners` use the cores",
+            n->n);
+    return mu_beginning_share(n, r, err);
+}
+
 static mu_status begin(mu_training *r, mu_err *err) {
     const mu_train_opts *t = &r->s->job->train;
     r->at = MU_POSITION_START;
@@ -53,7 +67,8 @@ static mu_status begin(mu_training *r, mu_err *err) {
     r->ps.best = NAN;
     r->ps.evaluated_step = -1;
     if (!r->o->no_files) MU_TRY(mu_folder_open(r, err));
-    MU_TRY(set_position(r, err));
+    if (!r->follows) MU_TRY(set_position(r, err));
+    if (r->o->nodes) MU_TRY(meet(r, err));
     r->ps.choices = mu_choices_read(r->s->params);
     r->end_sample = mu_end_sample(r->s, &r->at);
     r->begin_share = r->at.time_share;
@@ -80,7 +95,7 @@ static mu_status begin(mu_training *r, mu_err *err) {
 
 // The final scores: test data if the job has it, else validation. Not repeated when just measured.
 static mu_status final_scores(mu_training *r, mu_err *err) {
-    if (mu_training_interrupted(r)) return MU_OK;
+    if (r->follows || mu_training_interrupted(r)) return MU_OK;
     mu_phase used = MU_TEST;
     mu_session_phase *p = mu_session_eval_phase(r->s, &used);
     bool fresh = r->evaluated_version == r->at.version && (r->out->tested || r->out->validated) &&
@@ -176,7 +191,7 @@ static mu_status end(mu_training *r, mu_err *err) {
 // Bad data or a failed disk must not cost the steps since the last checkpoint.
 static void save_what_is_done(mu_training *r) {
     mu_err err = {0};
-    if (r->o->no_files || r->saved_version == r->at.version) return;
+    if (r->o->no_files || r->o->nodes || r->saved_version == r->at.version) return; // of one rank alone
     if (save_checkpoint(r, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
 }
 
@@ -192,7 +207,7 @@ static mu_status tell_stopped(const mu_training *r, mu_err *err) {
 }
 
 mu_status mu_run_train(mu_session *s, const mu_run_opts *o, mu_run_result *out, mu_err *err) {
-    mu_training r = {.s = s, .o = o, .out = out, .last_loss = NAN};
+    mu_training r = {.s = s, .o = o, .out = out, .last_loss = NAN, .follows = s->node > 0};
     r.saved_version = r.evaluated_version = -1;
     memset(out, 0, sizeof *out);
     r.dir.log_fd = r.dir.lock_fd = -1;

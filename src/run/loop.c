@@ -175,7 +175,7 @@ static void do_due_work(loop *l) {
 static bool wants_first_test(mu_training *t) {
     const mu_test_opts *test = &t->s->job->test;
     mu_phase phase;
-    if (t->why || !mu_session_eval_phase(t->s, &phase)) return false;
+    if (t->why || t->follows || !mu_session_eval_phase(t->s, &phase)) return false;
     const bool owed =
         t->o->resume && mu_training_crossed(t, test->every) && t->ps.evaluated_step != t->at.step;
     return owed || (test->at_start && t->at.step == 0);

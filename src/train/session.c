@@ -254,6 +254,12 @@ static void check_learners(mu_session *s) {
         mu_diag_hint(d, g, "Learners share a batch: each holds the activations of its part only.");
     }
     if (alone) return;
+    if (s->nodes > 1 && t->nonfinite == MU_NONFINITE_ROLLBACK) {
+        const mu_node *n = mu_node_find(mu_node_find(s->job->root, "train"), "nonfinite");
+        mu_diag *g = mu_diags_add(d, MU_DIAG_ERROR, n ? n->pos : MU_NOPOS,
+                                  "`nonfinite: rollback` does not work over several ranks");
+        mu_diag_label(d, g, "use stop or skip");
+    }
     const mu_node *clip = mu_node_find(s->job->updater, "clip_norm");
     mu_objection no;
     const bool clips = s->updater && s->updater->clip_norm > 0 && clip;
@@ -276,7 +282,9 @@ static mu_status make_setup(mu_session *s, mu_err *err) {
         .n_records = s->train.source ? mu_source_n_records(s->train.source) : 0,
         .steps = t->steps,
         .epochs = t->epochs,
-        .cores = mu_cores_count(),
+        .cores = mu_cores_count() * (s->nodes > 1 ? s->nodes : 1),
+        .nodes = s->nodes,
+        .node = s->node,
         .updater = s->updater,
     };
     mu_status st = mu_setup_make(&s->binder, s->job->cluster, s->cluster, &task, &s->setup, &own);
@@ -402,7 +410,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *asked, mu_err *e
                          "Add for example `updater: {type: sgd, momentum: 0.9, rate: 0.01}`.");
         }
         if (!o->restored) check_initial(s);
-        s->cluster = mu_cluster_bind(&s->binder, job->cluster);
+        s->cluster = mu_cluster_bind(&s->binder, job->cluster, s->nodes);
         MU_TRY(make_setup(s, err));
         check_learners(s);
     }
@@ -447,6 +455,7 @@ mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **ou
     mu_session *s = mu_alloc(sizeof *s, "session");
     if (!s) return MU_FAIL_NOMEM(err, "the session");
     s->job = job;
+    s->nodes = o->nodes, s->node = o->node;
     s->binder = (mu_binder){&job->arena, &job->diags, job->folder, registries};
     mu_gemm_set_threads(1);
     mu_status st = open_all(s, o, err);

@@ -30,6 +30,7 @@ typedef struct mu_session {
     mu_session_phase     train, validation, test, predict;
     mu_partition        *partition;     // of the training net, where learners have workers; else NULL
     mu_net             **worker_net;    // (workers) their nets, shaped; the whole one computes nothing
+    int                  nodes, node;   // as in mu_session_opts
     bool                 split_off;     // an early stop needs validation data, and the job had none
 } mu_session;
 
@@ -44,6 +45,7 @@ typedef struct mu_session_opts {
     bool     no_data;           // no data file is opened and no net built: every block is checked by itself
     const mu_inputs *inputs;    // of the model to be used, borrowed for the session's life; NULL = the job's
                                 // training data is looked at where something must be known of it
+    int      nodes, node;       // ranks that train together, and which of them this is; 0 = 1
     bool     restored;          // a checkpoint is about to give all values: files with initial ones are not
                                 // looked at; mu_params_load where it turns out that there is none
 } mu_session_opts;

@@ -53,6 +53,7 @@ typedef struct mu_run_opts {
     const char *record, *replay;
     const char *const *sets;            // edits of the job by the command line, to stand in the log
     size_t      n_sets;
+    struct mu_nodes *nodes; // other ranks that train with this one (learners/nodes.h); NULL = none
     mu_run_watch watch;
 } mu_run_opts;
 
@@ -65,7 +66,8 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int64_t     staleness_max, staleness_hist[128];
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
-    int         server_groups;
+    int         server_groups, ranks;
+    int64_t     wire_sent, wire_received;       // bytes, by the rank that tells
     int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
     int64_t     records_read;                   // by all processes, also ahead of what was used

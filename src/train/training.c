@@ -55,6 +55,10 @@ bool mu_training_due(const mu_training *r, mu_due *d) {
 }
 
 void mu_training_set_due(mu_training *r) {
+    if (r->follows) {
+        r->log = r->test = r->save = (mu_due){.every = {.unit = MU_EVERY_NEVER}, .next = INFINITY};
+        return;
+    }
     r->log = due_init(r, r->s->job->log.every);
     r->test = due_init(r, r->s->job->test.every);
     mu_interval save = r->s->job->checkpoint.every;
@@ -262,6 +266,7 @@ double mu_training_time_share(const mu_training *r) {
 bool mu_training_finished(mu_training *r) {
     const mu_limits *l = &r->limits;
     if (r->why) return true;
+    if (r->follows) return false;
     if (mu_training_stop_asked(r)) r->why = mu_stop_requested() ? "signal" : "stop";
     else if (l->steps > 0 && r->at.step >= l->steps) r->why = "steps";
     else if (l->epochs > 0 && r->at.samples >= r->end_sample) r->why = "epochs";

@@ -53,6 +53,7 @@ typedef struct mu_training {
     double             last_loss, last_speed, eval_s, next_progress;
     int64_t            saved_version, evaluated_version;        // when last done, -1 = never
     int                learners;                // alive
+    bool               follows;                 // another rank evaluates, saves, and says when it ends
     const char        *why;                     // it ends; NULL = it goes on
 } mu_training;
 

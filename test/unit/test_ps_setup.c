@@ -26,7 +26,7 @@ typedef struct rig {
 
 static const mu_registry *const registries[] = {&mu_protocols, &mu_merges, &mu_updaters, NULL};
 
-static void rig_init(rig *r, const char *section) {
+static void rig_init_on(rig *r, const char *section, int ranks) {
     mu_err err = {0};
     mu_node *root = NULL;
     char text[400];
@@ -38,8 +38,10 @@ static void rig_init(rig *r, const char *section) {
         fail_msg("`%s`: %s", text, err.msg);
     r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
     r->node = section ? mu_node_find(root, "cluster") : NULL;
-    r->opts = mu_cluster_bind(&r->binder, r->node);
+    r->opts = mu_cluster_bind(&r->binder, r->node, ranks);
 }
+
+static void rig_init(rig *r, const char *section) { rig_init_on(r, section, 1); }
 
 static void rig_fini(rig *r) { mu_arena_fini(&r->arena); }
 
@@ -507,6 +509,54 @@ static void test_turns_refused(void **unused) {
     }
 }
 
+// Server groups over ranks: what is not given follows from these, and each rank has its part.
+static void test_ranks(void **unused) {
+    (void)unused;
+    static const struct { const char *section; int ranks, learners, groups; } good[] = {
+        {NULL, 2, 2, 2},
+        {"{}", 4, 4, 4},
+        {"{learners: 8}", 2, 8, 2},
+        {"{server_groups: 4}", 2, 4, 4},
+        {"{learners: 8, server_groups: 4, merge: outer, sync_every: 7}", 4, 8, 4},
+        {"{learners: auto, sync_every: 3}", 2, 6, 2},
+        {"{learners: 3}", 1, 3, 1},
+    };
+    for (size_t i = 0; i < MU_COUNT(good); i++)
+        for (int node = 0; node < good[i].ranks; node++) {
+            const mu_setup_task task = {
+                .batch = 240, .n_records = 1000, .cores = 6, .nodes = good[i].ranks, .node = node};
+            rig r;
+            mu_err err = {0};
+            mu_setup p;
+            rig_init_on(&r, good[i].section, good[i].ranks);
+            if (!r.opts || mu_setup_make(&r.binder, r.node, r.opts, &task, &p, &err) != MU_OK)
+                fail_msg("%s on %d ranks: %s", good[i].section, good[i].ranks,
+                         r.diags.n ? r.diags.list[0].msg : err.msg);
+            assert_int_equal(p.learners, good[i].learners);
+            assert_int_equal(p.server_groups, good[i].groups);
+            assert_int_equal(mu_setup_own_groups(&p) * good[i].ranks, good[i].groups);
+            assert_int_equal(mu_setup_first_group(&p), node * good[i].groups / good[i].ranks);
+            char text[400];
+            mu_setup_text(&p, 0.1, text, sizeof text);
+            assert_int_equal(strstr(text, "ranks") != NULL, good[i].ranks > 1);
+            rig_fini(&r);
+        }
+    static const struct { const char *section, *says; } bad[] = {
+        {"{server_groups: 3, learners: 6}", "3 server groups cannot be spread evenly over 2 ranks"},
+        {"{server_groups: 1}", "1 server groups cannot be spread evenly over 2 ranks"},
+        {"{merge: elastic}", "`merge: elastic` does not work over several ranks"},
+        {"{protocol: mirror}", "weights of their own already"},
+    };
+    for (size_t i = 0; i < MU_COUNT(bad); i++) {
+        rig r;
+        rig_init_on(&r, bad[i].section, 2);
+        if (r.opts || r.diags.n != 1 || !strstr(r.diags.list[0].msg, bad[i].says) ||
+            r.diags.list[0].pos.line != 1)
+            fail_msg("%s: %s", bad[i].section, r.diags.n ? r.diags.list[0].msg : "accepted");
+        rig_fini(&r);
+    }
+}
+
 // Without a warm start the rate rises over as many steps.
 static void test_softness(void **unused) {
     (void)unused;
@@ -529,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_warm_start_by_default),
         cmocka_unit_test(test_groups_of_workers),
+        cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_server_groups),
         cmocka_unit_test(test_text),

@@ -112,7 +112,7 @@ static const refusal refusals[] = {
     {MU_WIRE_LOST, "learner", -1, "only a learner has"},
     {MU_WIRE_LOST, "rank", 4, "`rank`"},
     {MU_WIRE_LOST, "incarnation", 0, "only a learner has"},
-    {MU_WIRE_STOP, "why", 3, "`why`"},
+    {MU_WIRE_STOP, "why", 4, "`why`"},
     {MU_WIRE_STOP, "version", -1, "`version`"},
     {MU_WIRE_STOP, "samples", -1, "`samples`"},
     {MU_WIRE_ERROR, "rank", -1, "`rank`"},
@@ -233,7 +233,7 @@ static void test_heads(void **unused) {
     damage(r, MU_WIRE_STOP, 0, "MUWG", 4, "no frame of Muster");
     damage(r, MU_WIRE_STOP, 4, "\2", 1, "a frame of version 2, this program speaks version 1");
     damage(r, MU_WIRE_STOP, 6, "\0", 1, "of type 0");
-    damage(r, MU_WIRE_STOP, 6, "\16", 1, "of type 14");
+    damage(r, MU_WIRE_STOP, 6, "\21", 1, "of type 17");
     damage(r, MU_WIRE_STOP, 6, "\377\377", 2, "of type 65535");
     damage(r, MU_WIRE_STOP, 6, "\10", 1, "WEIGHTS"); // too short for that
     damage(r, MU_WIRE_STOP, 8, "\27", 1, "says that 23 bytes follow its head, and 24 do");

@@ -23,6 +23,8 @@ typedef struct wire_rig {
     float floats[WIRE_FLOATS];
     int32_t ids[WIRE_FLOATS];
     mu_wire_part part[3];
+    mu_range  range[2];
+    int64_t   bins[MU_WIRE_BINS];
     mu_wire_frame frame;
 } wire_rig;
 
@@ -97,6 +99,8 @@ static inline wire_rig *wire_rig_make(void) {
     r->shape.layout = mu_wire_layout_hash(&r->shape);
     for (int i = 0; i < 3; i++)
         r->part[i] = (mu_wire_part){{i, 2, 40 + i, 90 - i, 1000 * i, 16}, 0.25f * (float)i};
+    r->range[0] = (mu_range){80, 96}, r->range[1] = (mu_range){112, 120};
+    for (int i = 0; i < MU_WIRE_BINS; i++) r->bins[i] = 3 * i;
     wire_fill(r, 2);
     if (mu_wire_frame_init(&r->shape, &r->frame, &err) != MU_OK) abort();
     return r;
@@ -153,6 +157,24 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
         break;
     case MU_WIRE_STOP:
         w.stop = (mu_wire_stop){MU_STOP_ASKED, 94, 8192};
+        break;
+    case MU_WIRE_START:
+        w.start = (mu_wire_start){9, 4, 148, -2, 8, 140, 1, 0.5, 0.25, 3, 64, 2, 1, 2, r->range};
+        break;
+    case MU_WIRE_POINT:
+        w.point = (mu_wire_point){1, 0, 6, 95, 160, 172, 94, 2, r->range};
+        break;
+    case MU_WIRE_COUNTS:
+        w.counts = (mu_wire_counts){.rank = 2,
+                                    .versions = 12,
+                                    .produced = 40,
+                                    .applied = 36,
+                                    .rejected = 3,
+                                    .lost = 1,
+                                    .used = 640,
+                                    .stale = 36,
+                                    .stale_mean = 1.5,
+                                    .bins = r->bins};
         break;
     default:
         w.error = (mu_wire_error){3,          MU_EDATA,       7, 3, 5, "job.yaml", "record 4 is broken",

@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Several ranks, started by mpirun, train one model: merged at every update they are one learner; seldom merged they
+# repeat their bits; protocols and updaters train inside; a checkpoint resumes on any number of ranks; a learner that is
+# killed is replaced where it was; a rank that is stopped ends the others; what cannot be is refused on every rank.
+set -uo pipefail
+: "${MUSTER:=build/muster}"
+case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
+command -v mpirun >/dev/null || { echo "skipped: needs mpirun (openmpi-bin)"; exit 77; }
+command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+[ -e "$(dirname "$MUSTER")/libmuster-mpi.so" ] || { echo "skipped: built without MPI (libopenmpi-dev)"; exit 77; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUSTER_RANK_TIMEOUT=20
+wrong=0
+bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+
+cat >job.yaml <<'END_OF_JOB'
+name: ranks
+seed: 3
+data:
+  train: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 800, noise: 0.2, scale: 0.0039}
+  test: {reader: synthetic, shape: [1, 8, 8], classes: 4, records: 200, noise: 0.2, scale: 0.0039}
+net:
+  - {name: fc1, type: inner_product, src: data.image, outputs: 40}
+  - {name: act, type: sigmoid}
+  - {name: fc2, type: inner_product, outputs: 30}
+  - {name: act2, type: tanh}
+  - {name: out, type: inner_product, outputs: 4}
+  - {name: loss, type: softmax_loss, src: [out, data.label]}
+train: {batch: 16, steps: 40}
+updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: 0.05}
+checkpoint: {every: 20 steps, keep: 5}
+log: {every: 1 steps}
+END_OF_JOB
+
+mpi=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include lo
+    --mca mpi_yield_when_idle 1)
+run() { # run RANKS OUT options...
+    local n=$1 out=$2
+    shift 2
+    "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train job.yaml "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
+        { bad "$out: $(tail -n 6 "$out.err")"; return 1; }
+    jq -e ".ranks == $n and (.gradients | .produced == .applied + .rejected + .lost and .applied > 0)" "$out.json" \
+        >/dev/null || bad "$out: $(jq -c '{ranks, gradients}' "$out.json")"
+}
+near() { # near A B LIMIT: |a - b| / |b| of each array
+    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON'
+import array, json, math, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + n])
+    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in head.items() if k != "__metadata__"}
+one, two = load(sys.argv[1]), load(sys.argv[2])
+for name, a in one.items():
+    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
+    size = math.sqrt(sum(x * x for x in a))
+    if not off <= float(sys.argv[3]) * size + 1e-6:
+        sys.exit(f"{name}: {off:g} of {size:g}")
+PYTHON
+}
+each='--set cluster.sync_every=1'
+
+# ---- merged at every update: one learner ----
+timeout 60 "$MUSTER" train job.yaml --out one --quiet >one.out 2>&1 || bad "one: $(tail -n 3 one.out)"
+for shape in "2 2" "2 4" "4 4"; do
+    read -r ranks learners <<<"$shape"
+    # shellcheck disable=SC2086
+    run "$ranks" "each-$ranks-$learners" $each --learners "$learners" || continue
+    near "each-$ranks-$learners" one 1e-4 || bad "$learners learners on $ranks ranks are not one learner"
+    jq -e ".learners == $learners and .server_groups == $ranks and .merges == 40 * $ranks and .steps == 40 and
+        .samples == 640 and .applied_samples == 640 and .gradients.applied == 40 * $learners and
+        .wire_bytes_sent > 0 and .wire_bytes_received > 0" "each-$ranks-$learners.json" >/dev/null ||
+        bad "odd counts: $(cat "each-$ranks-$learners.json")"
+done
+# shellcheck disable=SC2086
+run 2 groups $each --learners 4 --set cluster.server_groups=4 && { near groups one 1e-4 || bad "4 groups on 2 ranks"; }
+
+# ---- the same bits again ----
+for again in a b; do
+    run 2 "bits-$again" --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
+done
+cmp bits-a/model.safetensors bits-b/model.safetensors || bad "outer does not repeat its bits"
+run 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
+    bad "seldom merging changes nothing"
+
+# ---- protocols and updaters inside ----
+for protocol in hardsync async hogwild; do
+    run 2 "in-$protocol" --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
+done
+
+# ---- checkpoints ----
+# shellcheck disable=SC2086
+run 2 first $each --steps 20
+resume() { # resume NAME RANKS options...
+    local name=$1 n=$2
+    shift 2
+    cp -r first "$name"
+    "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train job.yaml --resume "$name" --quiet "$@" >"$name.out" 2>&1 ||
+        { bad "$name: $(tail -n 4 "$name.out")"; return; }
+    near "$name" one 1e-4 || bad "$name goes on otherwise"
+}
+# shellcheck disable=SC2086
+{ resume on-2 2 $each; resume on-4 4 $each; }
+cp -r first on-1
+timeout 60 "$MUSTER" train job.yaml --resume on-1 --quiet >on-1.out 2>&1 || bad "on-1: $(tail -n 4 on-1.out)"
+near on-1 one 1e-4 || bad "on one process it goes on otherwise"
+
+# ---- faults ----
+long() { # long OUT options...: in the background, its mpirun's pid in $pid
+    local out=$1
+    shift
+    "${mpi[@]}" -n 2 "$MUSTER" train job.yaml --steps 0 --set train.deadline=30s --set cluster.sync_every=5 \
+        --out "$out" --set 'checkpoint.every=1s' --json "$@" >"$out.json" 2>"$out.err" &
+    pid=$!
+    for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
+}
+ranks_of() { pgrep -P "$1" -x muster; } # of mpirun
+rank_1_of() {
+    for p in $(ranks_of "$1"); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done
+}
+learners_of() { pgrep -P "$1" | while read -r p; do grep -q '^muster:l' "/proc/$p/comm" && echo "$p"; done; }
+
+# A learner of the rank that follows is replaced there. SIGTERM to mpirun, which passes it on to learners, too, saves
+# and ends all ranks, if it is told to wait longer than a second before SIGKILL.
+export OMPI_MCA_odls_base_sigkill_timeout=5
+long killed
+follows=$(rank_1_of $pid)
+kill -KILL "$(learners_of "$follows" | head -n 1)" 2>/dev/null || bad "no learner of rank 1: ranks $(ranks_of $pid)"
+sleep 1
+before=$(ls -d killed/checkpoints/step-* | wc -l)
+kill -TERM $pid
+wait $pid
+[ $? != 0 ] || bad "SIGTERM: mpirun says all is well"
+jq -e '.learners_lost >= 1 and .learners_replaced >= 1 and .stopped_by == "signal" and
+    (.gradients | .produced == .applied + .rejected + .lost)' killed.json >/dev/null ||
+    bad "after a kill and SIGTERM: $(cat killed.json) $(tail -n 5 killed.err)"
+[ "$before" -gt 0 ] && grep -q 'checkpoint is' killed.err || bad "SIGTERM: $(tail -n 5 killed.err)"
+
+# A rank that is stopped is lost: the other one says so and ends with 5.
+unset OMPI_MCA_odls_base_sigkill_timeout
+export MUSTER_RANK_TIMEOUT=2
+long silent
+follows=$(rank_1_of $pid)
+began=$SECONDS
+kill -STOP "$follows"
+wait $pid
+code=$?
+[ $code = 5 ] || bad "a rank was stopped: exit $code"
+[ $((SECONDS - began)) -le 12 ] || bad "a rank was stopped: noticed after $((SECONDS - began)) s"
+grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
+export MUSTER_RANK_TIMEOUT=20
+
+# What was saved before goes on: a copy of groups that went on training says exactly which samples are in it.
+step=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"])' \
+    "$(ls -d silent/checkpoints/step-* | sort -V | tail -n 1)/manifest.json")
+for n in 2 1; do
+    cp -r silent again
+    launch=("${mpi[@]}" -n 2)
+    [ $n = 2 ] || launch=()
+    timeout 60 "${launch[@]}" "$MUSTER" train job.yaml --resume again --quiet --json --steps $((step + 200)) \
+        --set cluster.learners=$n >again.json 2>again.err || bad "resume on $n: $(tail -n 4 again.err)"
+    jq -e ".steps == $step + 200 and .samples == 16 * .steps and
+        .applied_samples == .samples + .repeated_samples" again.json >/dev/null ||
+        bad "resumed on $n from step $step: $(jq -c '{steps, samples, applied_samples, repeated_samples}' again.json)"
+    rm -rf again
+done
+
+# ---- refused, on every rank ----
+refused() { # CODE WORDS words of mpirun...
+    local want=$1 words=$2
+    shift 2
+    timeout -k 5 60 "${mpi[@]}" -n "$@" >no.out 2>&1
+    local code=$?
+    [ $code = "$want" ] || bad "$words: exit $code, $(head -n 5 no.out)"
+    grep -qF -- "$words" no.out || bad "$words: $(head -n 8 no.out)"
+    rm -rf no
+}
+train=("$MUSTER" train job.yaml --out no)
+refused 3 'rank 1 on' 1 "${train[@]}" : -n 1 "${train[@]}" --seed 4
+refused 3 'another job' 1 "${train[@]}" : -n 1 "${train[@]}" --set updater.rate=0.1
+refused 3 '3 server groups cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 6 --set cluster.server_groups=3
+refused 3 '`merge: elastic` does not work over several ranks' 2 "${train[@]}" --set cluster.merge=elastic
+refused 3 'weights of their own already' 2 "${train[@]}" --learners 4 --protocol mirror
+refused 3 '`nonfinite: rollback` does not work over several ranks' 2 "${train[@]}" --set train.nonfinite=rollback
+refused 2 'cannot be recorded' 2 "${train[@]}" --record log
+refused 3 'rank 1 on' 1 "${train[@]}" : -n 1 "$MUSTER" train no.yaml --out no
+[ $wrong = 0 ] && echo ok
+exit $((wrong > 0))
