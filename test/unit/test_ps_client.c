@@ -230,8 +230,9 @@ static void test_a_later_group_has_its_own_blocks(void **unused) {
     mu_err err = {0};
     mu_shared later;
     world_open(&w, "async");
-    const mu_core_config core = {.learners = LEARNERS, .protocol = mu_protocol_index("async"), .splits = LEARNERS,
-                                 .lease_batches = 8, .rows = 2, .global_batch = 2 * LEARNERS, .end_sample = 1000};
+    const mu_core_config core = {.learners = LEARNERS, .protocol = mu_protocol_index("async"),
+                                 .splits = LEARNERS, .lease_batches = 8, .rows = 2,
+                                 .global_batch = 2 * LEARNERS, .end_sample = 1000};
     const mu_shared_opts o = {.run_id = "client", .job_name = "client", .setup = &w.setup, .core = &core,
                               .params = &w.blocks.ps, .updater = w.updater.u, .n_records = 1000,
                               .first = &w.shared, .group = 1, .n_groups = 2};

@@ -334,7 +334,7 @@ static void assert_text(const char *section, int64_t batch, const char *want) {
     assert_string_equal(text, want);
 }
 
-// Each server group has its share of learners and batch; the protocol and its staleness are those of one group.
+// Each server group has its share of learners and batch; the protocol and its staleness are those of one.
 static void test_server_groups(void **unused) {
     (void)unused;
     mu_setup p = plan_of("{learners: 6, server_groups: 3, protocol: async}", 66, 1000, 2);
