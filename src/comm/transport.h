@@ -22,8 +22,8 @@
 // Back-pressure. A peer may owe the release of MU_TRANSPORT_WAITING messages, and of opts.window_bytes bytes
 // or one longer message; and of so many sends SENT may not have come yet. What goes beyond is answered FULL,
 // nothing is lent, and ROOM comes when it is worth another try. So a rank holds at most that much for each
-// peer, whether it reads or not. Messages of up to MU_TRANSPORT_SMALL bytes are not counted in bytes, and some
-// of the places are theirs alone: a heartbeat gets past a long gradient that is not released.
+// peer, whether it reads or not. Messages of up to MU_TRANSPORT_SMALL bytes are not counted in bytes, and
+// some of the places are theirs alone: a heartbeat gets past a long gradient that is not released.
 //
 // Lost peers. A peer that is dead, stopped or cut off is silent: sends to it are FULL after a while, and what
 // was lent may never come back. Who decides that it is lost calls `drop`. From then on no message comes of it
