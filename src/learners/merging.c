@@ -153,7 +153,7 @@ static mu_status begin_round(mu_merging *m, mu_err *err) {
 }
 
 static void end_round(mu_merging *m) {
-    mu_server_group *at[MU_MERGE_GROUPS];
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
     for (int g = 0; g < m->n; g++) at[g] = &m->group[g];
     merge(m, at, m->n);
     mu_rounds_next(m->rounds);
@@ -235,7 +235,7 @@ bool mu_merging_is_under_way(const mu_merging *m) { return m->rounds && m->round
 // ---- the end ----
 
 void mu_merging_end(mu_merging *m) {
-    mu_server_group *at[MU_MERGE_GROUPS];
+    mu_server_group *at[MU_MERGE_GROUPS] = {0};
     bool due = m->n > 1 && !m->class->most_ahead;
     for (int g = 0; g < m->n && m->n > 1; g++) {
         mu_server_group *one = at[g] = &m->group[g];

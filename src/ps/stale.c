@@ -36,7 +36,7 @@ mu_momentum_rule mu_stale_usual(const mu_updater *updater) {
 
 mu_stale_step mu_stale_step_of(const mu_stale *s, const mu_updater *u, double own, double *rate) {
     const double same = s->gathers > 1 ? pow(own, s->gathers) : own; // memory in gradients
-    double keep = same;
+    double keep;
     *rate = 1;
     if (!(own > 0) || s->momentum_rule == MU_MOMENTUM_PLAIN) return (mu_stale_step){0};
     if (s->momentum_rule == MU_MOMENTUM_TOTAL) keep = fmax(0, same - s->span / (1 + s->span));
