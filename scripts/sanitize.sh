@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# sanitize.sh asan|ubsan|tsan - builds with that sanitizer in build-<name> and runs the tests there.
+# sanitize.sh asan|ubsan|tsan - builds with that sanitizer in build-<name> and runs the tests there. asan looks
+# for undefined behaviour as well, so one pass of the suite serves both; ubsan alone is quicker.
 #
-# JOBS = compile jobs, TEST_JOBS = tests at a time (2), T = regular expression of tests. OpenMP and BLAS get one thread: their pools are
-# not instrumented, so ThreadSanitizer would report their hand-overs, and nothing of ours runs in them.
+# JOBS = compile jobs, TEST_JOBS = tests at a time (2), T = regular expression of tests. OpenMP and BLAS get one
+# thread: their pools are not instrumented, so ThreadSanitizer would report their hand-overs, and nothing of ours
+# runs in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$1
 case $name in
-    asan)  flags=address ;;
+    asan)  flags=address,undefined ;;
     ubsan) flags=undefined ;;
     tsan)  flags=thread ;;
     *) echo "usage: sanitize.sh asan|ubsan|tsan" >&2; exit 2 ;;

@@ -157,7 +157,8 @@ static void test_texts_are_cut_in_order(void **state) {
 
 static void test_bad_fractions(void **state) {
     (void)state;
-    static const char *const bad[] = {"{fraction: 0}", "{fraction: 1}", "{fraction: -1}", "{fraction: x}"};
+    static const char *const bad[] = {"{fraction: 0}", "{fraction: 1}", "{fraction: -1}", "{fraction: x}",
+                                      "{fraction: 0.1x}", "{fraction: {a: 0.1}}"};
     for (size_t i = 0; i < MU_COUNT(bad); i++) {
         mu_job *job = csv_job(bad[i]);
         assert_int_equal(job->diags.n_errors, 1);
@@ -174,10 +175,48 @@ static void test_bad_fractions(void **state) {
     mu_job_destroy(job);
 }
 
+// ---- what counts as the class of a record ----
+
+static int32_t pair[2];         // of the record read last: field 0 and field 1
+
+static mu_status read_pair(mu_reader *r, int64_t i, mu_record *out, mu_err *err) {
+    (void)err;
+    pair[0] = (int32_t)i;       // all different
+    pair[1] = (int32_t)(i % 2);
+    for (int f = 0; f < r->n_fields; f++) out->field[f] = &pair[f];
+    return MU_OK;
+}
+
+static const mu_reader_class pair_class = {.read = read_pair};
+
+// A class of a single record is never held back, so with field 0 as the class nothing would be.
+static int n_held_of(mu_data_field first, mu_data_field second) {
+    mu_reader r = {.class = &pair_class, .n_fields = 2, .field = {first, second}};
+    mu_arena arena;
+    int64_t *record, n;
+    mu_err err = {0};
+    mu_arena_init(&arena, "test");
+    assert_int_equal(mu_split_choose(&r, 100, MU_PART_HELD, 0.5, 1, &arena, &record, &n, &err), MU_OK);
+    mu_arena_fini(&arena);
+    return (int)n;
+}
+
+static void test_class_is_the_scalar_label(void **state) {
+    (void)state;
+    const mu_data_field label = mu_label_field(2), other = {.name = "word", .store = MU_STORE_I32};
+    const mu_data_field numbers = {.name = "label", .store = MU_STORE_F32};
+    const mu_data_field row = {.name = "label", .store = MU_STORE_I32, .shape = {.n = 1, .d = {1}}};
+    assert_int_equal(n_held_of(other, label), 50);
+    assert_int_equal(n_held_of(numbers, label), 50);
+    assert_int_equal(n_held_of(row, label), 50);
+    assert_int_equal(n_held_of(row, other), 50);        // no class at all
+    assert_int_equal(n_held_of(numbers, other), 50);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_are_disjoint_and_stratified), cmocka_unit_test(test_seed_chooses),
         cmocka_unit_test(test_written_out_once), cmocka_unit_test(test_texts_are_cut_in_order),
-        cmocka_unit_test(test_bad_fractions)};
+        cmocka_unit_test(test_bad_fractions), cmocka_unit_test(test_class_is_the_scalar_label)};
     return cmocka_run_group_tests(tests, write_file, remove_file);
 }
