@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "store/live.h"
 #include "learners/counts.h"
+#include "learners/joint.h"
 #include "learners/load.h"
 #include "learners/merging.h"
 #include "learners/record.h"
@@ -36,6 +37,7 @@ typedef struct shared_run {
     int          n;
     mu_merging   merging;
     mu_spread    spread;                // over several ranks
+    mu_joint     joint;                 // one server group, on several ranks
     mu_standing_part *part;             // (all groups) where they stand in the snapshot, or at the end
     mu_recorder *recorder;              // NULL = the run is not recorded
     bool         taking;                // a snapshot is wanted
@@ -142,7 +144,7 @@ static void refresh(shared_run *c, mu_advance *out) {
     const double time_share = mu_training_time_share(c->t);
     *out = (mu_advance){0};
     for (int i = 0; i < c->n; i++) {
-        atomic_store(&c->group[i].shared.head->time_share, time_share);
+        if (!c->joint.nodes) atomic_store(&c->group[i].shared.head->time_share, time_share);
         mu_server_group_add(&c->group[i], out);
     }
     c->t->at = mu_standing_now(c->group, c->n, mu_spread_ranks(&c->spread));
@@ -292,18 +294,28 @@ static mu_status give_copy(shared_run *c, mu_err *err) {
     return mu_spread_give(s, missed, first->snapshot, first->snapshot_history, err);
 }
 
-static const char *reason(const shared_run *c) {
-    if (c->spread.due) return "rank 0";
+static const char *reason(bool due) {
+    if (due) return "rank 0";
     return mu_stop_requested() ? "signal" : "stop";
+}
+
+static mu_status look_at_joint(shared_run *c, mu_err *err) {
+    mu_joint *j = &c->joint;
+    MU_TRY(mu_joint_look(j, &first_shared(c)->head->parent, LOOK_NS, err));
+    if (j->asked && !c->t->why) c->t->why = reason(j->due);
+    if (mu_joint_leads(j) ? c->ending : mu_training_stop_asked(c->t))
+        return mu_joint_say_stop(j, mu_joint_leads(j) && !mu_training_interrupted(c->t), err);
+    return MU_OK;
 }
 
 // What came, and what is to be told of the end.
 static mu_status look_at_ranks(shared_run *c, mu_err *err) {
     mu_spread *s = &c->spread;
     mu_training *t = c->t;
+    if (c->joint.nodes) return look_at_joint(c, err);
     if (!s->nodes) return MU_OK;
     MU_TRY(mu_nodes_look(s->nodes, err));
-    if (s->asked && !t->why) t->why = reason(c);
+    if (s->asked && !t->why) t->why = reason(s->due);
     if (mu_spread_leads(s))
         return c->ending ? mu_spread_say_stop(s, !mu_training_interrupted(t), err) : MU_OK;
     if (mu_training_stop_asked(t)) MU_TRY(mu_spread_say_stop(s, false, err));
@@ -313,7 +325,7 @@ static mu_status look_at_ranks(shared_run *c, mu_err *err) {
 // Have the learners of all ranks ended? own: those of this one have.
 static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
     mu_spread *s = &c->spread;
-    *all = own;
+    *all = own && (!c->joint.nodes || mu_joint_has_ended(&c->joint));
     if (!s->nodes) return MU_OK;
     *all = own && !mu_merging_is_under_way(&c->merging);
     if (*all) MU_TRY(mu_spread_say_ended(s, err));
@@ -326,7 +338,7 @@ static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
 // Who could not be told is told at the next look. What other ranks were shown stays as it is until it is
 // merged.
 static void tell_learners_to_end(shared_run *c) {
-    if (mu_merging_is_under_way(&c->merging)) return;
+    if (mu_merging_is_under_way(&c->merging) || c->joint.nodes) return; // all ranks together
     while (c->told < c->n && mu_server_group_end(&c->group[c->told])) c->told++;
 }
 
@@ -334,7 +346,7 @@ static void tell_learners_to_end(shared_run *c) {
 static void end(void *state) {
     shared_run *c = state;
     const char *why = c->t->why;
-    c->ending = !c->spread.nodes || (strcmp(why, "steps") && strcmp(why, "epochs"));
+    c->ending = (!c->spread.nodes && !c->joint.nodes) || (strcmp(why, "steps") && strcmp(why, "epochs"));
 }
 
 static void wait_for_work(shared_run *c) {
@@ -342,7 +354,7 @@ static void wait_for_work(shared_run *c) {
     const int64_t most = mu_merging_is_under_way(&c->merging) ? ROUND_NS
                          : c->taking || c->waits              ? SNAPSHOT_NS
                                                               : LOOK_NS;
-    if (c->looked) (void)mu_bell_wait(bell, c->rung, 0, most);
+    if (c->looked && !c->joint.nodes) (void)mu_bell_wait(bell, c->rung, 0, most);
     c->rung = mu_bell_read(bell); // what rings from here on is seen by the next look
     c->looked = true;
 }
@@ -357,7 +369,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     if (!c->pausing) MU_TRY(mu_merging_look(&c->merging, &c->waits, err));
     refresh(c, out);
     mu_learners_load load;
-    const bool advises = !c->ending && t->s->setup.server_groups == 1;
+    const bool advises = !c->ending && t->s->setup.server_groups == 1 && !c->joint.nodes;
     if (advises && mu_load_look(&c->load, first_shared(c), &load)) mu_advisor_measured(t, &load);
     if (atomic_load(&first_shared(c)->head->stop_asked) && !t->why) t->why = "stop";
     if (c->ending) tell_learners_to_end(c);
@@ -425,8 +437,8 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .rows = p->rows,
         .global_batch = p->global_batch,
         .server_groups = p->server_groups,
-        .ranks = mu_spread_ranks(&c->spread),
-        .counts_moved = mu_spread_ranks(&c->spread) == 1, // of this machine alone they say little
+        .ranks = mu_setup_nodes(p),
+        .counts_moved = mu_setup_nodes(p) == 1, // of this machine alone they say little
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
         .replace_p50_s = NAN,
         .replace_p99_s = NAN,
@@ -480,7 +492,8 @@ static mu_status finish(shared_run *c, mu_status how, mu_learners_result *out, m
     MU_TRY(drain(c, &used, err));
     if (!c->spread.nodes) {
         MU_TRY(settle(c, well, used, err));
-        return well ? sum_up(c, out, err) : MU_OK;
+        if (well) MU_TRY(sum_up(c, out, err));
+        return well && c->joint.nodes ? mu_joint_gather(&c->joint, out, err) : MU_OK;
     }
     MU_TRY(sum_up(c, out, err));
     MU_TRY(mu_nodes_wait(c->spread.nodes, NULL, NULL, err)); // an earlier copy may be lent
@@ -502,7 +515,9 @@ static mu_status open_groups(shared_run *c, mu_err *err) {
         MU_TRY(mu_server_group_open(&c->group[i], &o, err));
         if (i) atomic_store(&c->group[i - 1].shared.head->next_fd, c->group[i].shared.region.fd);
     }
-    MU_TRY(mu_spread_open(&c->spread, t->o->nodes, t, err));
+    const bool joint = mu_setup_is_joint(&t->s->setup);
+    MU_TRY(mu_spread_open(&c->spread, joint ? NULL : t->o->nodes, t, err));
+    MU_TRY(mu_joint_open(&c->joint, joint ? t->o->nodes : NULL, c->group, err));
     c->part = c->spread.nodes ? c->spread.part : mu_alloc_array((size_t)c->n, sizeof *c->part, "learners");
     if (!c->part) return MU_FAIL_NOMEM(err, "where the server groups stand");
     MU_TRY(mu_merging_open(&c->merging, c->group, c->n, c->spread.nodes ? &c->spread.rounds : NULL, err));
@@ -530,6 +545,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
 }
 
 static void free_run(shared_run *c) {
+    mu_joint_close(&c->joint);
     if (c->spread.nodes) mu_spread_close(&c->spread);
     else mu_free(c->part);
     mu_free(c->group);
@@ -551,12 +567,12 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
     }
     for (int i = 0; i < c->n; i++)
         if (c->group[i].started) mu_watchdog_stop(&c->group[i].dog);
-    const bool alone = !c->spread.nodes;
+    const bool alone = !c->spread.nodes; // the weights of the training are here
     if (how == MU_OK || alone) st = finish(c, how, out, err);
     if (alone && c->n > 1) copy_weights(c);
     close_log(c, how == MU_OK && st == MU_OK);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
-    take_weights(c, !alone && (how != MU_OK || st != MU_OK));
+    take_weights(c, mu_setup_nodes(&c->t->s->setup) > 1 && (how != MU_OK || st != MU_OK));
     free_run(c);
     return st;
 }

@@ -5,6 +5,7 @@
 #include "learners/nodes.h"
 
 #include "base/clock.h"
+#include "base/level.h"
 #include "ps/merge.h"
 
 #include <stdio.h>
@@ -74,9 +75,8 @@ mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const
 
 // Names, shapes and forms of all parameters, and what travels of them.
 static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
-    mu_message_layout message;
-    MU_TRY(mu_message_layout_make(s->params, &message, err));
-    const mu_wire_share share = {s->params, &message};
+    const bool joint = mu_setup_is_joint(&s->setup);
+    MU_TRY(mu_wire_forms_make(s->params, joint ? n->n : 1, s->setup.learners / n->n, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0;
     n->shape = (mu_wire_shape){.ranks = n->n,
                                .learners = s->setup.learners,
@@ -85,11 +85,12 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
                                .rows = s->setup.rows,
                                .count = (int64_t)s->params->count,
                                .blocks = 1 + s->params->n_slots + center,
-                               .share = &share};
+                               .share = &n->forms.share};
     n->shape.layout = mu_wire_layout_hash(&n->shape);
+    if (joint) return MU_OK;
     n->shape.workers = 0; // no gradients travel
     n->shape.share = NULL;
-    mu_message_layout_fini(&message);
+    mu_wire_forms_fini(&n->forms);
     return MU_OK;
 }
 
@@ -110,6 +111,7 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
                          .learners = s->setup.learners,
                          .workers = s->setup.workers,
                          .pid = (int32_t)getpid(),
+                         .level = mu_level(),
                          .job = mu_job_hash(s->job),
                          .seed = s->job->seed};
     char host[256] = "";
@@ -128,6 +130,15 @@ mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
         const mu_wire_hello *h = &n->hello[p];
         *all &= n->greeted[p];
         if (!n->greeted[p]) continue;
+        // The same updates have to give the same bits everywhere.
+        if (h->level != own->level)
+            return mu_err_hinted(MU_FAIL(err, MU_EJOB,
+                                         "rank %d on %s has kernels of another level (%s) than "
+                                         "rank %d on %s (%s)",
+                                         p, h->host, mu_level_name(h->level), n->rank, own->host,
+                                         mu_level_name(own->level)),
+                                 err, "Set MUSTER_CPU=%s for all ranks, such as by `mpirun -x`.",
+                                 mu_level_name(h->level < own->level ? h->level : own->level));
         const char *what = h->job != own->job                   ? "another job"
                            : h->seed != own->seed               ? "another seed"
                            : h->learners != own->learners       ? "another number of learners"
@@ -471,6 +482,7 @@ void mu_nodes_destroy(mu_nodes *n) {
     free_letters(n->first);
     free_letters(n->spare);
     mu_peers_fini(&n->peers);
+    mu_wire_forms_fini(&n->forms);
     mu_free(n->hello);
     mu_free(n->layout);
     mu_free(n->greeted);

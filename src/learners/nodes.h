@@ -12,11 +12,13 @@
 
 #include "comm/peers.h"
 #include "comm/transport.h"
-#include "ps/wire.h"
+#include "ps/wire_forms.h"
 #include "train/session.h"
 
-// What a frame is about, to wait for those that are not sent yet.
-typedef enum mu_node_topic { MU_TOPIC_WORD, MU_TOPIC_ROUND, MU_TOPIC_COPY, MU_TOPICS } mu_node_topic;
+// What a frame is about, to wait for those that are not sent yet. Gradients of even and of odd steps.
+typedef enum mu_node_topic {
+    MU_TOPIC_WORD, MU_TOPIC_ROUND, MU_TOPIC_COPY, MU_TOPIC_EVEN, MU_TOPIC_ODD, MU_TOPICS
+} mu_node_topic;
 
 // Of a frame that came. *later: it is to be given again at the next look, and its arrays stay.
 typedef mu_status (*mu_nodes_taker)(void *ctx, int peer, const mu_wire *w, bool *later, mu_err *err);
@@ -26,6 +28,7 @@ typedef struct mu_nodes {
     mu_peers  peers;
     int       rank, n;
     mu_wire_shape shape;
+    mu_wire_forms forms;                // of gradients, where one server group is on all ranks; owned
     mu_wire_hello *hello;               // (n) own and heard; owned
     uint64_t *layout;                   // (n) the same
     bool     *greeted;                  // (n)
@@ -45,7 +48,8 @@ typedef struct mu_nodes {
 // Several processes were started together. terms NULL: as `MUSTER_RANK_TIMEOUT` says, 10 s if it is not set.
 MU_MUST_CHECK mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o,
                                       const mu_peers_terms *terms, mu_nodes **out, mu_err *err);
-// Says to all ranks what this one trains. mu_nodes_agreed: all have said it; MU_EJOB: another job, net, ...
+// Says to all ranks what this one trains. In which form gradients travel is settled here: before the nets are
+// made ready. mu_nodes_agreed: all have said it; MU_EJOB: another job, net, ...
 MU_MUST_CHECK mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err);
 MU_MUST_CHECK mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err);
 // Both, waiting.

@@ -65,7 +65,10 @@ static bool has_server(const mu_shared *g) {
 static mu_status start_all(mu_watchdog *d, mu_err *err) {
     if (has_server(d->shared)) MU_TRY(start_server(d, err));
     if (d->evaluator_role.session) MU_TRY(start_evaluator(d, err));
-    for (int i = 0; i < d->n; i++) MU_TRY(start_learner(d, i, err));
+    for (int i = 0; i < d->n; i++) {
+        d->learner[i].ended = mu_shared_is_far(d->shared, i / d->shared->head->n_workers); // another rank's
+        if (!d->learner[i].ended) MU_TRY(start_learner(d, i, err));
+    }
     return MU_OK;
 }
 

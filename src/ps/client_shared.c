@@ -222,6 +222,7 @@ static mu_status push_to_core(mu_shared_client *c, bool bad, float scale, mu_pus
     mu_shared_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
+    if (g->head->own_n < g->head->n_learners) mu_bell_ring(g->parent); // it sends it to other ranks
     if (used_up) mu_bell_ring(&row_of(c)->leases); // the prefetch thread may lease again
     return MU_OK;
 }
@@ -303,7 +304,8 @@ mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts
                             .params = o->params,
                             .rate_at = o->rate_at,
                             .rate_ctx = o->rate_ctx};
-    const int busy = g->head->n_executors * g->head->n_groups;
+    const int far = (g->head->n_learners - g->head->own_n) * g->head->n_workers;
+    const int busy = (g->head->n_executors - far) * g->head->n_groups;
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
     MU_TRY((c->side->join ? c->side->join : join_core)(c, err));
     atomic_store(&row_of(c)->incarnation, c->base.incarnation);

@@ -471,14 +471,19 @@ int mu_core_open(const mu_core *c, mu_range *out) {
 bool mu_core_idle(const mu_core *c) { return c->fifo_n == 0 && c->computing == 0 && !c->applying; }
 
 mu_ledger mu_core_ledger(const mu_core *c) {
+    mu_ledger sum = mu_core_ledger_of(c, 0, c->config.learners);
+    sum.in_flight = c->fifo_n + c->n_parts + c->computing;
+    return sum;
+}
+
+mu_ledger mu_core_ledger_of(const mu_core *c, int first, int n) {
     const mu_core_learner *l = core_learners(c);
     mu_ledger sum = {0};
-    for (int i = 0; i < c->config.learners; i++) {
+    for (int i = first; i < first + n; i++) {
         sum.produced += l[i].begun;
         sum.applied += l[i].applied;
         sum.rejected += l[i].rejected;
         sum.lost += l[i].lost;
     }
-    sum.in_flight = c->fifo_n + c->n_parts + c->computing;
     return sum;
 }

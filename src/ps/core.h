@@ -241,6 +241,7 @@ int  mu_core_reachable(const mu_core *c, int wanted);
 
 typedef struct mu_ledger { int64_t produced, applied, rejected, lost, in_flight; } mu_ledger;
 mu_ledger mu_core_ledger(const mu_core *c);     // produced = applied + rejected + lost + in_flight
+mu_ledger mu_core_ledger_of(const mu_core *c, int first, int n);        // of some learners, no in_flight
 bool      mu_core_check(const mu_core *c, char *why, size_t size);      // every invariant; false names one
 
 #endif

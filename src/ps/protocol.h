@@ -166,9 +166,22 @@ typedef struct mu_setup {
 mu_setup mu_setup_of_group(const mu_setup *p);
 
 static inline int mu_setup_nodes(const mu_setup *p) { return p->nodes > 1 ? p->nodes : 1; }
+// One server group on all ranks: each makes every update (learners/joint.h).
+static inline bool mu_setup_is_joint(const mu_setup *p) { return p->nodes > 1 && p->server_groups == 1; }
 // Server groups of this rank: numbers first to first + count - 1 of all.
-static inline int mu_setup_own_groups(const mu_setup *p) { return p->server_groups / mu_setup_nodes(p); }
-static inline int mu_setup_first_group(const mu_setup *p) { return p->node * mu_setup_own_groups(p); }
+static inline int mu_setup_own_groups(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? 1 : p->server_groups / mu_setup_nodes(p);
+}
+static inline int mu_setup_first_group(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? 0 : p->node * mu_setup_own_groups(p);
+}
+// Learners of a server group that are on this rank.
+static inline int mu_setup_own_learners(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? p->learners / p->nodes : p->learners;
+}
+static inline int mu_setup_first_learner(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? p->node * mu_setup_own_learners(p) : 0;
+}
 static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; } // of all ranks
 
 typedef struct mu_setup_task {        // what a setup is made for

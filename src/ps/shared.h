@@ -142,6 +142,7 @@ typedef struct mu_shared_head {
     char     magic[8];                  // "MUSTER1"
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_workers, n_processes;        // the last is the product
+    int32_t  own_first, own_n;          // learners of this rank; the others are far, on other ranks
     int32_t  group, n_groups;           // which server group, and of how many
     _Atomic int32_t next_fd; // of the parent: the region of the next group; 0 = this is the last one
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
@@ -280,6 +281,10 @@ int mu_shared_all_processes(const mu_shared *g);
 // A learner's number among those of all server groups: messages have it.
 static inline int mu_shared_number(const mu_shared *g, int learner) {
     return g->head->group * g->head->n_learners + learner;
+}
+// A far learner has a row and slots here, which the parent fills, and no process.
+static inline bool mu_shared_is_far(const mu_shared *g, int learner) {
+    return learner < g->head->own_first || learner >= g->head->own_first + g->head->own_n;
 }
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);

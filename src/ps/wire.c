@@ -177,7 +177,9 @@ static void add_array(mu_wire_frame *f, const void *data, size_t bytes) {
 static mu_status pack_push(const mu_wire_shape *s, const mu_wire_push *p, mu_wire_frame *f) {
     const mu_wire_share *share = &s->share[p->worker];
     for (int i = 0; i < p->params; i++) {
-        const mu_message_use use = mu_message_used(share->message, p->slot, i);
+        const bool apart = share->apart && share->apart[i];
+        const mu_message_use use =
+            apart ? (mu_message_use){.form = MU_GRAD_NONE} : mu_message_used(share->message, p->slot, i);
         mu_message_span span[MU_MESSAGE_SPANS];
         const int n = mu_message_spans(share->message, i, share->params->list[i], &use, span);
         put_numbers(&mu_wire_use_class, &use, more_head(f, mu_wire_numbers(&mu_wire_use_class)));
@@ -348,6 +350,8 @@ static mu_status read_push(const mu_wire_shape *s, mu_wire_push *p, reading *r, 
         mu_message_span span[MU_MESSAGE_SPANS];
         mu_message_use use = {0};
         MU_TRY(read_numbers(s, &mu_wire_use_class, (const char *)p->data + (size_t)i * width, &use, err));
+        if (share->apart && share->apart[i] && use.form != MU_GRAD_NONE)
+            return MU_FAIL(err, MU_EDATA, "PUSH: `%s` is not among what it has", param->name);
         if (!mu_message_has_room(share->message, i, &use))
             return MU_FAIL(err, MU_EDATA, "PUSH: `%s` has no room for form %d with %lld and %lld rows",
                            param->name, (int)use.form, (long long)use.n, (long long)use.n_x);

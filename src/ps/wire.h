@@ -60,6 +60,7 @@ typedef enum mu_wire_type {
 typedef struct mu_wire_share {          // of one worker: what it gives to a gradient
     const mu_params *params;
     const mu_message_layout *message;
+    const bool *apart;                  // (params) those that do not travel in a PUSH; NULL = all do
 } mu_wire_share;
 
 typedef struct mu_wire_shape {          // what both ends have agreed on
@@ -77,6 +78,7 @@ typedef struct mu_wire_shape {          // what both ends have agreed on
 
 typedef struct mu_wire_hello {
     int32_t  rank, ranks, learners, workers, pid;
+    int32_t  level;                     // of the processor, as its kernels are chosen (base/level.h)
     uint64_t job;                       // mu_job_hash
     int64_t  seed;
     char     host[MU_WIRE_HOST];
@@ -122,7 +124,8 @@ typedef struct mu_wire_push {
     int32_t  worker;
     int32_t  bad;                       // 1: it is not finite
     float    scale;
-    double   loss;                      // any
+    double   loss, accuracy;            // any
+    double   time_share;                // of the training, by the clock of its rank
     int64_t  global_rows;
     int32_t  params;                    // of the share
     const char *slot;                   // packing: the message of this worker
@@ -135,8 +138,8 @@ typedef struct mu_wire_sum {
     int32_t  rank;                      // who has added
     int64_t  number;                    // its n-th sum
     int64_t  version;                   // of the newest weights that a part was computed on
-    int64_t  begin, end;                // floats of the block
-    int32_t  parts;                     // with the first floats only, else 0
+    int64_t  begin, end;                // floats of the block, or of what is summed of it (wire_forms.h)
+    int32_t  parts;                     // perhaps with the first floats, else 0
     const mu_wire_part *part;           // packing
     const void *ids;                    // unpacked: mu_wire_sum_part
     const void *floats;
@@ -219,6 +222,7 @@ typedef struct mu_wire_counts {         // of a rank, at its end
     int64_t  merges, merged_bytes, bad_records, skipped;
     int64_t  used;                      // samples
     int64_t  stale, stale_max;          // gradients whose staleness is known
+    int64_t  weights;                   // hash of them, where all ranks should have the same; else 0
     double   stale_mean, compute_s, wait_s, apply_s, replace_p50_s, replace_p99_s;
     const void *bins;                   // (MU_WIRE_BINS) int64_t
 } mu_wire_counts;

@@ -18,6 +18,7 @@ static const mu_wire_field hello[] = {
     FIELD(mu_wire_hello, learners, MU_WIRE_I32, 0, SOME),
     FIELD(mu_wire_hello, workers, MU_WIRE_I32, 1, SOME),
     FIELD(mu_wire_hello, pid, MU_WIRE_I32, 1, INT32_MAX),
+    FIELD(mu_wire_hello, level, MU_WIRE_I32, 0, SOME),
     FIELD(mu_wire_hello, job, MU_WIRE_BITS, 0, 0),
     FIELD(mu_wire_hello, seed, MU_WIRE_I64, INT64_MIN, INT64_MAX),
     TEXT(mu_wire_hello, host),
@@ -71,6 +72,8 @@ static const mu_wire_field push[] = {
     FIELD(mu_wire_push, scale, MU_WIRE_F32, 0, 1),
     FIELD(mu_wire_push, params, MU_WIRE_I32, 0, INT32_MAX),
     FIELD(mu_wire_push, loss, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_push, accuracy, MU_WIRE_BITS, 0, 0),
+    FIELD(mu_wire_push, time_share, MU_WIRE_BITS, 0, 0),
     FIELD(mu_wire_push, global_rows, MU_WIRE_I64, 1, MUCH),
 };
 
@@ -193,6 +196,7 @@ static const mu_wire_field counts[] = {
     FIELD(mu_wire_counts, used, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, stale, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, stale_max, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, weights, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, stale_mean, MU_WIRE_BITS, 0, 0),
     FIELD(mu_wire_counts, compute_s, MU_WIRE_BITS, 0, 0),
     FIELD(mu_wire_counts, wait_s, MU_WIRE_BITS, 0, 0),
@@ -241,8 +245,8 @@ static const char *wrong_push(const mu_wire_shape *s, const mu_wire *w) {
 static const char *wrong_sum(const mu_wire_shape *s, const mu_wire *w) {
     (void)s;
     if (w->sum.begin >= w->sum.end) return "no floats";
-    return !w->sum.begin == !w->sum.parts ? "its gradients are named with its first floats, and only there"
-                                          : NULL;
+    return w->sum.begin && w->sum.parts ? "its gradients are named with its first floats, and only there"
+                                        : NULL;
 }
 
 static const char *wrong_weights(const mu_wire_shape *s, const mu_wire *w) {

@@ -56,6 +56,11 @@ static mu_status meet(mu_training *r, mu_err *err) {
             "%d ranks, some of them on one host, count as nodes: one rank a node is meant, and its "
             "`learners` use the cores",
             n->n);
+    char text[160];
+    if (n->forms.share.message) {
+        mu_wire_forms_text(&n->forms, text, sizeof text);
+        mu_info("gradients between ranks: %s", text);
+    }
     return mu_beginning_share(n, r, err);
 }
 
@@ -191,7 +196,8 @@ static mu_status end(mu_training *r, mu_err *err) {
 // Bad data or a failed disk must not cost the steps since the last checkpoint.
 static void save_what_is_done(mu_training *r) {
     mu_err err = {0};
-    if (r->o->no_files || r->o->nodes || r->saved_version == r->at.version) return; // of one rank alone
+    const bool in_parts = r->o->nodes && !mu_setup_is_joint(&r->s->setup); // over ranks
+    if (r->o->no_files || in_parts || r->saved_version == r->at.version) return;
     if (save_checkpoint(r, &err) != MU_OK) mu_training_say(r, "checkpoint not saved: %s", err.msg);
 }
 

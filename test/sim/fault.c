@@ -112,7 +112,7 @@ static void tear_core(sim_world *w) {
     const int32_t n = w->spare->n_touched, *row = mu_core_touched(w->spare);
     if (n > w->plan.config.learners || sim_chance(&w->rng, 500)) return;
     for (int i = 0; i < n; i++)
-        memset((void *)mu_core_learner_at(w->spare, row[i]), 0xA5, sizeof(mu_core_learner));
+        memset((void *)mu_core_learner_at(w->spare, row[i]), 0x25, sizeof(mu_core_learner));
 }
 
 void sim_fault(sim_world *w) {

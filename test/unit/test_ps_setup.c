@@ -513,10 +513,10 @@ static void test_turns_refused(void **unused) {
 static void test_ranks(void **unused) {
     (void)unused;
     static const struct { const char *section; int ranks, learners, groups; } good[] = {
-        {NULL, 2, 2, 2},
-        {"{}", 4, 4, 4},
-        {"{learners: 8}", 2, 8, 2},
-        {"{server_groups: 4}", 2, 4, 4},
+        {"{learners: 8}", 2, 8, 1}, {NULL, 2, 2, 1},
+        {"{learners: auto}", 4, 4, 1},
+        {"{protocol: async}", 4, 4, 4}, {"{sync_every: 1}", 4, 4, 4},
+        {"{workers: 2, learners: 4}", 2, 4, 2},
         {"{learners: 8, server_groups: 4, merge: outer, sync_every: 7}", 4, 8, 4},
         {"{learners: auto, sync_every: 3}", 2, 6, 2},
         {"{learners: 3}", 1, 3, 1},
@@ -534,8 +534,14 @@ static void test_ranks(void **unused) {
                          r.diags.n ? r.diags.list[0].msg : err.msg);
             assert_int_equal(p.learners, good[i].learners);
             assert_int_equal(p.server_groups, good[i].groups);
-            assert_int_equal(mu_setup_own_groups(&p) * good[i].ranks, good[i].groups);
-            assert_int_equal(mu_setup_first_group(&p), node * good[i].groups / good[i].ranks);
+            const bool joint = mu_setup_is_joint(&p);
+            assert_int_equal(joint, good[i].ranks > 1 && good[i].groups == 1);
+            assert_int_equal(mu_setup_own_groups(&p) * (joint ? 1 : good[i].ranks), good[i].groups);
+            assert_int_equal(mu_setup_first_group(&p), joint ? 0 : node * good[i].groups / good[i].ranks);
+            const mu_setup g = mu_setup_of_group(&p);
+            const int own = good[i].learners / (joint ? good[i].ranks : good[i].groups);
+            assert_int_equal(mu_setup_own_learners(&g), own);
+            assert_int_equal(mu_setup_first_learner(&g), joint ? node * own : 0);
             char text[400];
             mu_setup_text(&p, 0.1, text, sizeof text);
             assert_int_equal(strstr(text, "ranks") != NULL, good[i].ranks > 1);
@@ -543,7 +549,9 @@ static void test_ranks(void **unused) {
         }
     static const struct { const char *section, *says; } bad[] = {
         {"{server_groups: 3, learners: 6}", "3 server groups cannot be spread evenly over 2 ranks"},
-        {"{server_groups: 1}", "1 server groups cannot be spread evenly over 2 ranks"},
+        {"{server_groups: 1, protocol: async}", "on several ranks needs `protocol: hardsync`"},
+        {"{server_groups: 1, workers: 2}", "`workers` of learners need a server group on each rank"},
+        {"{learners: 3}", "3 learners cannot be spread evenly over 2 ranks"},
         {"{merge: elastic}", "`merge: elastic` does not work over several ranks"},
         {"{protocol: mirror}", "weights of their own already"},
     };

@@ -91,7 +91,6 @@ static const refusal refusals[] = {
     {MU_WIRE_SUM, "begin", 1, "and only there"},
     {MU_WIRE_SUM, "begin", 40, "no floats"},
     {MU_WIRE_SUM, "end", 8193, "`end` is 8193, not within 1 to 8192"},
-    {MU_WIRE_SUM, "parts", 0, "and only there"},
     {MU_WIRE_SUM, "parts", 4097, "`parts`"},
     {MU_WIRE_WEIGHTS, "version", -1, "`version`"},
     {MU_WIRE_WEIGHTS, "block", 3, "`block` is 3, not within 0 to 2"},

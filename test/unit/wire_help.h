@@ -80,7 +80,7 @@ static inline wire_rig *wire_rig_make(void) {
     r->ps[1] = (mu_params){.n = 2, .list = r->list + 5};
     for (int k = 0; k < 2; k++) {
         if (mu_message_layout_make(&r->ps[k], &r->layout[k], &err) != MU_OK) abort();
-        r->share[k] = (mu_wire_share){&r->ps[k], &r->layout[k]};
+        r->share[k] = (mu_wire_share){&r->ps[k], &r->layout[k], NULL};
         r->slot[k] = aligned_alloc(64, r->layout[k].bytes);
         if (!r->slot[k]) abort();
         memset(r->slot[k], 0, r->layout[k].bytes);
@@ -117,7 +117,7 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
     mu_wire w = {.type = type};
     switch (type) {
     case MU_WIRE_HELLO:
-        w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 0x123456789abcdef0u, -5, "node-2.example"};
+        w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 3, 0x123456789abcdef0u, -5, "node-2.example"};
         break;
     case MU_WIRE_HEARTBEAT:
         w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12};
@@ -136,6 +136,8 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
                                 .worker = 0,
                                 .scale = 0.5f,
                                 .loss = 2.3,
+                                .accuracy = 0.5,
+                                .time_share = 0.25,
                                 .global_rows = 64,
                                 .params = 6,
                                 .slot = r->slot[0]};
