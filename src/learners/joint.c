@@ -17,11 +17,6 @@
 #define SPIN_NS 5000000 // so long it looks again at once
 #define AHEAD 3         // versions: no other rank can be so far ahead of rank 0
 
-enum {
-    CHUNK = 1 << 18, // floats of a frame
-    BLOCK = 1024,    // floats added up at a time
-};
-
 // ---- places ----
 
 static int rank_of(const mu_joint *j, int learner) { return learner / j->own; }
@@ -39,20 +34,6 @@ static int64_t version_now(const mu_joint *j) {
 static char *message_at(const mu_joint *j, int learner, int64_t step) {
     return mu_shared_slot(&j->group->shared, learner, slot_of(step));
 }
-
-// Where a dense parameter lies in a message.
-static float *dense_in(const mu_joint *j, char *message, int param) {
-    const mu_message_use use = {.form = MU_GRAD_DENSE};
-    mu_message_span span[MU_MESSAGE_SPANS];
-    mu_message_spans(&j->forms->message, param, j->forms->share.params->list[param], &use, span);
-    return (float *)(void *)(message + span[0].offset);
-}
-
-static int64_t stretch_begin(const mu_joint *j, int rank) { return j->forms->stretch[rank]; }
-static int64_t stretch_floats(const mu_joint *j, int rank) {
-    return j->forms->stretch[rank + 1] - j->forms->stretch[rank];
-}
-static bool sums(const mu_joint *j) { return mu_wire_forms_floats(j->forms) > 0; }
 
 // ---- what comes in ----
 
@@ -92,31 +73,9 @@ static mu_status take_push(mu_joint *j, int peer, const mu_wire_push *p, bool *l
     return MU_OK;
 }
 
-// Floats of a frame into the dense places of a message.
-static void put_floats(const mu_joint *j, char *message, int64_t begin, int64_t end, const void *floats) {
-    const char *from = floats;
-    while (begin < end) {
-        const mu_summed s = mu_wire_forms_summed(j->forms, begin, end);
-        memcpy(dense_in(j, message, s.param) + s.from, from, s.n * sizeof(float));
-        from += s.n * sizeof(float);
-        begin += (int64_t)s.n;
-    }
-}
-
-// To be added up here, of each rank in a slot of its first learner; or the sum, in that of the first of all.
 static mu_status take_sum(mu_joint *j, int peer, const mu_wire_sum *s, bool *later, mu_err *err) {
-    const bool mine =
-        s->begin >= stretch_begin(j, j->nodes->rank) && s->end <= stretch_begin(j, j->nodes->rank + 1);
-    const bool theirs = s->begin >= stretch_begin(j, peer) && s->end <= stretch_begin(j, peer + 1);
-    int64_t *got = mine ? &j->floats[peer] : &j->sums[peer];
-    *later = !is_free(j, s->number) || (!mine && (s->number > j->step || !j->begun)); // whose slot is lead?
-    if (*later) return MU_OK;
-    if (s->rank != peer || (!mine && !theirs) ||
-        *got / stretch_floats(j, mine ? j->nodes->rank : peer) != s->number)
-        return unexpected(peer, "sums", s->number, err);
-    put_floats(j, message_at(j, mine ? peer * j->own : j->lead, s->number), s->begin, s->end, s->floats);
-    *got += s->end - s->begin;
-    return MU_OK;
+    *later = !is_free(j, s->number);
+    return *later ? MU_OK : mu_sums_take(&j->sums, peer, s, err);
 }
 
 static mu_status take_counts(mu_joint *j, int peer, const mu_wire_counts *c, mu_err *err) {
@@ -158,18 +117,13 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
 
 static mu_status take_room(mu_joint *j, mu_err *err) {
     const size_t all = (size_t)j->all, ranks = (size_t)j->nodes->n;
-    const size_t floats = (size_t)mu_wire_forms_floats(j->forms);
     j->takes_part = mu_alloc_array(all, sizeof *j->takes_part, TAG);
     j->found = mu_alloc_array((size_t)j->own, sizeof *j->found, TAG);
-    j->given = mu_alloc_array((size_t)j->forms->message.n, sizeof *j->given, TAG);
     j->arrived = mu_alloc_array(all, sizeof *j->arrived, TAG);
-    j->floats = mu_alloc_array(ranks, sizeof *j->floats, TAG);
-    j->sums = mu_alloc_array(ranks, sizeof *j->sums, TAG);
     j->counts = mu_alloc_array(ranks, sizeof *j->counts, TAG);
-    bool good = j->takes_part && j->found && j->given && j->arrived && j->floats && j->sums && j->counts;
-    for (int k = 0; k < 2 && good && floats; k++)
-        good = (j->sum[k] = mu_alloc_block(floats * sizeof(float), TAG)) != NULL;
-    return good ? MU_OK : MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    if (!j->takes_part || !j->found || !j->arrived || !j->counts)
+        return MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    return mu_sums_init(&j->sums, j->nodes, &j->group->shared, err);
 }
 
 static mu_status join_far(mu_joint *j, mu_err *err) {
@@ -212,11 +166,8 @@ void mu_joint_close(mu_joint *j) {
     mu_free(j->counts);
     mu_free(j->takes_part);
     mu_free(j->found);
-    mu_free(j->given);
     mu_free(j->arrived);
-    mu_free(j->floats);
-    mu_free(j->sums);
-    for (int k = 0; k < 2 && !j->nodes->unclean; k++) mu_free(j->sum[k]);
+    mu_sums_fini(&j->sums);
     *j = (mu_joint){0};
 }
 
@@ -230,19 +181,17 @@ static bool begin_step(mu_joint *j) {
     if (!c) return false;
     const bool halted = mu_core_at_halt(c) && !j->given_up;
     int n = 0;
-    j->lead = -1;
     for (int i = 0; i < j->all; i++) {
         const mu_core_learner *l = mu_core_learner_at(c, i);
         j->takes_part[i] = l->working || mu_core_step(l) > j->step;
         n += j->takes_part[i];
-        if (j->takes_part[i] && j->lead < 0) j->lead = i;
     }
     mu_shared_cancel(g);
     if (halted) return false; // the stop comes first
     j->given_up = n == 0;
     j->begun = n > 0;
-    j->summed = j->added = false;
     j->seen = UINT64_MAX;
+    if (n) mu_sums_begin(&j->sums, j->step, version_of(j, j->step));
     return j->begun;
 }
 
@@ -289,126 +238,10 @@ static bool all_own_sent(const mu_joint *j) {
     return all;
 }
 
-static void add_scaled(float *restrict to, const float *restrict from, float scale, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] += scale * from[i];
-}
-
-// What this rank's learners give to parameter `param`. A gradient that is not finite is left out: its update
-// is skipped everywhere.
-static void add_own(const mu_joint *j, int param, float *to) {
-    const mu_shared *g = &j->group->shared;
-    const size_t n = j->forms->share.params->list[param]->count;
-    memset(to, 0, n * sizeof *to);
-    for (int i = j->first; i < j->first + j->own; i++) {
-        const mu_slot_head *h = mu_shared_slot_head(g, i, slot_of(j->step));
-        char *message = message_at(j, i, j->step);
-        if (!j->takes_part[i] || h->bad) continue;
-        if (mu_message_used(&j->forms->message, message, param).form != MU_GRAD_DENSE) continue;
-        add_scaled(to, dense_in(j, message, param), h->scale, n);
-    }
-}
-
-static mu_status send_floats(mu_joint *j, int peer, int64_t begin, int64_t end, mu_err *err) {
-    const float *sum = j->sum[j->step % 2];
-    for (int64_t at = begin; at < end; at += CHUNK) {
-        const mu_wire w = {.type = MU_WIRE_SUM,
-                           .sum = {.rank = j->nodes->rank,
-                                   .number = j->step,
-                                   .version = version_of(j, j->step),
-                                   .begin = at,
-                                   .end = end - at < CHUNK ? end : at + CHUNK,
-                                   .floats = sum + at}};
-        MU_TRY(mu_nodes_send(j->nodes, peer, topic_of(j->step), &w, err));
-    }
-    return MU_OK;
-}
-
-static mu_status send_sums(mu_joint *j, mu_err *err) {
-    j->summed = true;
-    for (int i = 0; i < j->forms->message.n; i++)
-        if (j->forms->summed[i]) add_own(j, i, j->sum[j->step % 2] + j->forms->at[i]);
-    for (int r = 0; r < j->nodes->n; r++)
-        if (r != j->nodes->rank) MU_TRY(send_floats(j, r, stretch_begin(j, r), stretch_begin(j, r + 1), err));
-    return MU_OK;
-}
-
-static bool stretch_is_complete(const mu_joint *j) {
-    bool all = j->summed;
-    for (int r = 0; r < j->nodes->n; r++)
-        all &= r == j->nodes->rank || j->floats[r] >= (j->step + 1) * stretch_floats(j, j->nodes->rank);
-    return all;
-}
-
-// In the order of ranks, so that the bits do not depend on who came first. own: this rank's floats, and the
-// sum.
-static void add_piece(const mu_joint *j, const mu_summed *s, float *own) {
-    float sum[BLOCK];
-    for (size_t at = 0; at < s->n; at += BLOCK) {
-        const size_t n = s->n - at < BLOCK ? s->n - at : BLOCK;
-        memset(sum, 0, n * sizeof *sum);
-        for (int r = 0; r < j->nodes->n; r++) {
-            const float *from = own + at;
-            if (r != j->nodes->rank)
-                from = dense_in(j, message_at(j, r * j->own, j->step), s->param) + s->from + at;
-            add_scaled(sum, from, 1, n);
-        }
-        memcpy(own + at, sum, n * sizeof *sum);
-    }
-}
-
-static mu_status add_stretch(mu_joint *j, mu_err *err) {
-    const int64_t begin = stretch_begin(j, j->nodes->rank), end = stretch_begin(j, j->nodes->rank + 1);
-    float *sum = j->sum[j->step % 2];
-    j->added = true;
-    for (int64_t at = begin; at < end;) {
-        const mu_summed s = mu_wire_forms_summed(j->forms, at, end);
-        add_piece(j, &s, sum + at);
-        at += (int64_t)s.n;
-    }
-    MU_TRY(send_floats(j, -1, begin, end, err));
-    put_floats(j, message_at(j, j->lead, j->step), begin, end, sum + begin);
-    return MU_OK;
-}
-
 static bool everything_is_here(const mu_joint *j) {
-    bool all = all_own_sent(j) && (!sums(j) || j->added);
+    bool all = all_own_sent(j) && mu_sums_are_complete(&j->sums);
     for (int i = 0; i < j->all; i++) all &= is_own(j, i) || !j->takes_part[i] || j->arrived[i] > j->step;
-    for (int r = 0; r < j->nodes->n && all && sums(j); r++)
-        all &= r == j->nodes->rank || j->sums[r] >= (j->step + 1) * stretch_floats(j, r);
-    return all && !j->nodes->owed[topic_of(j->step - 1 + 2)];
-}
-
-// Which parameters have a gradient in this step. All ranks run the same net; one whose learners do not take
-// part takes what was so before.
-static void note_given(mu_joint *j) {
-    const mu_message_layout *m = &j->forms->message;
-    for (int p = 0; p < m->n; p++) {
-        bool known = false, given = false;
-        for (int i = j->first; i < j->first + j->own; i++) {
-            if (!j->takes_part[i]) continue;
-            known = true;
-            given |= mu_message_used(m, message_at(j, i, j->step), p).form != MU_GRAD_NONE;
-        }
-        if (known) j->given[p] = given;
-    }
-}
-
-// The summed floats are in the slot of the first learner, and in no other one.
-static void mark_sums(const mu_joint *j) {
-    const mu_message_layout *m = &j->forms->message;
-    const mu_slot_head *h = mu_shared_slot_head(&j->group->shared, j->lead, slot_of(j->step));
-    char *lead = message_at(j, j->lead, j->step);
-    for (int p = 0; p < m->n; p++) {
-        if (!j->forms->summed[p]) continue;
-        const mu_message_use use = {.form = j->given[p] ? MU_GRAD_DENSE : MU_GRAD_NONE};
-        const mu_message_use none = {.form = MU_GRAD_NONE};
-        for (int i = j->first; i < j->first + j->own; i++)
-            if (j->takes_part[i]) mu_message_mark(m, message_at(j, i, j->step), p, &none);
-        mu_message_mark(m, lead, p, &use);
-        const size_t n = h->scale != 1 && h->scale > 0 ? j->forms->share.params->list[p]->count : 0;
-        float *sum = dense_in(j, lead, p);
-        for (size_t k = 0; k < n; k++) sum[k] /= h->scale; // it is applied times that
-    }
+    return all && !j->nodes->owed[topic_of(j->step + 1)]; // of the step before
 }
 
 static mu_status refused(const mu_joint *j, int learner, mu_err *err) {
@@ -438,10 +271,7 @@ static mu_status give(mu_joint *j, bool *given, mu_err *err) {
     mu_status st = MU_OK;
     *given = c != NULL;
     if (!c) return MU_OK;
-    if (sums(j)) {
-        note_given(j);
-        mark_sums(j);
-    }
+    mu_sums_settle(&j->sums, &(mu_sums_step){j->takes_part, j->arrived}, j->all);
     for (int i = 0; i < j->all && st == MU_OK; i++)
         if (!is_own(j, i) && j->takes_part[i]) st = push_far(j, c, i, err);
     if (st != MU_OK) {
@@ -464,14 +294,7 @@ static mu_status go_on(mu_joint *j, bool *moved, mu_err *err) {
     for (int i = 0; i < n; i++) MU_TRY(send_own(j, &j->found[i], err));
     *moved = n > 0;
     if (n) j->sent_ns = mu_clock_ns();
-    if (sums(j) && !j->summed && all_own_sent(j)) {
-        MU_TRY(send_sums(j, err));
-        *moved = true;
-    }
-    if (sums(j) && !j->added && stretch_is_complete(j)) {
-        MU_TRY(add_stretch(j, err));
-        *moved = true;
-    }
+    MU_TRY(mu_sums_look(&j->sums, &(mu_sums_step){j->takes_part, j->arrived}, moved, err));
     if (!everything_is_here(j)) return MU_OK;
     return give(j, moved, err);
 }

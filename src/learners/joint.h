@@ -11,20 +11,19 @@
 //                                                       └──> rank 2 ...
 //
 // A step, seen by a parent:
-//     own      its learners push; each gradient goes out as it comes
-//     sums     all own ones are there: what is summed of them goes to the ranks that add it up, this rank
-//              adds up its stretch when all have sent theirs, and gives the sum to all
+//     sums     dense gradients of own learners are added up as they compute them, and with those of others
+//              (sums.h)
+//     own      its learners push; what is not summed of each gradient goes out as it comes
 //     given    everything is there: far gradients are pushed, and the update forms
-// The summed floats lie in the slot of the first learner of the step, here and everywhere; all other slots
-// have none of them. Memory that a frame was sent from is written again only when it is sent: far gradients of
+// Memory that a frame was sent from is written again only when it is sent: far gradients of
 // step k wait until the frames of step k - 1 are out, and no learner begins step k + 1 before.
 //
 // The end. All ranks stop at the same version: rank 0 names one that none can have reached.
 #ifndef MU_LEARNERS_JOINT_H
 #define MU_LEARNERS_JOINT_H
 
-#include "learners/nodes.h"
 #include "learners/server_group.h"
+#include "learners/sums.h"
 
 typedef struct mu_joint {               // zeroed: the training is on one rank, or has groups of its own
     mu_nodes *nodes;                    // NULL = so
@@ -32,18 +31,13 @@ typedef struct mu_joint {               // zeroed: the training is on one rank, 
     const mu_wire_forms *forms;
     int       first, own, all;          // own learners are [first, first + own) of all
     int64_t   step;                     // under way, of this run
-    bool      begun, summed, given_up;  // the step; own sums are on their way; nothing more comes
+    bool      begun, given_up;          // the step; nothing more comes
     bool     *takes_part;               // (all) in this step; owned
-    int       lead;                     // the first that does
     mu_gradient_id *found;              // (own) room; owned
-    bool     *given;                    // (params) have gradients; owned
+    int64_t  *arrived;                  // (all) gradients that came, or own ones that were sent; owned
+    mu_sums   sums;
     int64_t   sent_ns;                  // when own gradients went out last
     bool      crowded;                  // ranks share a host
-    int64_t  *arrived;                  // (all) gradients that came, or own ones that were sent; owned
-    int64_t  *floats;                   // (ranks) that came of it to be summed; owned
-    int64_t  *sums;                     // (ranks) of its sums that came; owned
-    float    *sum[2];                   // of even and odd steps: own, and in the own stretch of all; owned
-    bool      added;                    // the own stretch is
     uint64_t  seen;                     // what is waiting in the core, at the last look
     int64_t   moved;                    // bytes that came until then
     int64_t   stop_at;                  // version; 0 = not known

@@ -76,7 +76,8 @@ mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const
 // Names, shapes and forms of all parameters, and what travels of them.
 static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     const bool joint = mu_setup_is_joint(&s->setup);
-    MU_TRY(mu_wire_forms_make(s->params, joint ? n->n : 1, s->setup.learners / n->n, &n->forms, err));
+    MU_TRY(mu_wire_forms_make(s->params, joint ? n->n : 1, s->setup.learners / n->n,
+                              s->updater->clip_norm > 0, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0;
     n->shape = (mu_wire_shape){.ranks = n->n,
                                .learners = s->setup.learners,

@@ -16,6 +16,7 @@
 #include "comm/stream.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -29,6 +30,11 @@ typedef struct part_head {
     int64_t n;   // samples of factors or gathered rows; rows
     int64_t n_x; // gathered: rows of x
 } part_head;
+
+// Behind it: 1 + the step whose gradient this is, once it is complete.
+static _Atomic int64_t *step_of(const char *slot, const mu_message_part *part) {
+    return (_Atomic int64_t *)(uintptr_t)(slot + part->offset + sizeof(part_head));
+}
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
@@ -151,6 +157,14 @@ void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu
         break;
     }
     memcpy(slot + part->offset, &head, sizeof head);
+}
+
+void mu_message_set_step(const mu_message_layout *layout, char *slot, int i, int64_t step) {
+    atomic_store_explicit(step_of(slot, &layout->part[i]), step + 1, memory_order_release);
+}
+
+int64_t mu_message_step(const mu_message_layout *layout, const char *slot, int i) {
+    return atomic_load_explicit(step_of(slot, &layout->part[i]), memory_order_acquire) - 1;
 }
 
 // Checked and used: one reading.

@@ -36,6 +36,9 @@ void mu_message_layout_fini(mu_message_layout *layout);
 // Copies parameter i's gradient (or statistics) of this step into the slot, past the caches. To be called for
 // every parameter in every step: a slot keeps what an earlier step left in it.
 void mu_message_put(const mu_message_layout *layout, char *slot, int i, const mu_param *p);
+// For readers of other ranks' gradients, while the learner goes on: parameter i of this step is in the slot.
+void mu_message_set_step(const mu_message_layout *layout, char *slot, int i, int64_t step);
+int64_t mu_message_step(const mu_message_layout *layout, const char *slot, int i);      // -1 = never said
 // A view of it. Form NONE when the step produced none. Never points outside the slot whatever the heads say.
 mu_grad mu_message_get(const mu_message_layout *layout, const char *slot, int i, const mu_param *p);
 

@@ -286,6 +286,7 @@ static inline int mu_shared_number(const mu_shared *g, int learner) {
 static inline bool mu_shared_is_far(const mu_shared *g, int learner) {
     return learner < g->head->own_first || learner >= g->head->own_first + g->head->own_n;
 }
+static inline bool mu_shared_has_far(const mu_shared *g) { return g->head->own_n < g->head->n_learners; }
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);
 

@@ -39,14 +39,14 @@ static void give_up_factors(mu_params *ps, const mu_message_layout *m, int ranks
     }
 }
 
-static void choose(const mu_params *ps, mu_wire_forms *f) {
+static void choose(const mu_params *ps, bool scaled, mu_wire_forms *f) {
     double bytes = 0;
     for (int i = 0; i < ps->n; i++) {
         const mu_param *p = ps->list[i];
         const mu_grad_form form = f->message.part[i].form;
         const double each = bytes_of_each(p, &f->message.part[i], f->ranks, f->learners);
         const double sum = bytes_of_sum(p, f->ranks);
-        f->summed[i] = is_dense_gradient(p, form) && p->count >= SMALL && sum < each;
+        f->summed[i] = is_dense_gradient(p, form) && p->count >= SMALL && !scaled && sum <= each;
         f->at[i + 1] = f->at[i] + (f->summed[i] ? (int64_t)p->count : 0);
         f->n_factors += is_factored(form);
         f->n_rows += form == MU_GRAD_ROWS;
@@ -60,10 +60,11 @@ static void choose(const mu_params *ps, mu_wire_forms *f) {
     f->stretch[f->ranks] = all;
 }
 
-mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, mu_wire_forms *out, mu_err *err) {
+mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled, mu_wire_forms *out,
+                             mu_err *err) {
     mu_wire_forms f = {.ranks = ranks, .learners = learners};
     MU_TRY(mu_message_layout_make(ps, &f.message, err));
-    give_up_factors(ps, &f.message, ranks, learners);
+    if (!scaled) give_up_factors(ps, &f.message, ranks, learners);
     mu_message_layout_fini(&f.message);
     MU_TRY(mu_message_layout_make(ps, &f.message, err));
     const size_t n = (size_t)ps->n + 1;
@@ -74,7 +75,7 @@ mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, mu_wire_for
         mu_wire_forms_fini(&f);
         return MU_FAIL_NOMEM(err, "the forms of gradients between ranks");
     }
-    choose(ps, &f);
+    choose(ps, scaled, &f);
     *out = f;
     out->share = (mu_wire_share){ps, &out->message, out->summed};
     return MU_OK;

@@ -26,9 +26,10 @@ typedef struct mu_wire_forms {
     int      n_factors, n_rows, n_summed, n_dense;      // parameters by form; dense: each, not summed
 } mu_wire_forms;
 
+// scaled: each learner's gradient has a scale of its own (clip_norm), so none is summed.
 // Takes `allow_factors` from parameters whose factors do not pay between ranks. Owned: mu_wire_forms_fini.
-MU_MUST_CHECK mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, mu_wire_forms *out,
-                                           mu_err *err);
+MU_MUST_CHECK mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled,
+                                           mu_wire_forms *out, mu_err *err);
 void mu_wire_forms_fini(mu_wire_forms *f);
 // "2 parameters as factors, 3 summed up; at most 1.2 MB leave a rank in a step"
 void mu_wire_forms_text(const mu_wire_forms *f, char *out, size_t size);
