@@ -19,6 +19,7 @@
 #include "learners/record.h"
 #include "learners/spread.h"
 #include "learners/standing.h"
+#include "learners/tables.h"
 #include "train/stopflag.h"
 
 #include <math.h>
@@ -36,6 +37,7 @@ typedef struct shared_run {
     int          n;
     mu_merging   merging;
     mu_spread    spread;                // over several ranks
+    mu_tables    tables;                // for lines of metrics
     mu_standing_part *part;             // (all groups) where they stand in the snapshot, or at the end
     mu_recorder *recorder;              // NULL = the run is not recorded
     bool         taking;                // a snapshot is wanted
@@ -521,6 +523,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_groups(c, err));
     MU_TRY(open_log(c, err));
+    MU_TRY(mu_tables_open(&c->tables, t, c->group, c->n, err));
     t->advisor.facts = &((mu_learners_room *)first_shared(c)->extra)->facts;
     if (hold) begin_pause(c);
     c->first = hold;
@@ -530,6 +533,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
 }
 
 static void free_run(shared_run *c) {
+    mu_tables_close(&c->tables);
     if (c->spread.nodes) mu_spread_close(&c->spread);
     else mu_free(c->part);
     mu_free(c->group);

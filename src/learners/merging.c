@@ -2,6 +2,8 @@
 // merging.c - see merging.h.
 #include "learners/merging.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -121,6 +123,8 @@ static void merge(mu_merging *m, mu_server_group *const *at, int n) {
     merge_part(m, at, n, k);
     for (int g = 0; g < n; g++) {
         at[g]->merged++;
+        at[g]->merged_version = atomic_load(&at[g]->shared.head->version);
+        at[g]->merged_ns = mu_clock_ns();
         atomic_fetch_add(&at[g]->shared.head->merges, 1);
         (void)set_halt(m, at[g]);
     }
@@ -219,6 +223,20 @@ static void tell_those_that_wait(mu_merging *m) {
         if (is_held(&m->group[g])) atomic_fetch_add(&m->group[g].shared.head->held_pulse, 1);
 }
 
+// How long each waited since the last look, and who waits now.
+static bool count_waiting(mu_merging *m) {
+    const int64_t now = mu_clock_ns();
+    bool any = false;
+    for (int i = 0; i < m->n; i++) {
+        mu_server_group *g = &m->group[i];
+        if (g->waits) g->waited_ns += now - m->looked_ns;
+        g->waits = is_held(g) && !has_ended(g);
+        any |= g->waits;
+    }
+    m->looked_ns = now;
+    return any;
+}
+
 mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
     *waits = false;
     if (all_groups(m) < 2) return MU_OK;
@@ -226,7 +244,7 @@ mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
     else if (m->class->most_ahead) merge_alone(m);
     else merge_together(m);
     tell_those_that_wait(m);
-    for (int g = 0; g < m->n; g++) *waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
+    *waits = count_waiting(m);
     return MU_OK;
 }
 

@@ -77,6 +77,25 @@ run workers plain.yaml --learners 2 --workers 2 $(groups 2 1) && { near workers 
 # shellcheck disable=SC2046
 run seldom plain.yaml --learners 2 $(groups 2 15) && near seldom one 1e-4 && bad "seldom merging changes nothing"
 
+# ---- what a line of metrics tells ----
+tells() { # RUN FILTER: of its lines of training
+    jq -s -e "map(select(.train_loss)) | $2" "$1/metrics.jsonl" >/dev/null || bad "$1: not so: $2: $(tail -n 2 "$1/metrics.jsonl")"
+}
+tells one 'length > 0 and all(has("server_groups") or has("workers") | not)' # of one group and one worker nothing new
+# shellcheck disable=SC2046
+run told plain.yaml --learners 4 --workers 2 $(groups 2 8) --set 'log.every=1000 steps' --set net.fc1.partition=feature
+tells told 'length == 1 and (.[0].train_loss - (.[0].server_groups.loss | add / 2) | fabs < 1e-6)'
+tells told '.[0].server_groups | .version == [60, 60] and .samples == [480, 480] and .staleness == [0, 0] and
+    .merges == [7, 7] and .merged_version == [56, 56] and (.merged_s_ago + .waited_s | length == 4 and all(. >= 0))'
+tells told '.[0].workers | [.wait_s, .bridge_wait_s] | transpose | length == 8 and all(.[0] >= .[1]) and any(.[1] > 0)'
+sums=$(jq -c '[.bytes.values, .bytes.gradients, .bytes.weights, .records_read]' told.json)
+tells told "[.[0].workers | .value_bytes, .gradient_bytes, .weight_bytes, .records_read | add] == $sums"
+# shellcheck disable=SC2046
+run parts plain.yaml --learners 2 $(groups 2 8) --set cluster.sync_parts=4 --set 'log.every=10 steps' --steps 64
+tells parts 'length >= 5 and (.[-1].server_groups | .merges == [32, 32] and .merged_version == [64, 64])'
+tells parts '[range(length - 1) as $i | .[$i + 1].server_groups.version[0] >= .[$i].server_groups.version[0]] | all'
+tells parts 'all(has("workers") | not)'
+
 # ---- the same bits again ----
 for how in average outer 'average --set cluster.sync_parts=3' '{type: average, neighbours: 1}'; do
     name=bits-$(tr -dc a-z0-9 <<<"$how")
@@ -238,9 +257,14 @@ sleep 0.5
 jq -e '.server_groups == 2 and .learners == 4 and (.table | length) == 4 and .merges > 0 and
     (.table | map(.server_group)) == [0, 0, 1, 1] and .gradients.produced > 0' status.json >/dev/null || bad "status: $(cat status.json)"
 "$MUSTER" status live 2>&1 | grep -q '4 learners in 2 server groups' || bad "status does not tell of the groups"
+timeout 30 "$MUSTER" chaos live --do 'slow learner 2 by 20ms for 1s; slow learner 3 by 20ms for 1s' >chaos.out 2>&1 ||
+    bad "cannot be slowed: $(cat chaos.out)"
 "$MUSTER" stop live >/dev/null 2>&1 || bad "cannot be stopped"
 wait $pid
 [ $? = 0 ] || grep -q stopped live.err || bad "stop: $(tail -n 3 live.err)"
+# Group 0 waited for the slow one.
+tells live 'map(.server_groups.waited_s) | transpose | map(add) | .[0] - .[1] > 0.4'
+tells live 'map(.server_groups.staleness | add | numbers) | max > 0'
 
 # ---- refused ----
 refused() { # WORDS options...
