@@ -25,21 +25,10 @@ static bool set_halt(const mu_merging *m, mu_server_group *g) {
 
 // ---- the beginning ----
 
-// By floats: a parameter goes into the part in which its middle lies.
 static mu_status cut_parts(mu_merging *m, mu_err *err) {
-    const mu_params *ps = m->t->s->params;
-    const int64_t parts = parts_of(m);
-    size_t all = 0, at = 0;
-    m->first_param = mu_alloc_array((size_t)parts + 1, sizeof *m->first_param, "merge");
+    m->first_param = mu_alloc_array((size_t)parts_of(m) + 1, sizeof *m->first_param, "merge");
     if (!m->first_param) return MU_FAIL_NOMEM(err, "the parts of a merge");
-    for (int i = 0; i < ps->n; i++) all += ps->list[i]->count;
-    for (int64_t p = 0; p <= parts; p++) m->first_param[p] = ps->n;
-    for (int i = ps->n - 1; i >= 0; i--) {
-        at += ps->list[i]->count;
-        const double middle = (double)(all - at) + 0.5 * (double)ps->list[i]->count;
-        const int64_t part = (int64_t)(middle / (double)all * (double)parts);
-        for (int64_t p = 0; p <= part; p++) m->first_param[p] = i;
-    }
+    mu_merge_cut(m->t->s->params, parts_of(m), m->first_param);
     return MU_OK;
 }
 
