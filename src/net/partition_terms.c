@@ -60,8 +60,8 @@ static int part_at(const mu_cut_plan *p, int worker) {
 
 // ---- loads ----
 
-static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *option, const mu_traffic_opts *o,
-                       mu_cut_load *out) {
+static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *option,
+                       const mu_traffic_opts *o, mu_cut_load *out) {
     const mu_cut_plan p = plan_of(c, l, option);
     const mu_cost cost = mu_layer_cost(l);
     const double flops = cost.flops_forward + (mu_layer_runs_in_backward(l) ? cost.flops_backward : 0);

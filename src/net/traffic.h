@@ -3,9 +3,9 @@
 //
 // Definition. A value moves when a process uses what another one made, once for each process that uses it.
 // A value has 4 bytes; heads and padding of messages are not counted. A step is one update to which each of
-// L learners, of n workers each, gives one gradient. Of several server groups each has L learners and weights
-// of its own, and makes an update: a step moves in each what it moves in one. What their merges move is not in
-// here (ps/merge.h).
+// L learners, of n workers each, gives one gradient. Of several server groups each has L learners and
+// weights of its own, and makes an update: a step moves in each what it moves in one. What their merges move
+// is not in here (ps/merge.h).
 //
 //   values      each bridge (partition.h) of each learner: its rectangle forward, and as much again back
 //               where a gradient comes back. Data and slices stay at their worker.
