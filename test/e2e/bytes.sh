@@ -4,14 +4,7 @@
 # and weights, for several nets, cuts, forms of gradients, numbers of learners and server groups; and what these move
 # when they merge.
 set -uo pipefail
-: "${MUSTER:?path of the program}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+. "$(dirname "$0")/help.sh"
 export NO_COLOR=1
 
 cat >compare.py <<'PY'
@@ -113,18 +106,7 @@ done
 compare branches.yaml 4 2 none auto --set cluster.weights=copy
 
 # A recurrent net, whose memory is a parameter that all its workers have.
-for i in $(seq 200); do printf 'line %d says that a state goes from batch to batch\n' "$i"; done >text
-cat >chars.yaml <<'END'
-name: chars
-data:
-  train: {reader: chars, file: text, length: 10, streams: 8}
-net:
-  - {name: gru, type: gru, src: [data.chars, data.begin], hidden: 16}
-  - {name: scores, type: inner_product, axis: 2, outputs: 40}
-  - {name: loss, type: softmax_loss, src: [scores, data.next], top: []}
-train: {batch: 8, steps: 4}
-updater: {type: adam, rate: 0.01}
-END
+chars_job 4 >chars.yaml
 compare chars.yaml 2 1 batch auto
 compare chars.yaml 4 1 batch dense
 compare chars.yaml 2 2 batch auto
@@ -168,5 +150,4 @@ python3 -c 'import json; assert json.load(open("run"))["bytes"] is None' || bad 
 grep -q '^a step moved [0-9.]* MB of values, [0-9.]* MB of gradients, [0-9.]* MB of weights between' err ||
     bad "no line of bytes: $(cat err)"
 
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

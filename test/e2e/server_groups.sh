@@ -4,14 +4,8 @@
 # bits, also when their processes are killed; every rule, updater and protocol trains, balances its ledger and counts
 # its merges; a checkpoint has the center, and resumes as any other number of groups; what cannot be is refused.
 set -uo pipefail
-: "${MUSTER:=build/muster}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
-command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+. "$(dirname "$0")/help.sh"
+needs jq python3
 
 cat >job.yaml <<'END'
 name: groups
@@ -34,33 +28,8 @@ log: {every: 1 steps}
 END
 sed '/batch_norm/d' job.yaml >plain.yaml # means over the rows of one learner: another function of the batch
 
-run() { # run OUT JOB options...
-    local out=$1
-    shift
-    timeout 90 "$MUSTER" train "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
-        { bad "$out: $(tail -n 4 "$out.err")"; return 1; }
-    jq -e '.gradients | .produced == .applied + .rejected + .lost and .applied > 0' "$out.json" >/dev/null ||
-        bad "$out: $(jq -c .gradients "$out.json")"
-}
 groups() { echo "--set cluster.server_groups=$1 --set cluster.sync_every=$2"; }
 same() { cmp "$1/model.safetensors" "$2/model.safetensors" || bad "$1 and $2 differ"; }
-near() { # near A B LIMIT: |a - b| / |b| of each array
-    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON'
-import array, json, math, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    head = json.loads(raw[8:8 + n])
-    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-for name, a in one.items():
-    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
-    size = math.sqrt(sum(x * x for x in a))
-    if not off <= float(sys.argv[3]) * size + 1e-6:
-        sys.exit(f"{name}: {off:g} of {size:g}")
-PYTHON
-}
 
 # ---- merged at every update: one learner, history and all ----
 run one plain.yaml
@@ -283,5 +252,4 @@ refused '`sync_parts` in `cluster` is more than' --learners 2 --set cluster.serv
 refused 'several server groups cannot be recorded' --learners 2 --set cluster.server_groups=2 --record log
 refused '`servers` and `server_threads`' --learners 2 --set cluster.servers=2 --set cluster.server_threads=2
 refused 'unknown merge type `avarage`' --learners 2 --set cluster.server_groups=2 --set cluster.merge=avarage
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish
