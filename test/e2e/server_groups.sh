@@ -235,6 +235,19 @@ wait $pid
 tells live 'map(.server_groups.waited_s) | transpose | map(add) | .[0] - .[1] > 0.4'
 tells live 'map(.server_groups.staleness | add | numbers) | max > 0'
 
+# ---- elastic: a group goes on without the others, but never more than 8 merges ahead ----
+# shellcheck disable=SC2046
+"$MUSTER" train plain.yaml --learners 2 $(groups 2 3) --set cluster.merge=elastic --steps 0 --set train.deadline=30s --out ahead \
+    --quiet >ahead.err 2>&1 &
+pid=$!
+for _ in $(seq 100); do [ -e ahead/live.json ] && break; sleep 0.05; done
+timeout 30 "$MUSTER" chaos ahead --do 'slow learner 1 by 50ms for 1.5s' >chaos.out 2>&1 || bad "cannot be slowed: $(cat chaos.out)"
+"$MUSTER" stop ahead >/dev/null 2>&1 || bad "cannot be stopped"
+wait $pid
+[ $? = 0 ] || grep -q stopped ahead.err || bad "ahead: $(tail -n 3 ahead.err)"
+tells ahead 'map(.server_groups.merges | .[0] - .[1] | fabs) | max == 8'
+tells ahead 'map(.server_groups.waited_s) | transpose | map(add) | .[0] - .[1] > 0.4'
+
 # ---- refused ----
 refused() { # WORDS options...
     local words=$1
