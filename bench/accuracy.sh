@@ -16,50 +16,24 @@
 # Examples, on a machine with 16 cores (LeNet 25 runs of 10 to 30 s; sentences with their own test data):
 #   LEARNERS=16 RULES="mean+ahead mean+plain" bench/accuracy.sh
 #   ARGS_MANY="--batch-size 2" LEARNERS=8 RULES="auto+auto plain+auto" bench/accuracy.sh trec6.yaml clinc150.yaml
-set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
-muster=$(realpath "${MUSTER:-$root/build/muster}")
-rows=$(realpath "${ROWS:-accuracy.tsv}")
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+. "$(dirname "$0")/rows.sh" accuracy.tsv
 [ $# -gt 0 ] || set -- "$root/examples/lenet-fashion.yaml"
-touch "$rows"
+LIMIT=${LIMIT:-900}
 
-# row JOB PROTOCOL LEARNERS WARM RULES SEED ARGUMENTS... - one run, if it is not there yet; columns: these, then
-# accuracy in percent, mean and largest staleness, samples/s, seconds; or `diverged`, `failed`
-row() {
-    local job=$1 key code=0 got
-    key=$(printf '%s\t' "$(basename "$job" .yaml)" "${@:2:5}")
-    shift 6
-    ! grep -qF -- "$key" "$rows" || return 0
-    echo "$key" >&2
-    rm -rf "$out/run"
-    # shellcheck disable=SC2086
-    timeout "${LIMIT:-900}" "$muster" train "$job" "$@" ${ARGS:-} --json --quiet --out "$out/run" \
-        >"$out/json" 2>"$out/errors" || code=$?
-    case $code in
-    0) got=$(python3 -c '
-import json, sys
-d = json.load(sys.stdin)
-s = d["staleness"]
-print("%.2f\t%.1f\t%d\t%.0f\t%.0f" % (100 * d["test_accuracy"], s["mean"], s["max"], d["samples_per_s"], d["wall_s"]))
-' <"$out/json") ;;
-    4) got=diverged ;;
-    *) tail -n 3 "$out/errors" >&2; got=failed ;;
-    esac
-    printf '%s%s\n' "$key" "$got" | tee -a "$rows" >&2
-}
-
+# Columns behind protocol, learners, warm start, rules and seed: accuracy in percent, mean and largest staleness,
+# samples/s, seconds.
+result='["%.2f" % (100 * d["test_accuracy"]), "%.1f" % d["staleness"]["mean"], "%d" % d["staleness"]["max"],
+    "%.0f" % d["samples_per_s"], "%.0f" % d["wall_s"]]'
 for job; do
     for seed in ${SEEDS:-1 2}; do
-        row "$job" alone 1 - - "$seed" --seed "$seed"
+        row "$result" "$job" alone 1 - - "$seed" -- --seed "$seed"
         for protocol in ${RUNS:-async hogwild}; do
             for n in ${LEARNERS:-4 8 16}; do
                 for warm in ${WARM:-auto never}; do
                     for rules in ${RULES:-mean+plain mean+total mean+ahead plain+plain}; do
                         # shellcheck disable=SC2086
-                        row "$job" "$protocol" "$n" "$warm" "$rules" "$seed" --seed "$seed" --learners "$n" \
-                            --protocol "$protocol" --set cluster.warm_start="$warm" \
+                        row "$result" "$job" "$protocol" "$n" "$warm" "$rules" "$seed" -- --seed "$seed" \
+                            --learners "$n" --protocol "$protocol" --set cluster.warm_start="$warm" \
                             --set cluster.rate_rule="${rules%+*}" --set cluster.momentum_rule="${rules#*+}" \
                             ${ARGS_MANY:-}
                     done
@@ -70,18 +44,4 @@ for job; do
 done
 
 # A line for each job, protocol, rules and warm start, a column for each number of learners, all seeds in a cell.
-python3 - "$rows" <<'EOF'
-import sys
-table, columns = {}, []
-for line in open(sys.argv[1]):
-    f = line.rstrip("\n").split("\t")
-    if len(f) < 7: continue
-    name, n = (f[0], f[1], f[4], f[3]), int(f[2])
-    if n not in columns: columns.append(n)
-    table.setdefault(name, {}).setdefault(n, []).append(f[6])
-columns.sort()
-print("| job | protocol | rules | warm start |" + "".join(" %d |" % n for n in columns))
-print("|---|---|---|---|" + "---|" * len(columns))
-for name, cells in table.items():
-    print("| " + " | ".join(name) + " |" + "".join(" %s |" % ", ".join(cells.get(n, [])) for n in columns))
-EOF
+table '(f[0], f[1], f[4], f[3]), f[2], f[6]' job protocol rules 'warm start' '%d'

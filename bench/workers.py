@@ -34,8 +34,8 @@ def speed(a, way, workers):
         run = os.path.join(folder, "run")
         words = [a.muster, "train", os.path.join(HERE, "jobs", "alexnet.yaml"), "--quiet", "--json", "--out", run,
                  "--workers", str(workers), "--steps", str(a.steps + 3)]
-        for s in ["log.every=1 steps", "log.tensorboard=false", "checkpoint.every=never", f"train.batch={a.batch}",
-                  f"data.train.records={4 * a.batch}"] + (WAYS[way] if workers > 1 else []):
+        for s in ["log.every=1 steps", "log.tensorboard=false", "checkpoint.every=never", "train.epochs=0",
+                  f"train.batch={a.batch}", f"data.train.records={4 * a.batch}"] + (WAYS[way] if workers > 1 else []) + a.set:
             words += ["--set", s]
         out = subprocess.run(words, capture_output=True, text=True, timeout=600, env=dict(os.environ, OMP_NUM_THREADS="1"),
                              preexec_fn=lambda: os.sched_setaffinity(0, cores(workers)))
@@ -45,6 +45,8 @@ def speed(a, way, workers):
             lines = [json.loads(line) for line in f]
         at = [(m["step"], m["wall_s"]) for m in lines if "train_loss" in m][1:]
         gaps = [(t1 - t0) / (s1 - s0) for (s0, t0), (s1, t1) in zip(at, at[1:]) if s1 > s0]
+        if not gaps:
+            sys.exit(f"workers.py: the steps of {way} with {workers} workers are too short to be timed; give more --steps")
         return a.batch / statistics.median(gaps)
 
 
@@ -89,6 +91,7 @@ def main():
     p.add_argument("--workers", default="1,2")
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--steps", type=int, default=6, help="measured, of each run")
+    p.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="an edit of the job")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=10.0, help="of the peer")
     p.add_argument("--no-peer", action="store_true")

@@ -7,6 +7,7 @@
 #include "learners/gradients.h"
 #include "net/partition_explain.h"
 #include "plot/split.h"
+#include "ps/merge.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static const mu_opt options[] = {
            "draw that into this file: a column for each worker, an arrow with its bytes for what they send"),
     MU_OPT(struct check, dot, "dot", MU_OPT_FILE, "FILE", "write it for graphviz"),
     MU_OPT(struct check, explain, "explain", MU_OPT_FLAG, NULL,
-           "print how each layer might be cut, the bytes that moves, and why it is cut as it is"),
+           "print how each layer might be cut, the bytes that moves, and why it is cut as it is; and what "
+           "server groups move when they merge"),
     MU_OPT(struct check, dense, "dense", MU_OPT_FLAG, NULL,
            "cut as if all gradients were sent as dense ones"),
     {0},
@@ -90,13 +92,73 @@ static json_t *xray_json(const mu_xray *x) {
                      "sums", sums);
 }
 
-static mu_status show_choice(mu_binder *b, const mu_partition_opts *o, bool json, mu_err *err) {
+// ---- what server groups move when they merge ----
+
+typedef struct merges {
+    const mu_setup *p;
+    int64_t        *part;       // (p->sync_parts) bytes of all groups when it is merged once; owned
+    int64_t         all;
+} merges;
+
+static mu_status merges_open(merges *m, const mu_session *s, mu_err *err) {
+    const mu_setup *p = &s->setup;
+    const size_t parts = (size_t)p->sync_parts;
+    int *first = mu_alloc_array(parts + 1, sizeof *first, "merge");
+    *m = (merges){.p = p, .part = mu_alloc_array(parts, sizeof *m->part, "merge")};
+    const bool good = first && m->part;
+    if (good) mu_merge_cut(s->params, p->sync_parts, first);
+    for (size_t i = 0; good && i < parts; i++) {
+        m->part[i] = p->server_groups * mu_merge_bytes(s->params, first[i], first[i + 1]);
+        m->all += m->part[i];
+    }
+    mu_free(first);
+    return good ? MU_OK : MU_FAIL_NOMEM(err, "the parts of a merge");
+}
+
+static json_t *merges_json(const merges *m) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < m->p->sync_parts; i++) json_array_append_new(list, json_integer(m->part[i]));
+    return json_pack("{s:s s:I s:I s:I s:o s:f}", "rule", m->p->merge.plugin->name, "sync_every",
+                     (json_int_t)m->p->sync_every, "sync_parts", (json_int_t)m->p->sync_parts, "bytes",
+                     (json_int_t)m->all, "part_bytes", list, "bytes_per_update",
+                     (double)m->all / (double)m->p->sync_every);
+}
+
+static void print_merges(const merges *m) {
+    const mu_setup *p = m->p;
+    const int n = p->server_groups, learners = p->learners / n;
+    printf("%d server groups of %d learner%s: figures are of all of them together\n", n, learners,
+           learners == 1 ? "" : "s");
+    printf("they are merged by %s every %" PRId64 " updates", p->merge.plugin->name, p->sync_every);
+    if (p->sync_parts > 1) printf(" in %" PRId64 " parts", p->sync_parts);
+    printf(": %" PRId64 " bytes given and taken, %.0f an update\n", m->all,
+           (double)m->all / (double)p->sync_every);
+}
+
+static mu_status show_merges(const mu_session *s, json_t *o, mu_err *err) {
+    merges m;
+    if (s->setup.server_groups < 2) return MU_OK;
+    const mu_status st = merges_open(&m, s, err);
+    if (st == MU_OK && o) {
+        json_object_set_new(o, "server_groups", json_integer(s->setup.server_groups));
+        json_object_set_new(o, "merge", merges_json(&m));
+    } else if (st == MU_OK) {
+        print_merges(&m);
+    }
+    mu_free(m.part);
+    return st;
+}
+
+static mu_status show_choice(mu_session *s, const mu_partition_opts *o, bool json, mu_err *err) {
     mu_xray *x = NULL;
-    MU_TRY(mu_partition_explain(b, o, &x, err));
-    if (json) mu_cli_print_json(xray_json(x));
-    else mu_xray_print(x, stdout);
+    MU_TRY(mu_partition_explain(&s->binder, o, &x, err));
+    json_t *told = json ? xray_json(x) : NULL;
+    if (!json) mu_xray_print(x, stdout);
     mu_xray_destroy(x);
-    return MU_OK;
+    const mu_status st = show_merges(s, told, err);
+    if (st == MU_OK && json) mu_cli_print_json(told);
+    else json_decref(told);
+    return st;
 }
 
 static mu_status draw_split(const mu_session *s, const struct check *c, mu_err *err) {
@@ -118,7 +180,8 @@ static mu_status draw_split(const mu_session *s, const struct check *c, mu_err *
 }
 
 static mu_status show_split(mu_session *s, const struct check *c, bool json, mu_err *err) {
-    if (!s->partition)
+    const bool merged = s->setup.server_groups > 1 && c->explain && !(c->graph || c->svg || c->dot);
+    if (!s->partition && !merged)
         return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "the net of this job is not split"), err,
                              "Set `cluster.workers`, here also by `--workers N`.");
     if (c->graph) mu_partition_print(s->partition, stdout);
@@ -126,7 +189,7 @@ static mu_status show_split(mu_session *s, const struct check *c, bool json, mu_
     mu_partition_opts o = {.whole = s->train.net, .workers = s->setup.workers, .split = MU_SPLIT_AUTO,
                            .traffic = mu_session_traffic(s)};
     o.traffic.dense |= c->dense;
-    return c->explain ? show_choice(&s->binder, &o, json, err) : MU_OK;
+    return c->explain ? show_choice(s, &o, json, err) : MU_OK;
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {

@@ -4,12 +4,12 @@
 #include "cli/jobs.h"
 #include "cli/live_text.h"
 #include "cli/term.h"
+#include "store/metrics.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define BETWEEN_LOOKS_US 200000
-#define LINE_BYTES 8192
 
 static mu_status print_text(mu_text *t, mu_err *err) {
     if (t->failed) return MU_FAIL_NOMEM(err, "the page");
@@ -53,7 +53,7 @@ static void print_other_json(const mu_live *l, const char *line) {
 }
 
 static mu_status show_other(const mu_args *a, const mu_live *l, mu_err *err) {
-    char line[LINE_BYTES];
+    char line[MU_METRICS_LINE];
     mu_text t = {0};
     mu_live_last_metrics(l->dir, line, sizeof line);
     if (a->json) {

@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 
 enum { MAX_WORDS = 64, MAX_CELLS = 100000, MAX_LAMBDA = 1024, MAX_MU = 1000000 };
@@ -38,7 +39,7 @@ static const mu_opt options[] = {
     MU_OPT(struct tradeoff, batches, "batches", MU_OPT_TEXT, "MU,...",
            "samples per gradient of one learner; 4,16,64 when not given"),
     MU_OPT(struct tradeoff, learners, "learners", MU_OPT_TEXT, "N,...",
-           "numbers of learners; 1,2,4,... up to the cores when not given"),
+           "numbers of learners; 1,2,4,... of each server group, up to the cores, when not given"),
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data of each training"),
     MU_OPT(struct tradeoff, repeat, "repeat", MU_OPT_INT, "K",
            "train each cell with K seeds; 1 when not given"),
@@ -56,7 +57,7 @@ static const mu_opt options[] = {
 typedef struct grid {
     int n_protocols, n_mu, n_lambda;
     mu_tradeoff_protocol protocol[MAX_WORDS];
-    int64_t mu[MAX_WORDS], lambda[MAX_WORDS];
+    int64_t mu[MAX_WORDS], lambda[MAX_WORDS];   // no lambda = nobody said how many learners
     int64_t repeat;
     char name[64], out[MU_FS_PATH]; // of the job
     // how it is shown
@@ -118,7 +119,7 @@ static mu_status read_protocol(mu_arena *arena, const char *word, mu_tradeoff_pr
     if (!name) return MU_FAIL_NOMEM(err, "the protocols");
     const mu_plugin *p = mu_registry_find(&mu_protocols, name);
     if (!p || strlen(word) >= sizeof((mu_trial *)0)->protocol) return unknown_protocol(word, name, err);
-    *out = (mu_tradeoff_protocol){.word = word, .yaml = name};
+    *out = (mu_tradeoff_protocol){word, name, (const mu_protocol_class *)(const void *)p};
     if (!colon) return MU_OK;
     const char *key = number_key(p);
     if (!key) return MU_FAIL(err, MU_EUSAGE, "protocol `%s` takes no number, found `%s`", name, word);
@@ -146,16 +147,12 @@ static mu_status read_grid(mu_args *a, const struct tradeoff *o, grid *g, mu_err
     MU_TRY(read_protocols(&a->arena, o->protocols ? o->protocols : "hardsync,softsync:1,async", g, err));
     MU_TRY(read_numbers(&a->arena, "batches", o->batches ? o->batches : "4,16,64", MAX_MU, g->mu, &g->n_mu,
                         err));
-    if (o->learners) {
+    if (o->learners)
         MU_TRY(read_numbers(&a->arena, "learners", o->learners, MAX_LAMBDA, g->lambda, &g->n_lambda, err));
-    } else {
-        for (int64_t n = 1; n <= mu_cores_count() && n <= MAX_LAMBDA; n *= 2) g->lambda[g->n_lambda++] = n;
-    }
     g->repeat = mu_args_given(a, "repeat") ? o->repeat : 1;
     if (g->repeat < 1 || g->repeat > MAX_CELLS)
         return MU_FAIL(err, MU_EUSAGE, "`--repeat` is %" PRId64 ", not 1 or more", g->repeat);
-    if ((int64_t)g->n_protocols * g->n_mu * g->n_lambda * g->repeat <= MAX_CELLS) return MU_OK;
-    return MU_FAIL(err, MU_EUSAGE, "more than %d trainings", MAX_CELLS);
+    return MU_OK;
 }
 
 // ---- the job ------------------------------------------------------------------------------------
@@ -170,17 +167,67 @@ static mu_status check_protocol(mu_args *a, const grid *g, const mu_tradeoff_pro
     mu_session *s = NULL;
     mu_session_opts so = {.phases = MU_TRAIN, .check_only = true};
     with.json = false;
-    with.set = mu_arena_array(&a->arena, a->n_sets + 3, sizeof *with.set);
-    const char *cluster[] = {mu_arena_printf(&a->arena, "cluster.protocol=%s", p->yaml),
+    const char *cluster[] = {MU_TRADEOFF_NO_GROUPS,
+                             mu_arena_printf(&a->arena, "cluster.protocol=%s", p->yaml),
                              mu_arena_printf(&a->arena, "cluster.learners=%" PRId64, most),
                              mu_arena_printf(&a->arena, "cluster.batch=%" PRId64, mu)};
-    if (!with.set || !cluster[0] || !cluster[1] || !cluster[2]) return MU_FAIL_NOMEM(err, "the edits");
+    with.set = mu_arena_array(&a->arena, a->n_sets + MU_COUNT(cluster), sizeof *with.set);
+    if (!with.set || !cluster[1] || !cluster[2] || !cluster[3]) return MU_FAIL_NOMEM(err, "the edits");
     if (a->n_sets) memcpy(with.set, a->set, a->n_sets * sizeof *a->set);
     memcpy(with.set + a->n_sets, cluster, sizeof cluster);
     with.n_sets = a->n_sets + MU_COUNT(cluster);
     mu_status st = mu_cli_open(&with, a->word[0], &so, &job, &s, err);
     mu_cli_close(job, s, err);
     return st;
+}
+
+// Where nobody says how many learners, each server group has 1, 2, 4, ...
+static void usual_learners(grid *g, int64_t groups) {
+    for (int64_t n = groups; n <= MAX_LAMBDA && (n == groups || n <= mu_cores_count()); n *= 2)
+        g->lambda[g->n_lambda++] = n;
+}
+
+typedef struct left_out { char text[300]; size_t n; } left_out;
+
+static void leave_out(left_out *l, const char *fmt, ...) MU_PRINTF(2, 3);
+static void leave_out(left_out *l, const char *fmt, ...) {
+    va_list args;
+    if (l->n) l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, ", ");
+    va_start(args, fmt);
+    const int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
+    va_end(args);
+    if (n < 0 || l->n + (size_t)n + 8 > sizeof l->text) l->n = sizeof l->text - 8; // the end is not told
+    else l->n += (size_t)n;
+}
+
+// What no training of several server groups can be is left out, and said so.
+static mu_status fit_to_groups(grid *g, int64_t groups, mu_err *err) {
+    const int n_lambda = g->n_lambda, n_protocols = g->n_protocols;
+    left_out left = {.n = 0};
+    mu_objection no;
+    if (!n_lambda) usual_learners(g, groups);
+    if (groups == 1) return MU_OK;
+    g->n_protocols = 0;
+    for (int i = 0; i < n_protocols; i++) {
+        const mu_tradeoff_protocol *p = &g->protocol[i];
+        if (mu_protocol_objects(p->class, MU_CHOICE_SERVER_GROUPS, &no)) leave_out(&left, "%s", p->word);
+        else g->protocol[g->n_protocols++] = *p;
+    }
+    if (n_lambda) g->n_lambda = 0;
+    for (int i = 0; i < n_lambda; i++) {
+        const int64_t n = g->lambda[i];
+        if (n % groups) leave_out(&left, "%" PRId64 " learner%s", n, n == 1 ? "" : "s");
+        else g->lambda[g->n_lambda++] = n;
+    }
+    if (!g->n_lambda || !g->n_protocols) {
+        MU_FAIL(err, MU_EUSAGE, "nothing is left: %" PRId64 " server groups cannot have %s", groups,
+                left.text);
+        mu_err_hint(err, "Learners are spread evenly: --learners %" PRId64 ",%" PRId64 ".", groups,
+                    2 * groups);
+        return MU_EUSAGE;
+    }
+    if (left.n) mu_warn("left out, as %" PRId64 " server groups cannot have them: %s", groups, left.text);
+    return MU_OK;
 }
 
 static mu_status check_job(mu_args *a, const struct tradeoff *o, grid *g, mu_job **job, mu_err *err) {
@@ -195,8 +242,11 @@ static mu_status check_job(mu_args *a, const struct tradeoff *o, grid *g, mu_job
         else snprintf(g->out, sizeof g->out, "tradeoff-%s", g->name);
         if (!s->test.net && !s->validation.net)
             mu_warn("the job has no test data: times are measured, errors are not");
+        st = fit_to_groups(g, s->setup.server_groups, err);
     }
     mu_session_close(s);
+    if (st == MU_OK && (int64_t)g->n_protocols * g->n_mu * g->n_lambda * g->repeat > MAX_CELLS)
+        st = MU_FAIL(err, MU_EUSAGE, "more than %d trainings", MAX_CELLS);
     for (int i = 0; st == MU_OK && i < g->n_protocols; i++) st = check_protocol(a, g, &g->protocol[i], err);
     return st;
 }

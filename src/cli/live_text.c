@@ -4,6 +4,7 @@
 
 #include "cli/progress.h"
 #include "ps/moved.h"
+#include "store/metrics.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,29 +137,59 @@ void mu_live_text_other(mu_text *t, const mu_live *l) {
     else mu_text_printf(t, "%s  ended\n", l->dir);
 }
 
+static void word_of(const json_t *v, char *out, size_t size) {
+    const char *word = json_string_value(v);
+    if (json_is_integer(v)) snprintf(out, size, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v)) snprintf(out, size, "%.5g", json_real_value(v));
+    else snprintf(out, size, "%s", word ? word : "-");
+}
+
+// A line for each column, as far as it goes.
+static void put_columns(mu_text *t, const char *key, json_t *table) {
+    const char *column;
+    json_t *list, *value;
+    size_t i;
+    json_object_foreach(table, column, list) {
+        char word[64];
+        const size_t begin = t->n;
+        mu_text_printf(t, "%s.%s ", key, column);
+        json_array_foreach(list, i, value) {
+            word_of(value, word, sizeof word);
+            const bool fits = t->n - begin + 5 + strlen(word) <= COLUMNS;
+            mu_text_printf(t, " %s", fits ? word : "...");
+            if (!fits) break;
+        }
+        mu_text_put(t, "\n", 1);
+    }
+}
+
+static void put_values(mu_text *t, json_t *line) {
+    const char *key;
+    json_t *value;
+    size_t at = 0;
+    json_object_foreach(line, key, value) {
+        char word[64];
+        if (json_is_object(value)) continue;
+        word_of(value, word, sizeof word);
+        const size_t n = strlen(key) + 1 + strlen(word);
+        if (at && at + 2 + n > COLUMNS) mu_text_put(t, "\n", 1), at = 0;
+        mu_text_printf(t, "%s%s %s", at ? "  " : "", key, word);
+        at += (at ? 2 : 0) + n;
+    }
+    mu_text_put(t, "\n", 1);
+}
+
 void mu_live_text_metrics(mu_text *t, const char *line) {
-    static const mu_json_limits limits = {.max_depth = 4, .max_values = 1024};
-    json_t *o = NULL;
+    static const mu_json_limits limits = {.max_depth = MU_METRICS_DEPTH, .max_values = MU_METRICS_VALUES};
+    json_t *o = NULL, *value;
+    const char *key;
     if (mu_json_parse(line, strlen(line), &limits, "metrics", &o, NULL) != MU_OK) {
         mu_text_printf(t, "%s\n", line);
         return;
     }
-    const char *key;
-    json_t *value;
-    size_t at = 0;
-    json_object_foreach(o, key, value) {
-        char text[96];
-        const char *word = json_string_value(value);
-        if (json_is_integer(value))
-            snprintf(text, sizeof text, "%s %lld", key, (long long)json_integer_value(value));
-        else if (json_is_real(value)) snprintf(text, sizeof text, "%s %.5g", key, json_real_value(value));
-        else snprintf(text, sizeof text, "%s %s", key, word ? word : "-");
-        size_t n = strlen(text);
-        if (at && at + 2 + n > COLUMNS) mu_text_put(t, "\n", 1), at = 0;
-        mu_text_printf(t, "%s%s", at ? "  " : "", text);
-        at += (at ? 2 : 0) + n;
-    }
-    mu_text_put(t, "\n", 1);
+    put_values(t, o);
+    json_object_foreach(o, key, value)
+        if (json_is_object(value)) put_columns(t, key, value);
     json_decref(o);
 }
 

@@ -20,6 +20,7 @@
 #include "learners/record.h"
 #include "learners/spread.h"
 #include "learners/standing.h"
+#include "learners/tables.h"
 #include "train/stopflag.h"
 
 #include <math.h>
@@ -38,6 +39,7 @@ typedef struct shared_run {
     mu_merging   merging;
     mu_spread    spread;                // over several ranks
     mu_joint     joint;                 // one server group, on several ranks
+    mu_tables    tables;                // for lines of metrics
     mu_standing_part *part;             // (all groups) where they stand in the snapshot, or at the end
     mu_recorder *recorder;              // NULL = the run is not recorded
     bool         taking;                // a snapshot is wanted
@@ -536,6 +538,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_groups(c, err));
     MU_TRY(open_log(c, err));
+    MU_TRY(mu_tables_open(&c->tables, t, c->group, c->n, err));
     t->advisor.facts = &((mu_learners_room *)first_shared(c)->extra)->facts;
     if (hold) begin_pause(c);
     c->first = hold;
@@ -546,6 +549,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
 
 static void free_run(shared_run *c) {
     mu_joint_close(&c->joint);
+    mu_tables_close(&c->tables);
     if (c->spread.nodes) mu_spread_close(&c->spread);
     else mu_free(c->part);
     mu_free(c->group);

@@ -157,7 +157,8 @@ static mu_status compute_timed(learner *l, float *scale, mu_gradient_note *n, mu
     const struct timespec slow = {c->slow_us / 1000000, c->slow_us % 1000000 * 1000L};
     if (c->slow_us > 0) nanosleep(&slow, NULL);
     const mu_status st = compute(l, scale, err);
-    n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s)) + c->bridged_ns - bridged;
+    n->bridge_ns = c->bridged_ns - bridged;
+    n->wait_ns = (int64_t)(1e9 * (l->w.wait_s - waited_s)) + n->bridge_ns;
     n->compute_ns = mu_clock_ns() - began - n->wait_ns - (c->waited_ns + c->applied_ns - other);
     n->rows = l->worker == 0 ? c->grant.rows : 0; // others work on the same ones
     const int64_t n_read = mu_source_get_stats(l->role->session->train.source).n_read;

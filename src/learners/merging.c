@@ -2,6 +2,8 @@
 // merging.c - see merging.h.
 #include "learners/merging.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -23,21 +25,10 @@ static bool set_halt(const mu_merging *m, mu_server_group *g) {
 
 // ---- the beginning ----
 
-// By floats: a parameter goes into the part in which its middle lies.
 static mu_status cut_parts(mu_merging *m, mu_err *err) {
-    const mu_params *ps = m->t->s->params;
-    const int64_t parts = parts_of(m);
-    size_t all = 0, at = 0;
-    m->first_param = mu_alloc_array((size_t)parts + 1, sizeof *m->first_param, "merge");
+    m->first_param = mu_alloc_array((size_t)parts_of(m) + 1, sizeof *m->first_param, "merge");
     if (!m->first_param) return MU_FAIL_NOMEM(err, "the parts of a merge");
-    for (int i = 0; i < ps->n; i++) all += ps->list[i]->count;
-    for (int64_t p = 0; p <= parts; p++) m->first_param[p] = ps->n;
-    for (int i = ps->n - 1; i >= 0; i--) {
-        at += ps->list[i]->count;
-        const double middle = (double)(all - at) + 0.5 * (double)ps->list[i]->count;
-        const int64_t part = (int64_t)(middle / (double)all * (double)parts);
-        for (int64_t p = 0; p <= part; p++) m->first_param[p] = i;
-    }
+    mu_merge_cut(m->t->s->params, parts_of(m), m->first_param);
     return MU_OK;
 }
 
@@ -121,6 +112,8 @@ static void merge(mu_merging *m, mu_server_group *const *at, int n) {
     merge_part(m, at, n, k);
     for (int g = 0; g < n; g++) {
         at[g]->merged++;
+        at[g]->merged_version = atomic_load(&at[g]->shared.head->version);
+        at[g]->merged_ns = mu_clock_ns();
         atomic_fetch_add(&at[g]->shared.head->merges, 1);
         (void)set_halt(m, at[g]);
     }
@@ -219,6 +212,20 @@ static void tell_those_that_wait(mu_merging *m) {
         if (is_held(&m->group[g])) atomic_fetch_add(&m->group[g].shared.head->held_pulse, 1);
 }
 
+// How long each waited since the last look, and who waits now.
+static bool count_waiting(mu_merging *m) {
+    const int64_t now = mu_clock_ns();
+    bool any = false;
+    for (int i = 0; i < m->n; i++) {
+        mu_server_group *g = &m->group[i];
+        if (g->waits) g->waited_ns += now - m->looked_ns;
+        g->waits = is_held(g) && !has_ended(g);
+        any |= g->waits;
+    }
+    m->looked_ns = now;
+    return any;
+}
+
 mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
     *waits = false;
     if (all_groups(m) < 2) return MU_OK;
@@ -226,7 +233,7 @@ mu_status mu_merging_look(mu_merging *m, bool *waits, mu_err *err) {
     else if (m->class->most_ahead) merge_alone(m);
     else merge_together(m);
     tell_those_that_wait(m);
-    for (int g = 0; g < m->n; g++) *waits |= is_held(&m->group[g]) && !has_ended(&m->group[g]);
+    *waits = count_waiting(m);
     return MU_OK;
 }
 

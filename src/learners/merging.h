@@ -29,6 +29,7 @@ typedef struct mu_merging {
     mu_region        room;              // seen by the evaluator
     mu_merge_blocks *center, *copy;     // in there; copy: of the last snapshot. NULL where the rule has none
     uint64_t         moved;             // of all groups, at the last look
+    int64_t          looked_ns;         // clock then
     mu_rounds       *rounds;            // borrowed; NULL = all groups are on this rank
 } mu_merging;
 

@@ -23,6 +23,9 @@ typedef struct mu_server_group {
     bool         opened, started;       // the shared memory; the children
     bool         pausing;               // a snapshot is wanted; no update begins
     int64_t      merged;                // parts of its weights, by this run
+    int64_t      merged_version, merged_ns;     // when last; 0 = not yet
+    bool         waits;                 // at its halt, at the last look (merging.h)
+    int64_t      waited_ns;             // in all
     int64_t      halt;                 // next version it is merged at; INT64_MAX = none
     mu_advance   seen;                  // sums already taken from the learners' rows
 } mu_server_group;

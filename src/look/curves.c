@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "file/fs.h"
 #include "file/json.h"
+#include "store/metrics.h"
 #include "store/rundir.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 #define TAG "curves"
 #define MAX_FILE ((size_t)1 << 30)
-static const mu_json_limits limits = {.max_depth = 4, .max_values = 1024};
+static const mu_json_limits limits = {.max_depth = MU_METRICS_DEPTH, .max_values = MU_METRICS_VALUES};
 
 void mu_curves_fini(mu_curves *c) {
     for (size_t i = 0; i < c->n; i++) {

@@ -60,7 +60,8 @@ static int part_at(const mu_cut_plan *p, int worker) {
 
 // ---- loads ----
 
-static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *option, mu_cut_load *out) {
+static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *option,
+                       const mu_traffic_opts *o, mu_cut_load *out) {
     const mu_cut_plan p = plan_of(c, l, option);
     const mu_cost cost = mu_layer_cost(l);
     const double flops = cost.flops_forward + (mu_layer_runs_in_backward(l) ? cost.flops_backward : 0);
@@ -73,7 +74,7 @@ static void load_layer(const mu_chooser *c, const mu_layer *l, const uint8_t *op
         if (share > largest) largest = share;
     }
     out->largest += flops * largest;
-    out->idle += flops * (largest * c->pr->o->workers - 1);
+    out->idle += flops * (largest * c->pr->o->workers - 1) * mu_traffic_groups(o);
 }
 
 // Notes what a reader at `worker` has to get of `has`; the same rectangle is sent once.
@@ -120,7 +121,7 @@ static void load_blob(const mu_chooser *c, const item *b, const uint8_t *option,
         for (int w = 0; w < c->pr->o->workers; w++)
             if (w != mu_plan_worker(&from, i)) bytes += bytes_to(c, b, w, &has);
     }
-    out->moved.values += bytes * (o->learners ? o->learners : 1);
+    out->moved.values += bytes * mu_traffic_learners(o) * mu_traffic_groups(o);
 }
 
 // False: its users cannot share it like that.
@@ -143,7 +144,7 @@ static bool load_param(const mu_chooser *c, const item *p, const uint8_t *option
 
 static bool load_item(const mu_chooser *c, const item *i, const uint8_t *option, const mu_traffic_opts *o,
                       mu_cut_load *out) {
-    if (i->layer) load_layer(c, i->layer, option, out);
+    if (i->layer) load_layer(c, i->layer, option, o, out);
     if (i->blob) load_blob(c, i, option, o, out);
     return !i->param || load_param(c, i, option, o, out);
 }

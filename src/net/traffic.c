@@ -57,7 +57,7 @@ static int64_t message_bytes(const mu_param *p, mu_grad_form form) {
 // ---- parameters ----
 
 static void add_piece(const mu_param *whole, const mu_held *at, const mu_traffic_opts *o, mu_traffic *out) {
-    const int64_t learners = o->learners ? o->learners : 1;
+    const int64_t learners = mu_traffic_learners(o), groups = mu_traffic_groups(o);
     int64_t holders = 0, sent = 0, own = 0, named = 0, count = 0;
     bool all = false;
     for (int w = 0; w < MU_MAX_PARTS; w++) {
@@ -74,9 +74,9 @@ static void add_piece(const mu_param *whole, const mu_held *at, const mu_traffic
     holders *= learners;
     sent *= learners;
     named *= learners;
-    out->gradients += sent - (o->apart ? 0 : own);
+    out->gradients += groups * (sent - (o->apart ? 0 : own));
     if (all || named > count) named = count;
-    if (whole->is_stat || whole->lr_mult > 0) out->weights += (holders - !o->apart) * named * VALUE;
+    if (whole->is_stat || whole->lr_mult > 0) out->weights += groups * (holders - !o->apart) * named * VALUE;
 }
 
 void mu_users_begin(mu_users *u, const mu_param *whole) {
@@ -107,7 +107,8 @@ static void take_part(mu_users *u, const mu_part *l) {
 }
 
 mu_traffic mu_partition_traffic(const mu_partition *p, const mu_traffic_opts *o) {
-    mu_traffic out = {.values = (int64_t)mu_partition_bytes(p) * (o->learners ? o->learners : 1)};
+    const int64_t all = (int64_t)mu_traffic_groups(o) * mu_traffic_learners(o);
+    mu_traffic out = {.values = (int64_t)mu_partition_bytes(p) * all};
     for (int i = 0; i < p->whole->params->n; i++) {
         mu_users u;
         mu_users_begin(&u, p->whole->params->list[i]);

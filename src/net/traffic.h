@@ -3,7 +3,9 @@
 //
 // Definition. A value moves when a process uses what another one made, once for each process that uses it.
 // A value has 4 bytes; heads and padding of messages are not counted. A step is one update to which each of
-// L learners, of n workers each, gives one gradient.
+// L learners, of n workers each, gives one gradient. Of several server groups each has L learners and
+// weights of its own, and makes an update: a step moves in each what it moves in one. What their merges move
+// is not in here (ps/merge.h).
 //
 //   values      each bridge (partition.h) of each learner: its rectangle forward, and as much again back
 //               where a gradient comes back. Data and slices stay at their worker.
@@ -51,14 +53,16 @@ typedef struct mu_traffic {
 } mu_traffic;
 
 typedef struct mu_traffic_opts {
-    int  learners;      // 0 = 1
+    int  learners;      // of a server group; 0 = 1
+    int  groups;        // server groups; 0 = 1
     bool apart;         // who applies is no holder: a process of its own
     bool dense;         // gradients travel as dense ones, whatever would be cheaper
 } mu_traffic_opts;
 
 typedef struct mu_cut_load {                // of layers that are cut in some way
     mu_traffic moved;
-    double     largest, idle;           // flops forward and backward: of the largest part, not done meanwhile
+    // Flops forward and backward: of the largest part; not done meanwhile, by a learner of each server group.
+    double     largest, idle;
 } mu_cut_load;
 
 // What a choice among cuts goes by: prices of layers, blobs and parameters add up, and the least sum wins.
@@ -75,6 +79,8 @@ static inline void mu_traffic_add(mu_traffic *to, const mu_traffic *t) {
     to->gradients += t->gradients;
     to->weights += t->weights;
 }
+static inline int mu_traffic_groups(const mu_traffic_opts *o) { return o->groups ? o->groups : 1; }
+static inline int mu_traffic_learners(const mu_traffic_opts *o) { return o->learners ? o->learners : 1; }
 void mu_cut_load_add(mu_cut_load *to, const mu_cut_load *l);
 
 struct mu_partition;

@@ -22,6 +22,7 @@ typedef enum mu_doing { MU_DOING_NOTHING, MU_DOING_WAIT, MU_DOING_COMPUTE, MU_DO
 typedef struct mu_gradient_note {       // what others may want to know of a gradient
     double  loss, accuracy;
     int64_t compute_ns, wait_ns;        // without any waiting; waiting for its samples and other workers
+    int64_t bridge_ns;                  // of wait_ns: for other workers' values
     int64_t rows;                       // samples to be counted for this process
     uint64_t sent;                      // bytes, over bridges
     int64_t records;                    // read by this process since the last note

@@ -255,6 +255,7 @@ static void note(mu_client *base, const mu_gradient_note *n) {
     mu_shared_learner *row = row_of(of(base));
     atomic_fetch_add(&row->compute_ns, n->compute_ns);
     atomic_fetch_add(&row->wait_ns, n->wait_ns);
+    atomic_fetch_add_explicit(&row->bridge_ns, n->bridge_ns, memory_order_relaxed);
     atomic_fetch_add(&row->gradients, 1);
     atomic_fetch_add(&row->samples, n->rows);
     atomic_fetch_add_explicit(&row->records, n->records, memory_order_relaxed);

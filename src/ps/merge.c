@@ -40,3 +40,23 @@ void mu_merge_blocks_copy(mu_merge_blocks *to, const mu_merge_blocks *from) {
     to->merges = from->merges;
     to->filled = from->filled;
 }
+
+// By floats: a parameter goes into the part in which its middle lies.
+void mu_merge_cut(const mu_params *ps, int64_t parts, int *first) {
+    size_t all = 0, at = 0;
+    for (int i = 0; i < ps->n; i++) all += ps->list[i]->count;
+    for (int64_t p = 0; p <= parts; p++) first[p] = ps->n;
+    for (int i = ps->n - 1; i >= 0; i--) {
+        at += ps->list[i]->count;
+        const double middle = (double)(all - at) + 0.5 * (double)ps->list[i]->count;
+        const int64_t part = (int64_t)(middle / (double)all * (double)parts);
+        for (int64_t p = 0; p <= part; p++) first[p] = i;
+    }
+}
+
+int64_t mu_merge_bytes(const mu_params *ps, int first, int end) {
+    int64_t values = 0;
+    for (int i = first; i < end; i++)
+        if (!ps->list[i]->is_state) values += (int64_t)ps->list[i]->count;
+    return 2 * values * (int64_t)sizeof(float);
+}

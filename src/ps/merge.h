@@ -61,6 +61,12 @@ void mu_merge_blocks_point(mu_merge_blocks *b, float *memory); // memory: count 
 size_t mu_merge_blocks_floats(const mu_merge_blocks *b);
 void mu_merge_blocks_copy(mu_merge_blocks *to, const mu_merge_blocks *from); // numbers, too; of the same size
 
+// Parts of about the same size that are merged in turn: part i is parameters [first[i], first[i + 1]).
+// first: (parts + 1).
+void    mu_merge_cut(const mu_params *ps, int64_t parts, int *first);
+// Bytes of values that a group gives and takes when these parameters are merged once.
+int64_t mu_merge_bytes(const mu_params *ps, int first, int end);
+
 extern const mu_registry mu_merges;
 
 static inline const mu_merge_class *mu_merge_class_of(const mu_setup *p) {

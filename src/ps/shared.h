@@ -72,6 +72,7 @@ typedef struct mu_shared_learner {
     _Atomic int64_t  records;           // read from the data, for what is done and ahead of it
     // of all incarnations; computing is without waiting, and waiting that for data, weights and permission
     _Atomic int64_t  compute_ns, wait_ns, apply_ns;
+    _Atomic int64_t  bridge_ns;         // of wait_ns: for values of other workers
     _Atomic int64_t  version;           // of the weights it computes on
     _Atomic int32_t  losses;            // times it was lost; by the parent
     _Atomic int64_t  first_pulse_ns;    // first sign of life of this incarnation; 0 = none yet

@@ -16,7 +16,7 @@
 #include <sys/file.h>
 
 #define TAG "tradeoff"
-enum { OWN_EDITS = 3, MAX_JOB = 16 << 20 };
+enum { OWN_EDITS = 4, MAX_JOB = 16 << 20 };
 
 // Two at once would time each other and lose each other's rows. The lock goes with the process.
 static mu_status lock_folder(const char *out, int *fd, mu_err *err) {
@@ -55,13 +55,15 @@ static mu_status own_folder(const mu_tradeoff *t, bool *same, mu_err *err) {
 }
 
 // Training alone is on the clock: tests come at the end, and nothing is saved on the way unless a rollback
-// may need it. Edits of the user come later and win.
+// may need it. Edits of the user come later and win, but for the number of learners, which is the cell's: a
+// job that has it as `groups` gives that up.
 static size_t make_edits(const mu_tradeoff *t, const char **set) {
     size_t n = 0;
     set[n++] = "test.every=never";
     set[n++] = "log.tensorboard=false";
     if (t->job->train.nonfinite != MU_NONFINITE_ROLLBACK) set[n++] = "checkpoint.every=never";
     for (size_t i = 0; i < t->n_sets; i++) set[n++] = t->set[i];
+    if (mu_node_find(t->job->cluster, "groups")) set[n++] = MU_TRADEOFF_NO_GROUPS;
     return n;
 }
 

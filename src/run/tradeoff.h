@@ -8,11 +8,15 @@
 #define MU_RUN_TRADEOFF_H
 
 #include "job/job.h"
+#include "ps/protocol.h"
 #include "run/trials.h"
+
+#define MU_TRADEOFF_NO_GROUPS "cluster.groups=0"       // another name of `cluster.learners`, which cells set
 
 typedef struct mu_tradeoff_protocol {
     const char *word;           // as the user wrote it: `softsync:2`
     const char *yaml;           // as the job has it: `{type: softsync, n: 2}`
+    const mu_protocol_class *class;
 } mu_tradeoff_protocol;
 
 typedef struct mu_tradeoff {    // what is asked; all borrowed

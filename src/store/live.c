@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "file/json.h"
 #include "file/outfile.h"
+#include "store/metrics.h"
 #include "store/rundir.h"
 
 #include <dirent.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 #define MAX_LIVE_BYTES 4096
-#define TAIL_BYTES 16384        // of metrics.jsonl; a line has at most 8 KiB
+#define TAIL_BYTES (2 * MU_METRICS_LINE)
 
 // ---- the file -----------------------------------------------------------------------------------
 

@@ -12,17 +12,18 @@
 #include <string.h>
 
 #define TAG "metrics"
-#define LINE_BYTES 8192u
 #define MAX_FILE ((size_t)1 << 30)      // a resume reads the file once
 
 struct mu_metrics {
-    int  fd;
-    char path[MU_FS_PATH];
+    int    fd;
+    char   path[MU_FS_PATH];
+    size_t n;                           // bytes of the line in the making; beyond MU_METRICS_LINE: too long
+    char   line[MU_METRICS_LINE + 1];
 };
 
 // A line that is no object, or has no step, is not later: it is kept, as it is not of our making.
 static mu_status is_later(const char *line, size_t n, int64_t resume_step, bool *out, mu_err *err) {
-    static const mu_json_limits limits = { .max_depth = 4, .max_values = 1024 };
+    static const mu_json_limits limits = {.max_depth = MU_METRICS_DEPTH, .max_values = MU_METRICS_VALUES};
     json_t *root = NULL;
     if (mu_json_parse(line, n, &limits, "line", &root, NULL) == MU_ENOMEM)
         return MU_FAIL_NOMEM(err, "reading metrics");
@@ -72,47 +73,70 @@ mu_status mu_metrics_open(const char *path, int64_t resume_step, mu_metrics **ou
     return status;
 }
 
-// Appends to line at n; returns the new length, or LINE_BYTES when it does not fit.
-static size_t put_key(char *line, size_t n, const char *key) {
-    if (n + 4 >= LINE_BYTES) return LINE_BYTES;
-    line[n++] = '"';
-    for (; *key; key++) {
-        if (n + 10 >= LINE_BYTES) return LINE_BYTES;
-        unsigned char c = (unsigned char)*key;
-        if (c < 0x20) n += (size_t)snprintf(line + n, LINE_BYTES - n, "\\u%04x", c);
-        else {
-            if (c == '"' || c == '\\') line[n++] = '\\';
-            line[n++] = *key;
-        }
-    }
-    line[n++] = '"';
-    line[n++] = ':';
-    return n;
+// ---- a line in the making: what has no room in it makes it longer than it may be, and is left out ----
+
+static void put(mu_metrics *m, const char *text, size_t n) {
+    if (m->n + n <= MU_METRICS_LINE) memcpy(m->line + m->n, text, n);
+    m->n = m->n + n <= MU_METRICS_LINE ? m->n + n : MU_METRICS_LINE + 1;
 }
 
-static size_t put_value(char *line, size_t n, double v) {
-    if (n + 40 >= LINE_BYTES) return LINE_BYTES;
-    char *at = line + n;
-    size_t room = LINE_BYTES - n;
-    bool whole = v == floor(v) && fabs(v) < 0x1p53;
-    if (!isfinite(v)) return n + (size_t)snprintf(at, room, "null");
-    return n + (size_t)(whole ? snprintf(at, room, "%lld", (long long)v) : snprintf(at, room, "%.9g", v));
+static void put_word(mu_metrics *m, const char *word) { put(m, word, strlen(word)); }
+
+static void put_key(mu_metrics *m, const char *key) {
+    char escaped[8];
+    put_word(m, "\"");
+    for (; *key; key++) {
+        const unsigned char c = (unsigned char)*key;
+        if (c == '"' || c == '\\') put_word(m, "\\");
+        if (c >= 0x20) put(m, key, 1);
+        else put(m, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
+    }
+    put_word(m, "\":");
+}
+
+static void put_value(mu_metrics *m, double v) {
+    char text[40];
+    const bool whole = v == floor(v) && fabs(v) < 0x1p53;
+    if (!isfinite(v)) put_word(m, "null");
+    else if (whole) put(m, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v));
+    else put(m, text, (size_t)snprintf(text, sizeof text, "%.9g", v));
+}
+
+static void put_table(mu_metrics *m, const mu_metric_table *t) {
+    put_key(m, t->key);
+    for (int c = 0; c < t->columns; c++) {
+        put_word(m, c ? "]," : "{");
+        put_key(m, t->column[c]);
+        put_word(m, "[");
+        for (int r = 0; r < t->rows; r++) {
+            if (r) put_word(m, ",");
+            put_value(m, t->value[c * t->rows + r]);
+        }
+    }
+    put_word(m, "]}");
+}
+
+mu_status mu_metrics_write_tables(mu_metrics *m, const mu_metric_value *values, size_t n,
+                                  const mu_metric_table *tables, size_t n_tables, mu_err *err) {
+    m->n = 0;
+    put_word(m, "{");
+    for (size_t i = 0; i < n; i++) {
+        if (i) put_word(m, ",");
+        put_key(m, values[i].key);
+        put_value(m, values[i].value);
+    }
+    for (size_t i = 0; i < n_tables; i++) {
+        if (n + i) put_word(m, ",");
+        put_table(m, &tables[i]);
+    }
+    put_word(m, "}\n");
+    if (m->n > MU_METRICS_LINE)
+        return MU_FAIL(err, MU_EUSAGE, "a line of metrics is longer than %d bytes", MU_METRICS_LINE);
+    return mu_fs_write_all(m->fd, m->line, m->n, m->path, err);
 }
 
 mu_status mu_metrics_write(mu_metrics *m, const mu_metric_value *values, size_t n, mu_err *err) {
-    char line[LINE_BYTES + 1];
-    size_t len = 0;
-    line[len++] = '{';
-    for (size_t i = 0; i < n && len < LINE_BYTES; i++) {
-        if (i) line[len++] = ',';
-        len = put_key(line, len, values[i].key);
-        if (len < LINE_BYTES) len = put_value(line, len, values[i].value);
-    }
-    if (len + 2 > LINE_BYTES)
-        return MU_FAIL(err, MU_EUSAGE, "a line of metrics is longer than %u bytes", LINE_BYTES);
-    line[len++] = '}';
-    line[len++] = '\n';
-    return mu_fs_write_all(m->fd, line, len, m->path, err);
+    return mu_metrics_write_tables(m, values, n, NULL, 0, err);
 }
 
 void mu_metrics_close(mu_metrics *m) {

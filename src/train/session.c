@@ -149,7 +149,8 @@ static void check_streams(mu_session *s, const mu_net *net) {
 }
 
 mu_traffic_opts mu_session_traffic(const mu_session *s) {
-    return (mu_traffic_opts){.learners = s->setup.learners,
+    return (mu_traffic_opts){.learners = s->setup.learners / s->setup.server_groups,
+                             .groups = s->setup.server_groups,
                              .apart = s->setup.server == MU_SERVER_PROCESS,
                              .dense = s->setup.dense || s->job->train.accumulate > 1};
 }

@@ -66,7 +66,7 @@ static inline bool mu_session_forks(const mu_session *s) {
 // nothing.
 mu_session_phase *mu_session_eval_phase(mu_session *s, mu_phase *phase);
 
-// What a choice among cuts of the net goes by: how many learners there are, and who applies.
+// What a choice among cuts of the net goes by: how many learners a server group has, and who applies.
 mu_traffic_opts mu_session_traffic(const mu_session *s);
 
 // Prediction on arrays instead of files: builds s->predict.net for the first field of `data.predict`, else of

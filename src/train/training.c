@@ -138,8 +138,11 @@ void mu_training_log(mu_training *r) {
                         {MU_TAG_SAMPLES_PER_S, (float)r->last_speed}, {MU_TAG_STEP_MS, (float)step_ms},
                         {MU_TAG_TRAIN_ACCURACY, (float)accuracy}};
     size_t without = isnan(accuracy) ? 1u : 0u; // the last one, of a net without such a metric
+    mu_metric_table table[MU_TRAINING_TABLES];
+    const size_t n = MU_COUNT(line) - without;
+    const size_t n_tables = r->tables.fill ? r->tables.fill(r->tables.ctx, table) : 0;
     mu_err err = {0};
-    if (r->metrics && mu_metrics_write(r->metrics, line, MU_COUNT(line) - without, &err) != MU_OK)
+    if (r->metrics && mu_metrics_write_tables(r->metrics, line, n, table, n_tables, &err) != MU_OK)
         report_failed(r, &err);
     if (r->train_events &&
         mu_events_write(r->train_events, r->at.step, tags, MU_COUNT(tags) - without, &err) != MU_OK)

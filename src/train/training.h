@@ -19,6 +19,14 @@ typedef struct mu_due { mu_interval every; double next; } mu_due;      // `next`
 // takes no more than 3 % of the time. took_s: how long the last one took.
 double mu_save_interval(double took_s);
 
+// What a source of gradients adds to each line of metrics: fills at most MU_TRAINING_TABLES, returns how
+// many.
+enum { MU_TRAINING_TABLES = 2 };
+typedef struct mu_training_tables {
+    size_t (*fill)(void *ctx, mu_metric_table *out);
+    void  *ctx;
+} mu_training_tables;
+
 typedef struct mu_limits {              // what ends a training; 0 = does not
     int64_t steps, patience;
     double  epochs, deadline, target_accuracy;
@@ -39,6 +47,7 @@ typedef struct mu_training {
     mu_rundir          dir;
     char               ckpt_dir[MU_FS_PATH];
     mu_metrics        *metrics;
+    mu_training_tables tables;                  // by the source of gradients, while it runs; fill NULL = none
     mu_events         *train_events, *eval_events;
     mu_due             log, test, save;
     mu_advisor         advisor;

@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What a run moves between its processes is what `check --explain` says, to the byte: values over bridges, gradients
-# and weights, for several nets, cuts, forms of gradients and numbers of learners.
+# and weights, for several nets, cuts, forms of gradients, numbers of learners and server groups; and what these move
+# when they merge.
 set -uo pipefail
-: "${MUSTER:?path of the program}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+. "$(dirname "$0")/help.sh"
 export NO_COLOR=1
 
 cat >compare.py <<'PY'
 import json, sys
 cut, gradients, at_most = sys.argv[1:4]
-said = json.load(open("explain"))["sums"][cut if cut in ("batch", "feature") else "chosen"]
+explain = json.load(open("explain"))
+said = explain["sums"][cut if cut in ("batch", "feature") else "chosen"]
 said = said["dense" if gradients == "dense" else "sent"]
 run = json.load(open("run"))
 moved, steps = run["bytes"], run["steps"]
@@ -26,6 +21,16 @@ for what in ("values", "gradients", "weights"):
     assert total == each * (steps - (what == "weights")), (what, total, each)
     if at_most == "most" and what != "values": assert 0 < each <= said[what], (what, each, said[what])
     else: assert each == said[what], f"{what}: a step moved {each}, --explain says {said[what]}"
+
+groups, merge = explain.get("server_groups", 1), explain.get("merge")
+assert groups == run["server_groups"] and (groups > 1) == bool(merge), (groups, merge)
+turns = steps * merge["sync_parts"] // merge["sync_every"] if merge else 0 # parts that each group has merged
+want = sum(merge["part_bytes"][k % merge["sync_parts"]] for k in range(turns))
+assert run["merges"] == groups * turns, (run["merges"], turns)
+assert run["merged_bytes"] == want, f'merges moved {run["merged_bytes"]}, --explain says {want}'
+if merge:
+    assert len(merge["part_bytes"]) == merge["sync_parts"] and sum(merge["part_bytes"]) == merge["bytes"], merge
+    assert merge["bytes_per_update"] == merge["bytes"] / merge["sync_every"] and turns, (merge, turns)
 PY
 
 # JOB WORKERS LEARNERS CUT GRADIENTS [most] [option ...]: `most`: gradients and weights are the most there may be.
@@ -61,6 +66,20 @@ compare alexnet.yaml 2 2 auto auto --set train.batch=24 --set cluster.weights=co
 compare alexnet.yaml 4 1 auto auto --set train.batch=64 --set cluster.server=process
 compare alexnet.yaml 2 2 feature dense --set train.batch=64 --set cluster.server=process
 
+# Server groups: each has learners and weights of its own. Merged at every update, seldom, in parts.
+groups() { # GROUPS SYNC_EVERY SYNC_PARTS MERGE
+    echo "--set cluster.server_groups=$1 --set cluster.sync_every=$2 --set cluster.sync_parts=$3 --set cluster.merge=$4"
+}
+# shellcheck disable=SC2046
+{
+    compare alexnet.yaml 2 4 auto auto --set train.batch=32 $(groups 2 1 1 average)
+    compare alexnet.yaml 2 4 batch dense --set train.batch=32 $(groups 4 3 3 outer)
+    compare alexnet.yaml 2 2 feature auto --set train.batch=32 $(groups 2 3 2 elastic)
+    compare alexnet.yaml 1 4 none auto --set train.batch=32 $(groups 2 2 1 average)
+    compare alexnet.yaml 1 4 none dense --set train.batch=32 $(groups 4 1 1 average)
+    compare alexnet.yaml 2 4 feature dense --set train.batch=32 $(groups 2 4 4 average) --set cluster.server=process
+}
+
 # Two branches, running statistics, a frozen layer, grids, whole layers here and there.
 cat >branches.yaml <<'END'
 name: branches
@@ -87,21 +106,12 @@ done
 compare branches.yaml 4 2 none auto --set cluster.weights=copy
 
 # A recurrent net, whose memory is a parameter that all its workers have.
-for i in $(seq 200); do printf 'line %d says that a state goes from batch to batch\n' "$i"; done >text
-cat >chars.yaml <<'END'
-name: chars
-data:
-  train: {reader: chars, file: text, length: 10, streams: 8}
-net:
-  - {name: gru, type: gru, src: [data.chars, data.begin], hidden: 16}
-  - {name: scores, type: inner_product, axis: 2, outputs: 40}
-  - {name: loss, type: softmax_loss, src: [scores, data.next], top: []}
-train: {batch: 8, steps: 4}
-updater: {type: adam, rate: 0.01}
-END
+chars_job 4 >chars.yaml
 compare chars.yaml 2 1 batch auto
 compare chars.yaml 4 1 batch dense
 compare chars.yaml 2 2 batch auto
+# shellcheck disable=SC2046
+compare chars.yaml 2 2 batch auto $(groups 2 2 1 average) # its memory is not merged
 
 # Rows of an embedding: there may be fewer than the batch has words.
 python3 - <<'PY'
@@ -140,5 +150,4 @@ python3 -c 'import json; assert json.load(open("run"))["bytes"] is None' || bad 
 grep -q '^a step moved [0-9.]* MB of values, [0-9.]* MB of gradients, [0-9.]* MB of weights between' err ||
     bad "no line of bytes: $(cat err)"
 
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

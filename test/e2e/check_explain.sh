@@ -80,5 +80,32 @@ grep -qF 'layer `ip` has a `location`, and `partition: auto` may cut it' err || 
 "$MUSTER" check job.yaml --set cluster.workers=1 --explain >out 2>err
 [ $? = 2 ] && grep -qF 'the net of this job is not split' err || bad "one worker has a choice: $(cat err)"
 
+# Server groups: every figure is that of one, as many times, and the choice is the same.
+"$MUSTER" check job.yaml --explain --json --set cluster.learners=2 >one 2>err || bad "two learners: $(cat err)"
+groups='--set cluster.server_groups=2 --set cluster.learners=4 --set train.batch=16 --set cluster.sync_every=6'
+# shellcheck disable=SC2086
+"$MUSTER" check job.yaml --explain --json $groups --set cluster.sync_parts=2 >two 2>err || bad "server groups: $(cat err)"
+python3 - <<'PY' || bad "figures of server groups are odd"
+import json
+one, two = json.load(open("one")), json.load(open("two"))
+for a, b in zip(one["layers"], two["layers"]):
+    for x, y in zip(a["options"], b["options"]):
+        assert x["chosen"] == y["chosen"] and abs(2 * x["cost"] - y["cost"]) < 20, (a["layer"], x, y)
+for sums in one["sums"]:
+    for how in ("dense", "sent"):
+        for what, n in one["sums"][sums][how].items():
+            assert two["sums"][sums][how][what] == 2 * n, (sums, how, what)
+assert "merge" not in one and two["server_groups"] == 2
+m = two["merge"]
+values = 64 * 3 * 9 + 64 + 4 * 64 + 64 * 36 * 500 + 500 + 500 * 5 + 5 # with statistics; given and taken by two groups
+assert m["bytes"] == sum(m["part_bytes"]) == 2 * 2 * 4 * values, (m, 16 * values)
+assert (m["rule"], m["sync_every"], m["sync_parts"], len(m["part_bytes"])) == ("average", 6, 2, 2), m
+PY
+# shellcheck disable=SC2086
+"$MUSTER" check job.yaml --explain $groups >out 2>err || bad "server groups in words: $(cat err)"
+grep -qx '2 server groups of 2 learners: figures are of all of them together' out || bad "no word of server groups: $(tail -n 3 out)"
+grep -qx 'they are merged by average every 6 updates: [0-9]* bytes given and taken, [0-9]* an update' out ||
+    bad "no word of merges: $(tail -n 3 out)"
+
 [ $wrong = 0 ] && echo ok
 exit $((wrong > 0))

@@ -7,11 +7,8 @@
 #
 #   FAMILIES="gru rbm" and PROTOCOLS="async" restrict it.
 set -uo pipefail
-: "${MUSTER:=build/muster}"
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+. "$(dirname "$0")/help.sh"
+needs jq python3
 
 texts='{reader: synthetic, vocab: 20, shape: [8], streams: 8, records: 400, noise: 0.1}'
 sentences='{reader: synthetic, vocab: 40, shape: [12], classes: 4, records: 400, noise: 0.1}'
@@ -108,7 +105,7 @@ describe() {
 
 write_job() { # $1 = family, $2 = steps
     describe "$1"
-    cat >"$dir/$1.yaml" <<JOB
+    cat >"$1.yaml" <<JOB
 name: $1
 seed: 7
 data:
@@ -121,98 +118,53 @@ log: {every: 1 steps}
 JOB
 }
 
-show() { # where the processes of a run are that does not end
-    local p
-    for p in "$1" $(pgrep -P "$1"); do
-        echo "== $p $(cat "/proc/$p/comm") $(sed -n 's/^State:[[:space:]]*//p' "/proc/$p/status") $(cat "/proc/$p/wchan")"
-        if command -v gdb >/dev/null; then
-            timeout 20 gdb -p "$p" -batch -ex 'thread apply all bt 12' 2>/dev/null | grep '^#\|^Thread'
-        fi
-    done
-}
-
-run() { # run OUT options... : trains; complains and fails if that fails
-    local out=$1 pid
-    shift
-    "$MUSTER" train "$@" --out "$dir/$out" --quiet --json >"$dir/$out.json" 2>"$dir/$out.err" &
-    pid=$!
-    if ! timeout 60 tail --pid=$pid -s 0.02 -f /dev/null; then
-        bad "$out does not end: $(show $pid)"
-        kill -TERM $pid
-    fi
-    wait $pid && return
-    bad "$out: $(tail -n 4 "$dir/$out.err")"
-    return 1
-}
-
 loss_goes_down() { # mean of the first and of the last quarter of the losses
     jq -s -e 'map(.loss // .train_loss | numbers) | (length / 4 | floor) as $q
-        | (.[:$q] | add / $q) > (.[-$q:] | add / $q)' "$dir/$1/metrics.jsonl" >/dev/null ||
-        bad "$1: the loss does not go down: $(jq -c '.loss // .train_loss' "$dir/$1/metrics.jsonl" | tr '\n' ' ')"
+        | (.[:$q] | add / $q) > (.[-$q:] | add / $q)' "$1/metrics.jsonl" >/dev/null ||
+        bad "$1: the loss does not go down: $(jq -c '.loss // .train_loss' "$1/metrics.jsonl" | tr '\n' ' ')"
 }
 
 resumes() {
-    run "$1-half" "$dir/$1.yaml" --steps 12 || return
-    rm -f "$dir/$1-half/model.safetensors"
-    timeout 60 "$MUSTER" train "$dir/$1.yaml" --resume "$dir/$1-half" --quiet 2>"$dir/$1-half.err" ||
-        { bad "$1: resume: $(tail -n 4 "$dir/$1-half.err")"; return; }
-    cmp "$dir/$1/model.safetensors" "$dir/$1-half/model.safetensors" || bad "$1: a resumed run differs"
+    run "$1-half" "$1.yaml" --steps 12 || return
+    rm -f "$1-half/model.safetensors"
+    timeout 60 "$MUSTER" train "$1.yaml" --resume "$1-half" --quiet 2>"$1-half.err" ||
+        { bad "$1: resume: $(tail -n 4 "$1-half.err")"; return; }
+    cmp "$1/model.safetensors" "$1-half/model.safetensors" || bad "$1: a resumed run differs"
 }
 
-balanced() {
-    jq -e '.gradients | .produced == .applied + .rejected + .lost and .applied > 0' "$dir/$1.json" >/dev/null ||
-        bad "$1: $(jq -c .gradients "$dir/$1.json")"
+same_as_one() { # FAMILY RUN: the weights against those of one learner
+    near "$1" "$2" 1e-4 || bad "$2: differs from one learner"
 }
 
-same_as_one() { # FAMILY RUN: the weights against those of one learner: |a - b| / |b| of each array
-    python3 - "$dir/$1/model.safetensors" "$dir/$2/model.safetensors" <<'PYTHON' || bad "$2: differs from one learner"
-import array, json, math, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    head = json.loads(raw[8:8 + n])
-    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-for name, a in one.items():
-    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
-    size = math.sqrt(sum(x * x for x in a))
-    if not off <= 1e-4 * size + 1e-6:
-        sys.exit(f"{name}: {off:g} of {size:g}")
-PYTHON
-}
-
-command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
 for f in ${FAMILIES:-gru lstm rnn unrolled rbm pcd crbm dbn dbm denoising sparse kim two_paths}; do
     write_job "$f" 24
-    run "$f" "$dir/$f.yaml" || continue
+    run "$f" "$f.yaml" || continue
     loss_goes_down "$f"
     resumes "$f"
     for p in ${PROTOCOLS:-hardsync softsync async hogwild ssp mirror}; do
-        run "$f-$p" "$dir/$f.yaml" --learners 2 --protocol "$p" || continue
-        balanced "$f-$p"
+        run "$f-$p" "$f.yaml" --learners 2 --protocol "$p" || continue
         # the mean of a share and running means are another function of the batch there
         if [ "$p" = hardsync ] && [ "$f" != sparse ]; then same_as_one "$f" "$f-$p"; fi
     done
     # Two of them by batch: of a third of it so small a vocabulary would be updated row by row, which is another rule.
     for split in 'workers: 2' 'workers: 3, partition: feature'; do
         [[ $f == denoising && $split == *feature ]] && continue # tied weights are cut alike or not at all
-        run "$f-split" "$dir/$f.yaml" --set "cluster={$split}" || continue
+        run "$f-split" "$f.yaml" --set "cluster={$split}" || continue
         same_as_one "$f" "$f-split"
-        rm -rf "$dir/$f-split"
+        rm -rf "$f-split"
     done
-    if run "$f-part" "$dir/$f.yaml" --steps 12 --set cluster.workers=2; then
-        rm -f "$dir/$f-part/model.safetensors"
-        timeout 60 "$MUSTER" train "$dir/$f.yaml" --resume "$dir/$f-part" --quiet --set cluster.workers=3 \
-            --set cluster.partition=none 2>"$dir/$f-part.err" && same_as_one "$f" "$f-part" ||
-            bad "$f: resume with three workers: $(tail -n 4 "$dir/$f-part.err")"
+    if run "$f-part" "$f.yaml" --steps 12 --set cluster.workers=2; then
+        rm -f "$f-part/model.safetensors"
+        timeout 60 "$MUSTER" train "$f.yaml" --resume "$f-part" --quiet --set cluster.workers=3 \
+            --set cluster.partition=none 2>"$f-part.err" && same_as_one "$f" "$f-part" ||
+            bad "$f: resume with three workers: $(tail -n 4 "$f-part.err")"
     fi
     # Two server groups. Merged at every update they are one learner where updates are sums of gradients.
     groups=(--learners 2 --set cluster.server_groups=2)
-    run "$f-groups" "$dir/$f.yaml" "${groups[@]}" --set cluster.sync_every=5 --set cluster.merge=outer && balanced "$f-groups"
-    if [[ $f =~ ^(crbm|dbn|two_paths)$ ]] && run "$f-each" "$dir/$f.yaml" "${groups[@]}" --set cluster.sync_every=1; then
+    run "$f-groups" "$f.yaml" "${groups[@]}" --set cluster.sync_every=5 --set cluster.merge=outer
+    if [[ $f =~ ^(crbm|dbn|two_paths)$ ]] && run "$f-each" "$f.yaml" "${groups[@]}" --set cluster.sync_every=1; then
         same_as_one "$f" "$f-each"
     fi
     echo "$f: done"
 done
-[ $wrong = 0 ] || { echo "$wrong wrong"; exit 1; }
+finish

@@ -4,17 +4,11 @@
 # repeat their bits; protocols and updaters train inside; a checkpoint resumes on any number of ranks; a learner that is
 # killed is replaced where it was; a rank that is stopped ends the others; what cannot be is refused on every rank.
 set -uo pipefail
-: "${MUSTER:=build/muster}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
+. "$(dirname "$0")/help.sh"
 command -v mpirun >/dev/null || { echo "skipped: needs mpirun (openmpi-bin)"; exit 77; }
-command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+needs jq python3
 [ -e "$(dirname "$MUSTER")/libmuster-mpi.so" ] || { echo "skipped: built without MPI (libopenmpi-dev)"; exit 77; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUSTER_RANK_TIMEOUT=20
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
 
 cat >job.yaml <<'END_OF_JOB'
 name: ranks
@@ -37,30 +31,12 @@ END_OF_JOB
 
 mpi=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include lo
     --mca mpi_yield_when_idle 1)
-run() { # run RANKS OUT options...
+run_on() { # run_on RANKS OUT options...
     local n=$1 out=$2
     shift 2
-    "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train job.yaml "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
-        { bad "$out: $(tail -n 6 "$out.err")"; return 1; }
-    jq -e ".ranks == $n and (.gradients | .produced == .applied + .rejected + .lost and .applied > 0)" "$out.json" \
-        >/dev/null || bad "$out: $(jq -c '{ranks, gradients}' "$out.json")"
-}
-near() { # near A B LIMIT: |a - b| / |b| of each array
-    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON'
-import array, json, math, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    head = json.loads(raw[8:8 + n])
-    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-for name, a in one.items():
-    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
-    size = math.sqrt(sum(x * x for x in a))
-    if not off <= float(sys.argv[3]) * size + 1e-6:
-        sys.exit(f"{name}: {off:g} of {size:g}")
-PYTHON
+    ends 70 "$out" "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train job.yaml "$@" --out "$out" --quiet --json || return
+    balanced "$out"
+    jq -e ".ranks == $n" "$out.json" >/dev/null || bad "$out: $(jq -c .ranks "$out.json") ranks"
 }
 each='--set cluster.sync_every=1'
 
@@ -69,7 +45,7 @@ timeout 60 "$MUSTER" train job.yaml --out one --quiet >one.out 2>&1 || bad "one:
 for shape in "2 2" "2 4" "4 4"; do
     read -r ranks learners <<<"$shape"
     # shellcheck disable=SC2086
-    run "$ranks" "each-$ranks-$learners" $each --learners "$learners" || continue
+    run_on "$ranks" "each-$ranks-$learners" $each --learners "$learners" || continue
     near "each-$ranks-$learners" one 1e-4 || bad "$learners learners on $ranks ranks are not one learner"
     jq -e ".learners == $learners and .server_groups == $ranks and .merges == 40 * $ranks and .steps == 40 and
         .samples == 640 and .applied_samples == 640 and .gradients.applied == 40 * $learners and
@@ -77,24 +53,24 @@ for shape in "2 2" "2 4" "4 4"; do
         bad "odd counts: $(cat "each-$ranks-$learners.json")"
 done
 # shellcheck disable=SC2086
-run 2 groups $each --learners 4 --set cluster.server_groups=4 && { near groups one 1e-4 || bad "4 groups on 2 ranks"; }
+run_on 2 groups $each --learners 4 --set cluster.server_groups=4 && { near groups one 1e-4 || bad "4 groups on 2 ranks"; }
 
 # ---- the same bits again ----
 for again in a b; do
-    run 2 "bits-$again" --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
+    run_on 2 "bits-$again" --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
 done
 cmp bits-a/model.safetensors bits-b/model.safetensors || bad "outer does not repeat its bits"
-run 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
+run_on 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
     bad "seldom merging changes nothing"
 
 # ---- protocols and updaters inside ----
 for protocol in hardsync async hogwild; do
-    run 2 "in-$protocol" --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
+    run_on 2 "in-$protocol" --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
 done
 
 # ---- checkpoints ----
 # shellcheck disable=SC2086
-run 2 first $each --steps 20
+run_on 2 first $each --steps 20
 resume() { # resume NAME RANKS options...
     local name=$1 n=$2
     shift 2
@@ -188,5 +164,4 @@ refused 3 'weights of their own already' 2 "${train[@]}" --learners 4 --protocol
 refused 3 '`nonfinite: rollback` does not work over several ranks' 2 "${train[@]}" --set train.nonfinite=rollback
 refused 2 'cannot be recorded' 2 "${train[@]}" --record log
 refused 3 'rank 1 on' 1 "${train[@]}" : -n 1 "$MUSTER" train no.yaml --out no
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

@@ -4,14 +4,8 @@
 # bits, also when their processes are killed; every rule, updater and protocol trains, balances its ledger and counts
 # its merges; a checkpoint has the center, and resumes as any other number of groups; what cannot be is refused.
 set -uo pipefail
-: "${MUSTER:=build/muster}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
-command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
+. "$(dirname "$0")/help.sh"
+needs jq python3
 
 cat >job.yaml <<'END'
 name: groups
@@ -34,33 +28,8 @@ log: {every: 1 steps}
 END
 sed '/batch_norm/d' job.yaml >plain.yaml # means over the rows of one learner: another function of the batch
 
-run() { # run OUT JOB options...
-    local out=$1
-    shift
-    timeout 90 "$MUSTER" train "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
-        { bad "$out: $(tail -n 4 "$out.err")"; return 1; }
-    jq -e '.gradients | .produced == .applied + .rejected + .lost and .applied > 0' "$out.json" >/dev/null ||
-        bad "$out: $(jq -c .gradients "$out.json")"
-}
 groups() { echo "--set cluster.server_groups=$1 --set cluster.sync_every=$2"; }
 same() { cmp "$1/model.safetensors" "$2/model.safetensors" || bad "$1 and $2 differ"; }
-near() { # near A B LIMIT: |a - b| / |b| of each array
-    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON'
-import array, json, math, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    head = json.loads(raw[8:8 + n])
-    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-for name, a in one.items():
-    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
-    size = math.sqrt(sum(x * x for x in a))
-    if not off <= float(sys.argv[3]) * size + 1e-6:
-        sys.exit(f"{name}: {off:g} of {size:g}")
-PYTHON
-}
 
 # ---- merged at every update: one learner, history and all ----
 run one plain.yaml
@@ -76,6 +45,25 @@ done
 run workers plain.yaml --learners 2 --workers 2 $(groups 2 1) && { near workers one 1e-4 || bad "workers differ"; }
 # shellcheck disable=SC2046
 run seldom plain.yaml --learners 2 $(groups 2 15) && near seldom one 1e-4 && bad "seldom merging changes nothing"
+
+# ---- what a line of metrics tells ----
+tells() { # RUN FILTER: of its lines of training
+    jq -s -e "map(select(.train_loss)) | $2" "$1/metrics.jsonl" >/dev/null || bad "$1: not so: $2: $(tail -n 2 "$1/metrics.jsonl")"
+}
+tells one 'length > 0 and all(has("server_groups") or has("workers") | not)' # of one group and one worker nothing new
+# shellcheck disable=SC2046
+run told plain.yaml --learners 4 --workers 2 $(groups 2 8) --set 'log.every=1000 steps' --set net.fc1.partition=feature
+tells told 'length == 1 and (.[0].train_loss - (.[0].server_groups.loss | add / 2) | fabs < 1e-6)'
+tells told '.[0].server_groups | .version == [60, 60] and .samples == [480, 480] and .staleness == [0, 0] and
+    .merges == [7, 7] and .merged_version == [56, 56] and (.merged_s_ago + .waited_s | length == 4 and all(. >= 0))'
+tells told '.[0].workers | [.wait_s, .bridge_wait_s] | transpose | length == 8 and all(.[0] >= .[1]) and any(.[1] > 0)'
+sums=$(jq -c '[.bytes.values, .bytes.gradients, .bytes.weights, .records_read]' told.json)
+tells told "[.[0].workers | .value_bytes, .gradient_bytes, .weight_bytes, .records_read | add] == $sums"
+# shellcheck disable=SC2046
+run parts plain.yaml --learners 2 $(groups 2 8) --set cluster.sync_parts=4 --set 'log.every=10 steps' --steps 64
+tells parts 'length >= 5 and (.[-1].server_groups | .merges == [32, 32] and .merged_version == [64, 64])'
+tells parts '[range(length - 1) as $i | .[$i + 1].server_groups.version[0] >= .[$i].server_groups.version[0]] | all'
+tells parts 'all(has("workers") | not)'
 
 # ---- the same bits again ----
 for how in average outer 'average --set cluster.sync_parts=3' '{type: average, neighbours: 1}'; do
@@ -238,9 +226,27 @@ sleep 0.5
 jq -e '.server_groups == 2 and .learners == 4 and (.table | length) == 4 and .merges > 0 and
     (.table | map(.server_group)) == [0, 0, 1, 1] and .gradients.produced > 0' status.json >/dev/null || bad "status: $(cat status.json)"
 "$MUSTER" status live 2>&1 | grep -q '4 learners in 2 server groups' || bad "status does not tell of the groups"
+timeout 30 "$MUSTER" chaos live --do 'slow learner 2 by 20ms for 1s; slow learner 3 by 20ms for 1s' >chaos.out 2>&1 ||
+    bad "cannot be slowed: $(cat chaos.out)"
 "$MUSTER" stop live >/dev/null 2>&1 || bad "cannot be stopped"
 wait $pid
 [ $? = 0 ] || grep -q stopped live.err || bad "stop: $(tail -n 3 live.err)"
+# Group 0 waited for the slow one.
+tells live 'map(.server_groups.waited_s) | transpose | map(add) | .[0] - .[1] > 0.4'
+tells live 'map(.server_groups.staleness | add | numbers) | max > 0'
+
+# ---- elastic: a group goes on without the others, but never more than 8 merges ahead ----
+# shellcheck disable=SC2046
+"$MUSTER" train plain.yaml --learners 2 $(groups 2 3) --set cluster.merge=elastic --steps 0 --set train.deadline=30s --out ahead \
+    --quiet >ahead.err 2>&1 &
+pid=$!
+for _ in $(seq 100); do [ -e ahead/live.json ] && break; sleep 0.05; done
+timeout 30 "$MUSTER" chaos ahead --do 'slow learner 1 by 50ms for 1.5s' >chaos.out 2>&1 || bad "cannot be slowed: $(cat chaos.out)"
+"$MUSTER" stop ahead >/dev/null 2>&1 || bad "cannot be stopped"
+wait $pid
+[ $? = 0 ] || grep -q stopped ahead.err || bad "ahead: $(tail -n 3 ahead.err)"
+tells ahead 'map(.server_groups.merges | .[0] - .[1] | fabs) | max == 8'
+tells ahead 'map(.server_groups.waited_s) | transpose | map(add) | .[0] - .[1] > 0.4'
 
 # ---- refused ----
 refused() { # WORDS options...
@@ -259,5 +265,4 @@ refused '`sync_parts` in `cluster` is more than' --learners 2 --set cluster.serv
 refused 'several server groups cannot be recorded' --learners 2 --set cluster.server_groups=2 --record log
 refused '`servers` and `server_threads`' --learners 2 --set cluster.servers=2 --set cluster.server_threads=2
 refused 'unknown merge type `avarage`' --learners 2 --set cluster.server_groups=2 --set cluster.merge=avarage
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

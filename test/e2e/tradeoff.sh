@@ -80,6 +80,29 @@ has err 'the same command goes on'
 tradeoff --protocols hardsync --batches 64 --learners 2 --epochs 500 --out cut --json --quiet
 [ "$(number trained)" = 0 ] || bad "what was measured is trained again"
 
+# Server groups, in a job that says `groups`: cells have other numbers of learners, and what cannot be is left out.
+groups='--set cluster.groups=4 --set cluster.server_groups=2 --set cluster.sync_every=5'
+# shellcheck disable=SC2086
+tradeoff $groups --protocols hardsync,mirror --batches 4 --learners 1,2,3,4 --out sg --json ||
+    bad "server groups: ended with $?: $(tail -n 3 err)"
+has err 'left out, as 2 server groups cannot have them: mirror, 1 learner, 3 learners'
+[ "$(grep -c 'left out' err)" = 1 ] || bad "not one line: $(cat err)"
+[ "$(number trained)" = 2 ] && [ "$(number failed)" = 0 ] || bad "server groups: $(head -c 300 out) $(cat sg/tradeoff.csv)"
+[ "$(cut -d, -f2,3,14 sg/tradeoff.csv | tail -n 2 | sort | tr '\n' ' ')" = '4,2,ok 4,4,ok ' ] ||
+    bad "server groups: $(cat sg/tradeoff.csv)"
+has sg/runs/hardsync-mu4-lambda4-seed1/metrics.jsonl '"server_groups"'
+# shellcheck disable=SC2086
+tradeoff $groups --protocols hardsync --batches 4 --out sg-all --json || bad "usual learners: $(tail -n 3 err)"
+head -n 2 sg-all/tradeoff.csv | tail -n 1 | grep -q '^hardsync,4,2,8,1,.*,ok$' || bad "usual learners: $(cat sg-all/tradeoff.csv)"
+if grep -q 'left out' err; then bad "usual learners: $(cat err)"; fi
+# shellcheck disable=SC2086
+tradeoff $groups --protocols async --batches 4 --learners 1,3 --out never
+[ $? = 2 ] || bad "nothing is left, but it went on"
+has err 'nothing is left: 2 server groups cannot have 1 learner, 3 learners'
+[ ! -e never ] || bad "nothing is left, but a folder is"
+tradeoff --set cluster.groups=2 --protocols hardsync --batches 4 --learners 1,2 --out named --json || bad "groups: $(tail -n 3 err)"
+[ "$(number failed)" = 0 ] || bad "groups: $(cat named/tradeoff.csv)"
+
 # Refused before anything is trained.
 refused() { # refused STATUS TEXT WORDS...
     local status=$1 text=$2

@@ -3,13 +3,7 @@
 # Each worker of a learner reads the rows of the batch that its layers look at, and no others; what is learned is the
 # same to the bit as where every worker reads all.
 set -uo pipefail
-: "${MUSTER:?path of the program}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+. "$(dirname "$0")/help.sh"
 export NO_COLOR=1
 
 # Random crops, mirrors and shifts, and noise, whose draws go by the number of the sample.
@@ -87,25 +81,8 @@ for file in rows.csv rows.csv.gz; do
 done
 
 # Text in streams: a record goes on where the one a batch before ended.
-for i in $(seq 300); do printf 'line %d says where each stream goes on\n' "$i"; done >text
-chars() { # LAYERS at the end
-    cat <<END
-name: chars
-data:
-  train: {reader: chars, file: text, length: 10, streams: 8}
-net:
-  - {name: gru, type: gru, src: [data.chars, data.begin], hidden: 16}
-  - {name: scores, type: inner_product, axis: 2, outputs: 40}
-  - {name: loss, type: softmax_loss, src: [scores, data.next], top: []}
-$1
-train: {batch: 8, steps: 12}
-updater: {type: adam, rate: 0.01}
-checkpoint: {every: never}
-cluster: {workers: 2, server: beside}
-END
-}
-chars "" >some.yaml
-chars '  - {name: all0, type: one_hot, src: data.chars, partition: none, location: 0}
+chars_job 12 >some.yaml
+chars_job 12 '  - {name: all0, type: one_hot, src: data.chars, partition: none, location: 0}
   - {name: all1, type: one_hot, src: data.chars, partition: none, location: 1}' >all.yaml
 train all
 want=$sum
@@ -113,5 +90,4 @@ train some
 [ "$sum" = "$want" ] || bad "streams: other weights where each reads its rows"
 [ "$read" = $((12 * 8)) ] || bad "streams: $read records"
 
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

@@ -333,6 +333,23 @@ static void test_page_of_trouble(void **state) {
     mu_text_fini(&t);
 }
 
+static void test_text_of_metrics(void **state) {
+    (void)state;
+    mu_text t = {0};
+    mu_json_init();
+    mu_live_text_metrics(&t, "{\"step\":7,\"server_groups\":{\"version\":[3,4],\"loss\":[0.25,null]},"
+                             "\"lr\":1e-5}");
+    assert_string_equal(t.s, "step 7  lr 1e-05\nserver_groups.version  3 4\nserver_groups.loss  0.25 -\n");
+    mu_text_fini(&t);
+    char line[400] = "{\"step\":1,\"workers\":{\"wait_s\":[0";
+    for (int i = 0; i < 60; i++) strcat(line, ",1.5");
+    mu_live_text_metrics(&t, strcat(line, "]}}"));
+    assert_non_null(strstr(t.s, "\nworkers.wait_s  0 1.5 "));
+    assert_non_null(strstr(t.s, " 1.5 ...\n"));
+    assert_true(strlen(strchr(t.s, '\n') + 1) <= 81);
+    mu_text_fini(&t);
+}
+
 #define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
@@ -342,6 +359,7 @@ int main(void) {
         WITH_RUN(test_stop_waits), WITH_RUN(test_chaos),               WITH_RUN(test_chaos_mistakes),
         WITH_RUN(test_top_in_a_pipe), WITH_RUN(test_top_on_a_terminal),
         cmocka_unit_test(test_page_of_trouble),
+        cmocka_unit_test(test_text_of_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,18 +69,19 @@ static mu_traffic sent_of_piece(const group *g, const mu_piece *piece, const mu_
         cols = (int64_t)q->count / mu_param_rows(q);
     }
     const int64_t learners = o->learners ? o->learners : 1;
+    const int64_t groups = o->groups ? o->groups : 1; // each moves the same
     mu_traffic t = {0};
     named = named * learners < piece->rows ? named * learners : piece->rows;
-    t.gradients = sent * learners - (o->apart ? 0 : first);
+    t.gradients = groups * (sent * learners - (o->apart ? 0 : first));
     if (piece->whole->is_stat || piece->whole->lr_mult > 0)
-        t.weights = (holders * learners - !o->apart) * named * cols * 4;
+        t.weights = groups * (holders * learners - !o->apart) * named * cols * 4;
     return t;
 }
 
 static mu_traffic sent_by(const group *g, const mu_traffic_opts *o) {
     mu_traffic all = {0};
     for (int w = 0; w < g->p->workers; w++) all.values += (int64_t)mu_partition_bytes_sent(g->net[w]);
-    all.values *= o->learners ? o->learners : 1;
+    all.values *= (o->learners ? o->learners : 1) * (o->groups ? o->groups : 1);
     for (int i = 0; i < g->p->n_pieces; i++) {
         const mu_traffic t = sent_of_piece(g, &g->p->piece[i], o);
         all.gradients += t.gradients;
@@ -116,7 +117,8 @@ static void compare_with_step(const subject *s, int workers) {
     uint8_t option[LAYERS];
     trial t;
     group g;
-    const mu_traffic_opts o = {.learners = roll(3), .apart = roll(2), .dense = roll(3) == 0};
+    const mu_traffic_opts o = {
+        .learners = roll(3), .groups = roll(4), .apart = roll(2), .dense = roll(3) == 0};
     open_trial(&t, s, &(mu_partition_opts){.workers = workers, .traffic = o});
     draw_ways(&t, option);
     write_ways(&t, s, option, text, sizeof text);
@@ -170,6 +172,10 @@ static void closed_forms(void **state) {
     o.learners = 3;
     l = mu_chooser_load(t.c, option, -1, &o);
     assert_int_equal(mu_traffic_sum(&l.moved), 2 * p * n * 3 * 4);
+    o.groups = 2; // two copies of the weights
+    const mu_cut_load two = mu_chooser_load(t.c, option, -1, &o);
+    assert_int_equal(mu_traffic_sum(&two.moved), 2 * 2 * p * n * 3 * 4);
+    assert_true(fabs(two.idle - 2 * l.idle) < l.idle * 1e-9 && fabs(two.largest - l.largest) < l.idle * 1e-9);
     // rows 0-1, 2-4, 5-7, 8-10: the first worker is idle for a row
     const double flops = 2.0 * ROWS * (2 * 128 * 40 + 3 * 40 * 20);
     assert_true(fabs(l.largest - flops * 3 / ROWS) < flops * 1e-3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_moved.c - bytes that two learners move, whoever of them applies; and which slices workers apply.
+// test_ps_moved.c - bytes that two learners move, whoever of them applies; and who applies which slices.
 #include "unit/threads_help.h"
 
 #include "ps/moved.h"
@@ -199,6 +199,81 @@ static void test_holders_apply(void **unused) {
     world_close(&w);
 }
 
+// ---- who had a slice last ----
+
+static struct {
+    mu_updater_class class;             // of the world's updater, with `spy`
+    void (*apply)(const void *state, const mu_slice *s, float lr, mu_rule_step step);
+    const mu_shared *g;
+    int order[64], n;                   // slices, as they were begun
+} seen;
+
+static void spy(const void *state, const mu_slice *s, float lr, mu_rule_step step) {
+    for (int i = 0; i < seen.g->head->n_slices; i++) {
+        const mu_slice_range *r = &seen.g->slices.range[i];
+        const float *value = seen.g->pieces->list[r->param]->value;
+        if (s->value < value + r->begin || s->value >= value + r->end) continue;
+        if (seen.n && seen.order[seen.n - 1] == i) continue;
+        assert_true((size_t)seen.n < MU_COUNT(seen.order));
+        seen.order[seen.n++] = i;
+    }
+    seen.apply(state, s, lr, step);
+}
+
+static void watch(world *w) {
+    seen.class = *w->updater.u->class;
+    seen.apply = seen.class.apply;
+    seen.class.apply = spy;
+    seen.g = &w->shared;
+    w->updater.u->class = &seen.class;
+}
+
+// The slices that the executor had come first, from the front; then those of the others, from the end.
+static void assert_order(const mu_shared *g, bool (*own)(int slice)) {
+    const int n = g->head->n_slices;
+    int want[64], k = 0;
+    for (int i = 0; i < n; i++)
+        if (own(i)) want[k++] = i;
+    for (int i = n - 1; i >= 0; i--)
+        if (!own(i)) want[k++] = i;
+    for (int i = 0, at = 0; i < n; i++) {
+        const mu_param *p = g->pieces->list[g->slices.range[want[i]].param];
+        if (p->is_stat || p->lr_mult == 0) continue; // the rule does not see it
+        if (at >= seen.n || seen.order[at] != want[i])
+            fail_msg("slice %d came as number %d, not %d", at < seen.n ? seen.order[at] : -1, at, want[i]);
+        at++;
+    }
+    seen.n = 0;
+}
+
+static bool is_even(int slice) { return slice % 2 == 0; }
+static bool is_any(int slice) { return slice >= 0; }
+static bool is_none(int slice) { return slice < 0; }
+
+// A slice is in the cache of the core that had it last, so that one begins with it.
+static void test_slices_stay(void **unused) {
+    (void)unused;
+    static world w;
+    world_open(&w, NULL, MU_WEIGHTS_SHARED);
+    mu_shared *g = &w.shared;
+    const int n = g->head->n_slices;
+    assert_true(n >= N_PARAMS && n <= 64);
+    watch(&w);
+    for (int i = 0; i < n; i++) atomic_store(&g->owner[i], is_even(i) ? 1 : 2); // two were at it at once
+    both_compute(&w, 0);
+    apply(&w.client[0].server, 1);
+    assert_order(g, is_even);
+    for (int i = 0; i < n; i++) assert_int_equal(atomic_load(&g->owner[i]), 1); // the other one did not come
+    both_compute(&w, 1);
+    apply(&w.client[0].server, 2);
+    assert_order(g, is_any);
+    both_compute(&w, 2);
+    apply(&w.client[1].server, 3);
+    assert_order(g, is_none);
+    for (int i = 0; i < n; i++) assert_int_equal(atomic_load(&g->owner[i]), 2);
+    world_close(&w);
+}
+
 // Under locks one may wait for the end of an update: then everybody applies all.
 static void test_locks_let_all_apply(void **unused) {
     (void)unused;
@@ -230,7 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moved),         cmocka_unit_test(test_what_is_read_late),
         cmocka_unit_test(test_holders_apply), cmocka_unit_test(test_locks_let_all_apply),
-        cmocka_unit_test(test_per_step),
+        cmocka_unit_test(test_slices_stay),   cmocka_unit_test(test_per_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

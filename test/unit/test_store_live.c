@@ -3,6 +3,7 @@
 #include "run_help.h"
 
 #include "store/live.h"
+#include "store/metrics.h"
 #include "store/rundir.h"
 
 #include <signal.h>
@@ -266,6 +267,17 @@ static void test_last_metrics(void **state) {
     put(dir, MU_RUN_METRICS, big);
     mu_live_last_metrics(dir, line, sizeof line);
     assert_string_equal(line, "{\"a\":7}");
+    enum { MOST = MU_METRICS_LINE }; // the longest line there can be, with its end
+    char *found = malloc(MOST);
+    assert_non_null(found);
+    big[70000 - 1 - MOST] = '\n';
+    big[70000 - 2] = '\n';
+    big[70000 - 1] = '\0';
+    memset(big + 70000 - MOST, 'y', MOST - 2);
+    put(dir, MU_RUN_METRICS, big);
+    mu_live_last_metrics(dir, found, MOST);
+    assert_int_equal(strlen(found), MOST - 2);
+    free(found);
     free(big);
     remove_tree(dir);
 }

@@ -45,26 +45,37 @@ static void test_lines(void **state) {
     assert_ok(mu_metrics_write(m, line, MU_COUNT(line), err));
     assert_ok(mu_metrics_write(m, NULL, 0, err));
     assert_int_equal(mu_alloc_get_stats().n_calls, calls);
-    char key[9000];
+    static const char *const columns[] = {"version", "loss"};
+    static const double values[] = {3, 4, 0.25, NAN};
+    const mu_metric_table table[] = {{"server_groups", columns, 2, 2, values},
+                                     {"workers", columns + 1, 1, 0, values}};
+    assert_ok(mu_metrics_write_tables(m, line, 1, table, 2, err));
+    assert_ok(mu_metrics_write_tables(m, NULL, 0, table, 1, err));
+    assert_int_equal(mu_alloc_get_stats().n_calls, calls);
+    char key[MU_METRICS_LINE];
     memset(key, 'k', sizeof key - 1);
     key[sizeof key - 1] = '\0';
-    assert_fails(mu_metrics_write(m, &(mu_metric_value){key, 1}, 1, err), MU_EUSAGE, "longer than 8192");
-    mu_metric_value many[2000];
-    for (int i = 0; i < 2000; i++) many[i] = (mu_metric_value){"abc", 1.0 / 3};
-    for (size_t n = 380; n < 2000; n += 3) {
+    assert_fails(mu_metrics_write(m, &(mu_metric_value){key, 1}, 1, err), MU_EUSAGE, "longer than 32768");
+    mu_metric_value many[4000];
+    for (int i = 0; i < 4000; i++) many[i] = (mu_metric_value){"abc", 1.0 / 3};
+    for (size_t n = 1500; n < 4000; n += 3) {
         mu_status s = mu_metrics_write(m, many, n, NULL); // the limit lies somewhere here: no overrun (ASan)
         assert_true(s == MU_OK || s == MU_EUSAGE);
         if (s == MU_EUSAGE) break;
+        assert_true(n < 3990);
     }
     mu_metrics_close(m);
     assert_ok(mu_metrics_open(path, 10, &m, err));
     mu_metrics_close(m);
     char *text;
     size_t n;
-    assert_ok(mu_fs_read(path, 1000000, &text, &n, err));
+    assert_ok(mu_fs_read(path, 100000000, &text, &n, err));
     static const char first[] = "{\"step\":10,\"epoch\":0.5,\"train_loss\":0.100000001,\"lr\":1e-05,\"val_"
                                 "loss\":null,\"grad_norm\":null,"
-                                "\"large\":1e+300,\"count\":-9007199254740991,\"k\\\"\\\\\\u000a\":0}\n{}\n";
+                                "\"large\":1e+300,\"count\":-9007199254740991,\"k\\\"\\\\\\u000a\":0}\n{}\n"
+                                "{\"step\":10,\"server_groups\":{\"version\":[3,4],\"loss\":[0.25,null]},"
+                                "\"workers\":{\"loss\":[]}}\n"
+                                "{\"server_groups\":{\"version\":[3,4],\"loss\":[0.25,null]}}\n";
     assert_memory_equal(text, first, strlen(first));
     mu_free(text);
 }
