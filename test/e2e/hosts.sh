@@ -18,8 +18,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 wrong=0
 bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
 outside() {
-    ip -o link; ip -o addr | sed 's/ *valid_lft.*//'; ip route
-    ls /etc/netns 2>/dev/null; cat /etc/hosts; hostname
+    ip -o link; ip -o addr | sed 's/ *valid_lft.*//'; ip route; cat /etc/hosts; hostname
 }
 outside >before
 
@@ -52,6 +51,7 @@ same() { cmp "$1/model.safetensors" "$2/model.safetensors" || bad "$1 has other 
 # ---- the same bits on hosts as on one, by two rules of merging ----
 hosts_up 3 1gbit
 hosts_proof
+tag=$hosts_tag
 for ranks in 2 3; do
     train local-$ranks $ranks "${one_host[@]}" -- --set cluster.server_groups=$ranks
     train hosts-$ranks $ranks "${hosts_mpi[@]}" -- --set cluster.server_groups=$ranks
@@ -88,7 +88,7 @@ done
 
 # ---- another fixture beside it, with latency, whose owner is killed: the guard takes it away, and only it ----
 {
-    bash -c 'dir=$1; source "$2"; hosts_up 2 200mbit 2ms; hosts_list >"$3"; kill -KILL $$' - "$dir" "$fixture" other
+    MUSTER=$MUSTER bash -c 'dir=$1; source "$2"; hosts_up 2 200mbit 2ms; hosts_list >"$3"; kill -KILL $$' - "$dir" "$fixture" other
 } 2>/dev/null
 other=$(sed -n '1s/.* \(mu[0-9a-f]*\)-0$/\1/p' other)
 [ -n "$other" ] && [ "$other" != "mu$hosts_tag" ] || bad "no other fixture: $(cat other)"
@@ -108,6 +108,7 @@ hosts_down
 (hosts_bucket=512kb; hosts_up 2 1gbit; trap hosts_down EXIT; hosts_proof) >bucket.out 2>&1 && bad "$(cat bucket.out)"
 grep -q 'behind a silence are faster' bucket.out || bad "$(cat bucket.out)"
 outside >after
+ls -d "/etc/netns/mu$tag-"* "/run/netns/mu$tag-"* 2>/dev/null && bad "names are left"
 diff before after || bad "something outside has changed"
 [ $wrong = 0 ] && echo ok
 exit $((wrong > 0))

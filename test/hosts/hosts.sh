@@ -8,7 +8,7 @@
 #     hosts_proof                         measures the links, prints what came out, fails where they are too good
 #     "${hosts_mpi[@]}" -n 3 PROGRAM...   a rank on each
 #
-# Sourced, by root. A host is a namespace with a UTS name, an address and names of its own; ${hosts[1]} is the
+# Sourced, by root; dir is a folder of the test, MUSTER the program. A host is a namespace with a UTS name, an address and names of its own; ${hosts[1]} is the
 # first one. ${hosts[0]} is where mpirun runs, with a cable like the others: so any host that has ranks may die.
 # The switch is a bridge in a namespace of its own, and the rate a token bucket at both ends of a cable. A kernel
 # without netem knows no latency: with one, relay.c is cables and switch in one, and the devices are tunnels.
@@ -127,11 +127,13 @@ hosts_cables() {
 }
 
 hosts_tunnels() {
-    local i ends=()
+    local i relay ends=()
     [ -c /dev/net/tun ] || hosts_skip "this kernel has no /dev/net/tun"
-    cc -O2 -std=c11 -D_GNU_SOURCE -o "$dir/relay" "$hosts_here/relay.c" || hosts_fail "relay.c does not compile"
+    relay=$(dirname "$MUSTER")/muster-relay
+    [ -x "$relay" ] || hosts_skip "$relay is not built (ninja muster-relay)"
     for i in "${!hosts[@]}"; do ends+=("${hosts[i]}=$(hosts_address "$i")"); done
-    ip netns exec "$hosts_switch" "$dir/relay" "$hosts_delay" "$hosts_rate" "${ends[@]}" >"$dir/relay.out" 2>&1 &
+    ip netns exec "$hosts_switch" "$relay" "$hosts_delay" "$hosts_rate" "${ends[@]}" \
+        >"$dir/relay.out" 2>&1 &
     disown $!
     for i in $(seq 500); do
         grep -q ready "$dir/relay.out" && break

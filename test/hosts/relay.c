@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // relay LATENCY RATE NAMESPACE=ADDRESS... - cables with a latency, and the switch between them, as a program.
 //
-// For a kernel that can delay nothing (no netem). In each namespace it makes a tunnel, `eth0`; what a host sends into
-// its own comes out of that of the host it is addressed to, LATENCY later (200us, 5ms). RATE (1gbit, 200mbit, none) is
-// that of each cable, both ways: a packet leaves its host when those before it have left, and enters the next one when
-// those before it have entered. A host that sends more than that waits: its packets stay in its own queue. A packet
-// that finds 32 MB before it at the cable of another host is thrown away, as a switch would.
+// For a kernel that can delay nothing (no netem). In each namespace it makes a tunnel, `eth0`; what a host
+// sends into its own comes out of that of the host it is addressed to, LATENCY later (200us, 5ms). RATE
+// (1gbit, 200mbit, none) is that of each cable, both ways: a packet leaves its host when those before it
+// have left, and enters the next one when those before it have entered. A host that sends more than that
+// waits: its packets stay in its own queue. A packet that finds 32 MB before it at the cable of another host
+// is thrown away, as a switch would.
 //
-// It ends with the process that started it, at SIGTERM, or when a tunnel fails; the tunnels vanish with it. Packets
-// of up to 9000 bytes (jumbo frames), so that the relay takes little of a core that is measured.
+// It ends with the process that started it, at SIGTERM, or when a tunnel fails; the tunnels vanish with it.
+// Packets of up to 9000 bytes (jumbo frames), so that the relay takes little of a core that is measured.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
