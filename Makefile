@@ -22,7 +22,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm mutate test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin storm storm-hosts mutate test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -46,6 +46,11 @@ storm: ## kill learners and servers by the hundred (an hour; KILLS, GAP, EPOCHS,
 	@$(SETUP) demo
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@MUSTER=$(BUILD)/muster test/storm/storm.sh
+
+storm-hosts: ## kill ranks and hosts, pull cables, COUNT (20) times each, on hosts that are namespaces, as root
+	@$(SETUP) test
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@MUSTER=$(BUILD)/muster test/storm/hosts.sh
 
 mutate: ## does a wrong line make a test fail? COUNT (40) mutants each of ps, comm, net, ... (ROOM=net, SEED=1)
 	@$(SETUP) mutate

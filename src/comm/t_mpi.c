@@ -465,6 +465,14 @@ static void set_defaults(void) {
     setenv("OMPI_MCA_mpi_warn_on_fork", "0", 0);   // children do not use MPI
 }
 
+// What Open MPI has to say about a peer that hung up goes through the daemon of the node, and the rank waits
+// inside MPI until that answers: for ever, where the daemon is stopped, and as long as the daemon itself waits
+// before it kills. Who is lost peers.h finds. While MPI begins its texts are of use: there is no way to a peer.
+static void silence(void) {
+    bool *quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet");
+    if (quiet) *quiet = true;
+}
+
 static mu_status open_all(const mu_transport_opts *o, mu_transport **out, mu_err *err) {
     int begun = 0, level, rank, n;
     MPI_Initialized(&begun);
@@ -472,6 +480,7 @@ static mu_status open_all(const mu_transport_opts *o, mu_transport **out, mu_err
     set_defaults();
     const int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     if (rc != MPI_SUCCESS) return failed(rc, "it does not begin", err);
+    silence();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
