@@ -4,17 +4,21 @@
 # sums and statistics; few bytes; deaths of learners, stops and resumes change nothing; a rank that is lost ends the
 # others, and rank 0 saves what was done.
 set -uo pipefail
-: "${MUSTER:=build/muster}"
-case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
-command -v mpirun >/dev/null || { echo "skipped: needs mpirun (openmpi-bin)"; exit 77; }
-command -v jq >/dev/null && command -v python3 >/dev/null || { echo "skipped: needs jq and python3"; exit 77; }
-[ -e "$(dirname "$MUSTER")/libmuster-mpi.so" ] || { echo "skipped: built without MPI (libopenmpi-dev)"; exit 77; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUSTER_RANK_TIMEOUT=20
-wrong=0
-bad() { echo "FAILED: $*"; wrong=$((wrong + 1)); }
+. "$(dirname "$0")/help.sh"
+. "$root/test/e2e/mpi.sh"
+
+same() { # same A B: the bits of all parameters
+    python3 - "$1/model.safetensors" "$2/model.safetensors" <<'PYTHON' || bad "$1 has other bits than $2"
+import json, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+one, two = load(sys.argv[1]), load(sys.argv[2])
+sys.exit(f"other parameters: {[k for k in one if one[k] != two.get(k)]}" if one != two else 0)
+PYTHON
+}
 
 job() { # job NAME TRAIN UPDATER: the net is on standard input
     cat >"$1.yaml" <<END_OF_JOB
@@ -48,53 +52,15 @@ job conv '{batch: 24, steps: 30}' '{type: sgd, momentum: 0.9, decay: 0.001, rate
   - {name: act2, type: relu}
 END
 
-mpi=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include lo
-    --mca mpi_yield_when_idle 1)
-alone() { # alone JOB OUT options...
-    local job=$1 out=$2
-    shift 2
-    timeout -k 5 60 "$MUSTER" train "$job.yaml" "$@" --out "$out" --quiet --json >"$out.json" 2>"$out.err" ||
-        bad "$out: $(tail -n 6 "$out.err")"
-}
-run() { # run RANKS JOB OUT options...
-    local n=$1 job=$2 out=$3
-    shift 3
-    timeout -k 5 60 "${mpi[@]}" -n "$n" "$MUSTER" train "$job.yaml" "$@" --out "$out" --quiet --json >"$out.json" \
-        2>"$out.err" || { bad "$out: $(tail -n 6 "$out.err")"; return 1; }
-    jq -e ".ranks == $n and .server_groups == 1 and
-        (.gradients | .produced == .applied + .rejected + .lost and .applied > 0)" "$out.json" >/dev/null ||
-        bad "$out: $(jq -c '{ranks, gradients}' "$out.json")"
-}
-near() { # near A B LIMIT: |a - b| / |b| of each parameter
-    python3 - "$1/model.safetensors" "$2/model.safetensors" "$3" <<'PYTHON' || bad "$1 is not near $2"
-import array, json, math, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    head = json.loads(raw[8:8 + n])
-    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in head.items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-bad = one.keys() != two.keys()
-for name, a in one.items():
-    off = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, two[name])))
-    size = math.sqrt(sum(y * y for y in two[name]))
-    if not off <= float(sys.argv[3]) * size:
-        bad = True
-        print(f"{name}: {off / size if size else off:.2g}")
-sys.exit(bad)
-PYTHON
-}
-
 # ---- the same bits as in one process ----
 for job in mlp conv; do
     for n in 2 4; do
-        alone $job $job-$n-alone --learners $n
-        run $n $job $job-$n
-        near $job-$n $job-$n-alone 0
+        run $job-$n-alone $job.yaml --learners $n
+        run_on $n $job-$n $job.yaml
+        same $job-$n $job-$n-alone
     done
-    run 2 $job $job-2x2 --learners 4
-    near $job-2x2 $job-4-alone 1e-5
+    run_on 2 $job-2x2 $job.yaml --learners 4
+    near $job-2x2 $job-4-alone 1e-5 || bad "4 learners on 2 ranks"
 done
 same=$(jq -c '[.steps, .samples, .test_loss, .gradients.applied]' mlp-2-alone.json)
 [ "$same" = "$(jq -c '[.steps, .samples, .test_loss, .gradients.applied]' mlp-2.json)" ] || bad "mlp-2: results differ"
@@ -128,9 +94,9 @@ train: {batch: 12, steps: 40}
 updater: {type: adam, rate: 0.01}
 END_OF_JOB
 for job in words chars; do
-    alone $job $job-alone --learners 2
-    run 2 $job $job-2
-    near $job-2 $job-alone 0
+    run $job-alone $job.yaml --learners 2
+    run_on 2 $job-2 $job.yaml
+    same $job-2 $job-alone
 done
 
 # ---- bytes ----
@@ -146,67 +112,46 @@ bytes=$(dense)
 # Each rank sends 2 (n - 1) / n of the bytes a step, and little else: 30 steps, beginning and end.
 awk -v sent="$(jq .wire_bytes_sent conv-4.json)" -v p="$bytes" 'BEGIN { exit !(sent < 30 * 1.05 * 2 * p * 3 / 4 + 8 * p + 1e6) }' ||
     bad "conv-4: $(jq .wire_bytes_sent conv-4.json) bytes sent, $bytes of parameters"
-for form in auto dense; do run 2 mlp b1-$form --set train.epochs=0 --steps 200 --batch-size 1 --set cluster.gradients=$form \
+for form in auto dense; do run_on 2 b1-$form mlp.yaml --set train.epochs=0 --steps 200 --batch-size 1 --set cluster.gradients=$form \
     --set checkpoint.every=1000\ steps; done
 awk -v f="$(jq .wire_bytes_sent b1-auto.json)" -v d="$(jq .wire_bytes_sent b1-dense.json)" 'BEGIN { exit !(d > 10 * f) }' ||
     bad "factors: $(jq .wire_bytes_sent b1-auto.json) bytes, dense: $(jq .wire_bytes_sent b1-dense.json)"
 
 # ---- deaths, stops, resumes ----
-long() { # long OUT options...: in the background, its mpirun's pid in $pid
-    local out=$1
-    shift
-    "${mpi[@]}" -n 2 "$MUSTER" train conv.yaml --out "$out" --json "$@" >"$out.json" 2>"$out.err" &
-    pid=$!
-    for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
-}
-rank_1_of() {
-    for p in $(pgrep -P "$1" -x muster); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done
-}
-learners_of() { pgrep -P "$1" | while read -r p; do grep -q '^muster:l' "/proc/$p/comm" && echo "$p"; done; }
-alone conv calm --learners 4 --steps 600
-long killed --learners 4 --steps 600
+run calm conv.yaml --learners 4 --steps 600
+long killed conv.yaml --learners 4 --steps 600
 kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
 wait $pid || bad "a learner was killed: $(tail -n 4 killed.err)"
 jq -e '.learners_lost == 1 and .learners_replaced == 1' killed.json >/dev/null || bad "killed: $(cat killed.json)"
-near killed calm 1e-4
+near killed calm 1e-4 || bad "a death changes the result"
 
 export OMPI_MCA_odls_base_sigkill_timeout=5
-long stopped --steps 100000
+long stopped conv.yaml --steps 100000
 kill -TERM $pid
 wait $pid
 jq -e '.stopped_by == "signal"' stopped.json >/dev/null || bad "SIGTERM: $(cat stopped.json) $(tail -n 5 stopped.err)"
 step=$(jq .steps stopped.json)
 timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped --quiet --json --steps $((step + 20)) >again.json 2>again.err ||
     bad "resume: $(tail -n 4 again.err)"
-alone conv straight --learners 2 --steps $((step + 20))
-near stopped straight 0
+run straight conv.yaml --learners 2 --steps $((step + 20))
+same stopped straight
 unset OMPI_MCA_odls_base_sigkill_timeout
 
 export MUSTER_RANK_TIMEOUT=2
-long silent --steps 100000 --set 'checkpoint.every=20 steps'
+long silent conv.yaml --steps 100000 --set 'checkpoint.every=20 steps'
 kill -STOP "$(rank_1_of $pid)"
 wait $pid
 code=$?
 [ $code = 5 ] || bad "a rank was stopped: exit $code"
 grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
 export MUSTER_RANK_TIMEOUT=20
-last=$(ls -d silent/checkpoints/step-* | sort -V | tail -n 1)
-step=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"])' "$last/manifest.json")
+step=$(step_of silent)
 timeout 60 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step + 10)) >again.json 2>&1 ||
     bad "resume in one process: $(tail -n 4 again.json)"
-alone conv straight2 --learners 2 --steps $((step + 10))
-near silent straight2 0
+run straight2 conv.yaml --learners 2 --steps $((step + 10))
+same silent straight2
 
 # ---- refused, on every rank ----
-refused() { # CODE WORDS words of mpirun...
-    local want=$1 words=$2
-    shift 2
-    timeout -k 5 60 "${mpi[@]}" -n "$@" >no.out 2>&1
-    local code=$?
-    [ $code = "$want" ] || bad "$words: exit $code, $(head -n 5 no.out)"
-    grep -qF -- "$words" no.out || bad "$words: $(head -n 8 no.out)"
-    rm -rf no
-}
 train=("$MUSTER" train mlp.yaml --out no)
 refused 3 '3 learners cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 3
 refused 3 'one server group on several ranks needs `protocol: hardsync`' 2 "${train[@]}" --protocol async \
@@ -216,5 +161,4 @@ refused 3 '`workers` of learners need a server group on each rank' 2 "${train[@]
 if [ "$("$MUSTER" doctor --json 2>/dev/null | jq -r '.cpu_level // empty')" != v2 ]; then
     refused 3 'has kernels of another level' 1 "${train[@]}" : -n 1 env MUSTER_CPU=v2 "${train[@]}"
 fi
-[ $wrong = 0 ] && echo ok
-exit $((wrong > 0))
+finish

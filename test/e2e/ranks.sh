@@ -5,10 +5,7 @@
 # killed is replaced where it was; a rank that is stopped ends the others; what cannot be is refused on every rank.
 set -uo pipefail
 . "$(dirname "$0")/help.sh"
-command -v mpirun >/dev/null || { echo "skipped: needs mpirun (openmpi-bin)"; exit 77; }
-needs jq python3
-[ -e "$(dirname "$MUSTER")/libmuster-mpi.so" ] || { echo "skipped: built without MPI (libopenmpi-dev)"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUSTER_RANK_TIMEOUT=20
+. "$root/test/e2e/mpi.sh"
 
 cat >job.yaml <<'END_OF_JOB'
 name: ranks
@@ -29,15 +26,6 @@ checkpoint: {every: 20 steps, keep: 5}
 log: {every: 1 steps}
 END_OF_JOB
 
-mpi=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include lo
-    --mca mpi_yield_when_idle 1)
-run_on() { # run_on RANKS OUT options...
-    local n=$1 out=$2
-    shift 2
-    ends 70 "$out" "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train job.yaml "$@" --out "$out" --quiet --json || return
-    balanced "$out"
-    jq -e ".ranks == $n" "$out.json" >/dev/null || bad "$out: $(jq -c .ranks "$out.json") ranks"
-}
 each='--set cluster.sync_every=1'
 
 # ---- merged at every update: one learner ----
@@ -45,7 +33,7 @@ timeout 60 "$MUSTER" train job.yaml --out one --quiet >one.out 2>&1 || bad "one:
 for shape in "2 2" "2 4" "4 4"; do
     read -r ranks learners <<<"$shape"
     # shellcheck disable=SC2086
-    run_on "$ranks" "each-$ranks-$learners" $each --learners "$learners" || continue
+    run_on "$ranks" "each-$ranks-$learners" job.yaml $each --learners "$learners" || continue
     near "each-$ranks-$learners" one 1e-4 || bad "$learners learners on $ranks ranks are not one learner"
     jq -e ".learners == $learners and .server_groups == $ranks and .merges == 40 * $ranks and .steps == 40 and
         .samples == 640 and .applied_samples == 640 and .gradients.applied == 40 * $learners and
@@ -53,24 +41,24 @@ for shape in "2 2" "2 4" "4 4"; do
         bad "odd counts: $(cat "each-$ranks-$learners.json")"
 done
 # shellcheck disable=SC2086
-run_on 2 groups $each --learners 4 --set cluster.server_groups=4 && { near groups one 1e-4 || bad "4 groups on 2 ranks"; }
+run_on 2 groups job.yaml $each --learners 4 --set cluster.server_groups=4 && { near groups one 1e-4 || bad "4 groups on 2 ranks"; }
 
 # ---- the same bits again ----
 for again in a b; do
-    run_on 2 "bits-$again" --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
+    run_on 2 "bits-$again" job.yaml --learners 4 --set cluster.sync_every=5 --set cluster.merge=outer
 done
 cmp bits-a/model.safetensors bits-b/model.safetensors || bad "outer does not repeat its bits"
-run_on 2 parts --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
+run_on 2 parts job.yaml --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
     bad "seldom merging changes nothing"
 
 # ---- protocols and updaters inside ----
 for protocol in hardsync async hogwild; do
-    run_on 2 "in-$protocol" --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
+    run_on 2 "in-$protocol" job.yaml --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
 done
 
 # ---- checkpoints ----
 # shellcheck disable=SC2086
-run_on 2 first $each --steps 20
+run_on 2 first job.yaml $each --steps 20
 resume() { # resume NAME RANKS options...
     local name=$1 n=$2
     shift 2
@@ -86,24 +74,12 @@ timeout 60 "$MUSTER" train job.yaml --resume on-1 --quiet >on-1.out 2>&1 || bad 
 near on-1 one 1e-4 || bad "on one process it goes on otherwise"
 
 # ---- faults ----
-long() { # long OUT options...: in the background, its mpirun's pid in $pid
-    local out=$1
-    shift
-    "${mpi[@]}" -n 2 "$MUSTER" train job.yaml --steps 0 --set train.deadline=30s --set cluster.sync_every=5 \
-        --out "$out" --set 'checkpoint.every=1s' --json "$@" >"$out.json" 2>"$out.err" &
-    pid=$!
-    for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
-}
-ranks_of() { pgrep -P "$1" -x muster; } # of mpirun
-rank_1_of() {
-    for p in $(ranks_of "$1"); do grep -qz '^OMPI_COMM_WORLD_RANK=1$' "/proc/$p/environ" && echo "$p"; done
-}
-learners_of() { pgrep -P "$1" | while read -r p; do grep -q '^muster:l' "/proc/$p/comm" && echo "$p"; done; }
+deadline=(--steps 0 --set train.deadline=30s --set cluster.sync_every=5 --set checkpoint.every=1s)
 
 # A learner of the rank that follows is replaced there. SIGTERM to mpirun, which passes it on to learners, too, saves
 # and ends all ranks, if it is told to wait longer than a second before SIGKILL.
 export OMPI_MCA_odls_base_sigkill_timeout=5
-long killed
+long killed job.yaml "${deadline[@]}"
 follows=$(rank_1_of $pid)
 kill -KILL "$(learners_of "$follows" | head -n 1)" 2>/dev/null || bad "no learner of rank 1: ranks $(ranks_of $pid)"
 sleep 1
@@ -119,7 +95,7 @@ jq -e '.learners_lost >= 1 and .learners_replaced >= 1 and .stopped_by == "signa
 # A rank that is stopped is lost: the other one says so and ends with 5.
 unset OMPI_MCA_odls_base_sigkill_timeout
 export MUSTER_RANK_TIMEOUT=2
-long silent
+long silent job.yaml "${deadline[@]}"
 follows=$(rank_1_of $pid)
 began=$SECONDS
 kill -STOP "$follows"
@@ -131,8 +107,7 @@ grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stoppe
 export MUSTER_RANK_TIMEOUT=20
 
 # What was saved before goes on: a copy of groups that went on training says exactly which samples are in it.
-step=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"])' \
-    "$(ls -d silent/checkpoints/step-* | sort -V | tail -n 1)/manifest.json")
+step=$(step_of silent)
 for n in 2 1; do
     cp -r silent again
     launch=("${mpi[@]}" -n 2)
@@ -146,15 +121,6 @@ for n in 2 1; do
 done
 
 # ---- refused, on every rank ----
-refused() { # CODE WORDS words of mpirun...
-    local want=$1 words=$2
-    shift 2
-    timeout -k 5 60 "${mpi[@]}" -n "$@" >no.out 2>&1
-    local code=$?
-    [ $code = "$want" ] || bad "$words: exit $code, $(head -n 5 no.out)"
-    grep -qF -- "$words" no.out || bad "$words: $(head -n 8 no.out)"
-    rm -rf no
-}
 train=("$MUSTER" train job.yaml --out no)
 refused 3 'rank 1 on' 1 "${train[@]}" : -n 1 "${train[@]}" --seed 4
 refused 3 'another job' 1 "${train[@]}" : -n 1 "${train[@]}" --set updater.rate=0.1
