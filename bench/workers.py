@@ -110,6 +110,7 @@ def main():
                 got[n].setdefault(way, []).append(speed(a, way, n))
             if not a.no_peer:
                 got[n].setdefault("torch", []).append(peer_speed(a, n))
+            print(f"{n} workers: " + ", ".join(f"{k} {v[-1]:.1f}" for k, v in got[n].items()), file=sys.stderr)
     table = {n: {k: statistics.median(v) for k, v in row.items()} for n, row in got.items()}
     if 1 in table:
         table[1] = {**{w: table[1]["data"] for w in WAYS}, **({"torch": table[1]["torch"]} if "torch" in table[1] else {})}
