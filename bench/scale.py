@@ -78,6 +78,10 @@ def in_job(protocol):
     return f"{{type: {name}, every: {every}}}" if every else name
 
 
+def median(values):
+    return statistics.median(values) if values else float("nan")
+
+
 def fastest(speeds):
     """The protocol with the highest median, of {protocol: [speed]}."""
     return max(speeds, key=lambda p: statistics.median(speeds[p]))
@@ -223,7 +227,7 @@ class Bench:
                   f"{self.judge(share, goal)}", flush=True)
 
     def asynchronous(self):
-        """Rounds of one learner, async, hardsync and the peer in turns; ratios are of the same round."""
+        """Rounds of one learner, async, and where there is a goal hardsync and the peer, in turns; ratios are of a round."""
         print(f"\nasync; mean staleness at most {STALENESS_GOAL} x learners")
         print(f"{'workload':13} {'batch':>5} {'learners':>8} {'1 learner':>10} {'async':>10} {'own':>7} {'min-max':>13} "
               f"{'hardsync':>10} {'ratio':>7} {'torch':>10} {'ratio':>7} {'stale':>6}")
@@ -234,20 +238,21 @@ class Bench:
             for _ in range(self.a.rounds):
                 one.append(self.train(name, batch, 1, "hardsync", 1, sets)[0])
                 many.append(self.train(name, batch, n, "async", n, sets))
-                hard.append(self.train(name, batch, n, "hardsync", n, sets)[0])
+                if goals[1]:
+                    hard.append(self.train(name, batch, n, "hardsync", n, sets)[0])
                 if self.peer and goals[2]:
                     peer.append(self.ask_peer(name, batch, n))
             speed = [m[0] for m in many]
             stale = max(m[2] for m in many)
             ratios = [[s / b for s, b in zip(speed, base)] for base in (one, hard, peer)]
-            own, over_hard, over_peer = (statistics.median(r) if r else float("nan") for r in ratios)
+            own, over_hard, over_peer = map(median, ratios)
             self.add(part="async", workload=name, batch=batch, learners=n, one=one, speed=speed, hardsync=hard, peer=peer,
                      staleness=[m[2] for m in many], overlap=[m[1] for m in many])
             verdict = " ".join(f"{text} {goal:g}x {self.judge(value, goal)}" for text, value, goal in
                                zip(("own", "hardsync", "torch"), (own, over_hard, over_peer), goals) if goal and value == value)
             print(f"{name:13} {batch:5} {n:8} {statistics.median(one):10.0f} {statistics.median(speed):10.0f} {own:6.2f}x "
-                  f"{min(ratios[0]):6.2f}-{max(ratios[0]):<6.2f} {statistics.median(hard):10.0f} {over_hard:6.2f}x "
-                  f"{statistics.median(peer) if peer else float('nan'):10.0f} {over_peer:6.2f}x {stale:6.2f} {verdict} "
+                  f"{min(ratios[0]):6.2f}-{max(ratios[0]):<6.2f} {median(hard):10.0f} {over_hard:6.2f}x "
+                  f"{median(peer):10.0f} {over_peer:6.2f}x {stale:6.2f} {verdict} "
                   f"staleness {self.judge(-stale, -STALENESS_GOAL * n)}", flush=True)
 
     def sweep_turns(self, name, batch, protocols):
@@ -277,7 +282,7 @@ class Bench:
             over_peer, over_one = goals
             verdict = " ".join(f"{text} {goal:g}x {self.judge(value, goal)}" for text, value, goal in
                                (("own", own, over_one), ("ratio", ratio, over_peer if peer else None)) if goal)
-        theirs = statistics.median(peer) if peer else float("nan")
+        theirs = median(peer)
         print(f"{name:13} {batch:5} {n:8} " + " ".join(f"{statistics.median(speeds[p]):10.0f}" for p in speeds)
               + f" {own:6.2f}x {min(ratios):6.2f}-{max(ratios):<6.2f} {theirs:10.0f} {ratio:6.2f}x"
               + f" {statistics.median(trips):8.0f} {verdict}", flush=True)
