@@ -129,6 +129,14 @@ void mu_core_lost(mu_core *c, int learner) {
     core_recount_all(c);
 }
 
+void mu_core_leave(mu_core *c, int learner) {
+    mu_core_lost(c, learner);
+    mu_core_learner *l = core_change(c, learner);
+    c->n_left += !l->left;
+    l->left = 1;
+    core_recount_all(c);
+}
+
 uint32_t mu_core_join(mu_core *c, int learner) {
     mu_core_lost(c, learner);
     mu_core_learner *l = core_change(c, learner);
@@ -224,6 +232,14 @@ mu_answer mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *o
     }
     *out = grant_of(c, l);
     return MU_GO;
+}
+
+mu_answer mu_core_ask_with(mu_core *c, int learner, uint32_t incarnation, int64_t has, mu_grant *out) {
+    const bool begins = !core_learners(c)[learner].computing;
+    const mu_answer a = mu_core_ask(c, learner, incarnation, out);
+    if (a != MU_GO || !begins || mu_core_is_in_step(c) || has >= out->version) return a;
+    core_change(c, learner)->version = out->version = has;
+    return a;
 }
 
 // ---- push ----
@@ -391,6 +407,11 @@ float mu_core_rate_share(const mu_core *c, int64_t staleness) {
 bool mu_core_step_complete(const mu_core *c) {
     const int64_t step = c->version - c->config.first_version, lambda = c->config.learners;
     if (step >= c->sync_end) return false;
+    for (int i = 0; c->n_left > 0 && i < lambda; i++) {
+        const mu_core_learner *l = &core_learners(c)[i];
+        if (!l->left && mu_core_step(l) <= step) return false;
+    }
+    if (c->n_left > 0) return c->fifo_n > 0;
     return c->pushed >= lambda * step + core_min(lambda, core_sync_rows(c, step));
 }
 

@@ -109,6 +109,7 @@ typedef struct mu_core_learner {
     uint8_t  n_leases, handed;  // leases held; of these handed to the present incarnation
     uint8_t  waiting;           // its gradients in the queue, not yet taken
     uint8_t  working;           // is one of the core's `working`
+    uint8_t  left;              // it brings no more gradients (mu_core_leave)
     int64_t  version;           // of the weights it computes on
     int64_t  begun, accepted, applied, rejected, lost;          // gradients: the ledger
     int64_t  sync_leased;       // steps made in step whose samples were leased
@@ -133,6 +134,7 @@ typedef struct mu_core {
     int32_t         n_slowest;  // learners there
     int32_t         working;    // learners with work left, present or not
     int32_t         computing;  // learners between GO and push
+    int32_t         n_left;     // learners that have left
     uint8_t         stopping;   // nothing new begins
     int64_t         halt;       // the clock does not pass it (mu_core_set_halt); INT64_MAX = there is none
     int32_t         phase;      // of the configuration, in force
@@ -178,6 +180,12 @@ typedef struct mu_grant { int64_t step, version, first, rows, global_rows; } mu_
 // The version granted is committed, except in step: there it may be the one in the making (version + 1), and
 // the learner waits for each layer's weights. global_rows: what the loss is divided by.
 mu_answer  mu_core_ask(mu_core *c, int learner, uint32_t incarnation, mu_grant *out);
+// Of a learner that is far, and computes on weights which it has already, of version `has`: where the update
+// is not made in step, GO grants these instead of the clock's.
+mu_answer  mu_core_ask_with(mu_core *c, int learner, uint32_t incarnation, int64_t has, mu_grant *out);
+// A learner, whose samples are dealt to it elsewhere, has used them up: no update waits for it any more. What
+// it was computing is lost, what it has pushed stays valid.
+void       mu_core_leave(mu_core *c, int learner);
 // TOO_STALE: counted as rejected, its samples as used; never the fate of a gradient granted under the same
 // bound. FENCED and UNEXPECTED change nothing: a fenced gradient was counted as lost when its process was.
 mu_push_result mu_core_push(mu_core *c, const mu_gradient_id *id);

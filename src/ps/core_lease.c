@@ -54,6 +54,7 @@ bool core_more(const mu_core *c, int learner) {
 
 bool core_work_left(const mu_core *c, int learner) {
     const mu_core_learner *l = &core_learners(c)[learner];
+    if (l->left) return false;
     if (mu_core_step(l) < core_sync_end(c, learner)) return true;
     if (c->stopping) return false;
     return l->n_leases > 0 || lease_free(c);

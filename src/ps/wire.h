@@ -136,6 +136,7 @@ typedef struct mu_wire_part { mu_gradient_id id; float weight; } mu_wire_part;
 
 typedef struct mu_wire_sum {
     int32_t  rank;                      // who has added
+    int32_t  group;                     // whose learners'
     int64_t  number;                    // its n-th sum
     int64_t  version;                   // of the newest weights that a part was computed on
     int64_t  begin, end;                // floats of the block, or of what is summed of it (wire_forms.h)
@@ -147,7 +148,8 @@ typedef struct mu_wire_sum {
 
 typedef struct mu_wire_weights {
     int64_t  version;
-    int32_t  block;                     // 0 = weights, k = history k - 1
+    // 0 = weights, k = history k - 1. From a root to a group: weights, and the group's place on its rank
+    int32_t  block;
     int64_t  begin, end;
     const void *floats;                 // of begin
 } mu_wire_weights;

@@ -79,6 +79,7 @@ static const mu_wire_field push[] = {
 
 static const mu_wire_field sum[] = {
     BELOW(mu_wire_sum, rank, MU_WIRE_I32, 0, MU_LIMIT_RANKS),
+    BELOW(mu_wire_sum, group, MU_WIRE_I32, 0, MU_LIMIT_GROUPS),
     FIELD(mu_wire_sum, parts, MU_WIRE_I32, 0, MU_WIRE_IDS),
     FIELD(mu_wire_sum, number, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_sum, version, MU_WIRE_I64, 0, MUCH),

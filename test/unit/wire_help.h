@@ -143,7 +143,7 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
                                 .slot = r->slot[0]};
         break;
     case MU_WIRE_SUM:
-        w.sum = (mu_wire_sum){1, 3, 91, 0, 40, 3, r->part, NULL, r->floats};
+        w.sum = (mu_wire_sum){1, 1, 3, 91, 0, 40, 3, r->part, NULL, r->floats};
         break;
     case MU_WIRE_WEIGHTS:
         w.weights = (mu_wire_weights){92, 1, 100, 130, r->floats + 100};
