@@ -6,7 +6,9 @@
 // evaluator process, merges the weights of server groups where there are several, and at the end takes the
 // weights back into the session. An advance is one look at them all.
 //
-// With several ranks (spread.h) each has some of the server groups, and this is the parent of one of them.
+// With several ranks each has some of the groups, and this is the parent of one of them: of server groups with
+// weights of their own (spread.h), of one server group on all ranks (joint.h), or of groups whose gradients go to
+// rank 0 (relay.h).
 #include "learners/gradients.h"
 
 #include "base/clock.h"
@@ -17,7 +19,8 @@
 #include "learners/joint.h"
 #include "learners/load.h"
 #include "learners/merging.h"
-#include "learners/record.h"
+#include "learners/relay.h"
+#include "learners/run_log.h"
 #include "learners/spread.h"
 #include "learners/standing.h"
 #include "learners/tables.h"
@@ -39,9 +42,10 @@ typedef struct shared_run {
     mu_merging   merging;
     mu_spread    spread;                // over several ranks
     mu_joint     joint;                 // one server group, on several ranks
+    mu_relay     relay;                 // groups whose gradients go to rank 0
     mu_tables    tables;                // for lines of metrics
     mu_standing_part *part;             // (all groups) where they stand in the snapshot, or at the end
-    mu_recorder *recorder;              // NULL = the run is not recorded
+    mu_run_log   log;                   // of a recorded run, which has one group
     bool         taking;                // a snapshot is wanted
     double       pause_s;               // since when
     bool         pausing;               // groups of this rank stand still until their copy is made
@@ -60,97 +64,36 @@ static bool wants(const mu_session *s, const mu_run_opts *o) {
 }
 
 static mu_shared *first_shared(shared_run *c) { return &c->group->shared; }
+// This is rank 0 of a training whose weights are there alone.
+static bool has_root(const shared_run *c) { return c->relay.nodes && mu_relay_leads(&c->relay); }
 
-// ---- the log: of one group ----
-
-// A log needs every gradient computed on a copy of the weights of one version, taken under the lock.
-static mu_status prepare(mu_session *s, const mu_run_opts *o, mu_err *err) {
-    const mu_train_opts *t = &s->job->train;
-    mu_status st = MU_EUSAGE;
-    if (!o->record) return MU_OK;
-    mu_objection no;
-    if (mu_protocol_objects(s->setup.protocol, MU_CHOICE_RECORD, &no)) {
-        MU_FAIL(err, st, "%s cannot be recorded: %s", s->setup.protocol->name, no.why);
-        mu_err_hint(err, "%s", no.instead);
-    } else if (t->nonfinite == MU_NONFINITE_ROLLBACK) {
-        MU_FAIL(err, st, "a run that may go back to a checkpoint cannot be recorded");
-        mu_err_hint(err, "Set `train.nonfinite` to stop or skip.");
-    } else if (s->setup.workers > 1) {
-        MU_FAIL(err, st, "a run whose learners have several workers cannot be recorded");
-        mu_err_hint(err, "Leave out `cluster.workers`: one process makes the same gradients.");
-    } else if (s->setup.server_groups > 1) {
-        MU_FAIL(err, st, "a run of several server groups cannot be recorded");
-        mu_err_hint(err, "Leave out `cluster.server_groups`.");
-    } else if (t->accumulate > 1) {
-        MU_FAIL(err, st, "`train.accumulate` cannot be recorded");
-        mu_err_hint(err, "One learner alone repeats itself; no log is needed.");
-    } else if (o->resume) {
-        MU_FAIL(err, st,
-                "a resumed run cannot be recorded: its checkpoint will be gone when it is to be repeated");
-        mu_err_hint(err, "Begin a new run with `train.init_from` at that checkpoint, and record that.");
-    } else {
-        s->setup.weights = MU_WEIGHTS_COPY;
-        s->setup.locks = true;
-        st = MU_OK;
-    }
-    return st;
-}
-
-static mu_status open_log(shared_run *c, mu_err *err) {
-    const mu_training *t = c->t;
-    const mu_shared *g = &c->group->shared;
-    if (!t->o->record) return MU_OK;
-    mu_runlog_head h = {
-        .learners = g->setup->learners,
-        .rows = g->setup->rows,
-        .global_batch = g->setup->global_batch,
-        .seed = t->s->job->seed,
-        .first_version = atomic_load(&g->head->version),
-        .first_sample = c->group->begin.samples,
-        .job_hash = mu_job_hash(t->s->job),
-        .layout = mu_runlog_layout(t->s->params, &g->share[0].message, g->slices.n),
-        .sets = t->o->sets,
-        .n_sets = t->o->n_sets,
-    };
-    snprintf(h.protocol, sizeof h.protocol, "%s", g->setup->protocol->name);
-    mu_runlog_sum(t->s->params, h.start);
-    return mu_recorder_open(t->o->record, &h, &c->recorder, err);
-}
-
-static void log_failed(const shared_run *c, const mu_err *err) {
-    mu_training_say(c->t, "%s; the log ends here, training goes on", err->msg);
-}
-
-static void drain_journal(shared_run *c) {
-    mu_err err = {0};
-    if (c->recorder && mu_recorder_drain(c->recorder, first_shared(c)->journal, &err) != MU_OK)
-        log_failed(c, &err);
-}
-
-// whole: the run came to its end; where it stood is in c->t.
-static void close_log(shared_run *c, bool whole) {
-    mu_err err = {0};
-    if (!c->recorder) return;
-    drain_journal(c);
-    mu_runlog_end end = {.version = atomic_load(&first_shared(c)->head->version),
-                         .step = c->t->at.step,
-                         .samples = c->t->at.samples};
-    mu_runlog_sum(c->t->s->params, end.weights);
-    if (mu_recorder_close(c->recorder, whole ? &end : NULL, &err) != MU_OK) log_failed(c, &err);
-    c->recorder = NULL;
-}
+// Ranks make the same steps, or all send to one: a look at them is a part of the work.
+static bool acts_together(const shared_run *c) { return c->joint.nodes || c->relay.nodes; }
 
 // ---- what the learners have done ----
 
-static void refresh(shared_run *c, mu_advance *out) {
+// Of all ranks, where the gradients of all come here.
+static mu_status refresh_root(shared_run *c, mu_advance *out, mu_err *err) {
+    mu_finished finished;
+    const int learners = out->learners * c->relay.nodes->n; // alive, if other ranks are like this one
+    *out = (mu_advance){.learners = learners};
+    mu_root_add(&c->relay.root, out);
+    mu_root_parts(&c->relay.root, c->part);
+    c->t->rate = c->relay.root.rate;
+    return mu_standing_of_points(c->group, c->part, c->t->s->setup.server_groups, &c->t->at, &finished, err);
+}
+
+static mu_status refresh(shared_run *c, mu_advance *out, mu_err *err) {
     const double time_share = mu_training_time_share(c->t);
     *out = (mu_advance){0};
     for (int i = 0; i < c->n; i++) {
         if (!c->joint.nodes) atomic_store(&c->group[i].shared.head->time_share, time_share);
         mu_server_group_add(&c->group[i], out);
     }
+    if (has_root(c)) return refresh_root(c, out, err);
     c->t->at = mu_standing_now(c->group, c->n, mu_spread_ranks(&c->spread));
     c->t->rate = atomic_load(&first_shared(c)->head->rate);
+    return MU_OK;
 }
 
 // ---- snapshots ----
@@ -190,6 +133,7 @@ static void join_copies(shared_run *c) {
 
 static void note_points(shared_run *c) {
     if (c->spread.nodes) mu_spread_note_points(&c->spread, c->group);
+    else if (has_root(c)) mu_root_parts(&c->relay.root, c->part);
     else
         for (int i = 0; i < c->n; i++) c->part[i] = mu_standing_part_of(&c->group[i]);
 }
@@ -218,6 +162,17 @@ static mu_status stand_at(shared_run *c, mu_evaluator_box *box, mu_err *err) {
     }
     return mu_standing_of_points(c->group, c->part, c->t->s->setup.server_groups, &box->answer.at,
                                  &box->answer.finished, err);
+}
+
+// Nothing has to stand still: this process makes the updates.
+static void take_root(shared_run *c, const mu_snapshot_task *task, mu_snapshot_answer *out) {
+    mu_shared *first = first_shared(c);
+    mu_root *root = &c->relay.root;
+    mu_err_clear(&out->error);
+    mu_root_copy_out(root, first->snapshot, first->snapshot_history);
+    mu_root_parts(root, c->part);
+    out->missed = stand_at(c, first->extra, &out->error) != MU_OK;
+    if (!out->missed) ask_evaluator(c, task);
 }
 
 // True: the snapshot is taken and the evaluator asked, or it was waited for too long.
@@ -272,6 +227,9 @@ static mu_status snapshot(void *state, const mu_snapshot_task *task, mu_snapshot
     } else if (task->same) {
         if (task->kept) put_kept(c);
         ask_evaluator(c, task);
+    } else if (has_root(c)) {
+        take_root(c, task, out);
+        *done = out->missed;
     } else {
         if (!c->taking && c->spread.nodes) MU_TRY(mu_spread_ask(&c->spread, err));
         if (!c->taking) pause_updates(c);
@@ -310,10 +268,20 @@ static mu_status look_at_joint(shared_run *c, mu_err *err) {
     return MU_OK;
 }
 
+static mu_status look_at_relay(shared_run *c, mu_err *err) {
+    mu_relay *r = &c->relay;
+    MU_TRY(mu_relay_look(r, &first_shared(c)->head->parent, LOOK_NS, err));
+    if (r->asked && !c->t->why) c->t->why = reason(r->due);
+    if (mu_relay_leads(r) ? c->ending : mu_training_stop_asked(c->t))
+        return mu_relay_say_stop(r, mu_relay_leads(r) && !mu_training_interrupted(c->t), err);
+    return MU_OK;
+}
+
 // What came, and what is to be told of the end.
 static mu_status look_at_ranks(shared_run *c, mu_err *err) {
     mu_spread *s = &c->spread;
     mu_training *t = c->t;
+    if (c->relay.nodes) return look_at_relay(c, err);
     if (c->joint.nodes) return look_at_joint(c, err);
     if (!s->nodes) return MU_OK;
     MU_TRY(mu_nodes_look(s->nodes, err));
@@ -328,6 +296,7 @@ static mu_status look_at_ranks(shared_run *c, mu_err *err) {
 static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
     mu_spread *s = &c->spread;
     *all = own && (!c->joint.nodes || mu_joint_has_ended(&c->joint));
+    if (c->relay.nodes && own) return mu_relay_has_ended(&c->relay, all, err);
     if (!s->nodes) return MU_OK;
     *all = own && !mu_merging_is_under_way(&c->merging);
     if (*all) MU_TRY(mu_spread_say_ended(s, err));
@@ -340,7 +309,7 @@ static mu_status have_ended(shared_run *c, bool own, bool *all, mu_err *err) {
 // Who could not be told is told at the next look. What other ranks were shown stays as it is until it is
 // merged.
 static void tell_learners_to_end(shared_run *c) {
-    if (mu_merging_is_under_way(&c->merging) || c->joint.nodes) return; // all ranks together
+    if (mu_merging_is_under_way(&c->merging) || acts_together(c)) return; // all ranks
     while (c->told < c->n && mu_server_group_end(&c->group[c->told])) c->told++;
 }
 
@@ -348,7 +317,7 @@ static void tell_learners_to_end(shared_run *c) {
 static void end(void *state) {
     shared_run *c = state;
     const char *why = c->t->why;
-    c->ending = (!c->spread.nodes && !c->joint.nodes) || (strcmp(why, "steps") && strcmp(why, "epochs"));
+    c->ending = (!c->spread.nodes && !acts_together(c)) || (strcmp(why, "steps") && strcmp(why, "epochs"));
 }
 
 static void wait_for_work(shared_run *c) {
@@ -356,7 +325,7 @@ static void wait_for_work(shared_run *c) {
     const int64_t most = mu_merging_is_under_way(&c->merging) ? ROUND_NS
                          : c->taking || c->waits              ? SNAPSHOT_NS
                                                               : LOOK_NS;
-    if (c->looked && !c->joint.nodes) (void)mu_bell_wait(bell, c->rung, 0, most);
+    if (c->looked && !acts_together(c)) (void)mu_bell_wait(bell, c->rung, 0, most);
     c->rung = mu_bell_read(bell); // what rings from here on is seen by the next look
     c->looked = true;
 }
@@ -365,13 +334,13 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     shared_run *c = state;
     mu_training *t = c->t;
     wait_for_work(c);
-    drain_journal(c);
+    mu_run_log_drain(&c->log);
     MU_TRY(look_at_ranks(c, err));
     for (int i = 0; i < c->n; i++) MU_TRY(mu_watchdog_look(&c->group[i].dog, err));
-    if (!c->pausing) MU_TRY(mu_merging_look(&c->merging, &c->waits, err));
-    refresh(c, out);
+    if (!c->pausing && !c->relay.nodes) MU_TRY(mu_merging_look(&c->merging, &c->waits, err));
+    MU_TRY(refresh(c, out, err));
     mu_learners_load load;
-    const bool advises = !c->ending && t->s->setup.server_groups == 1 && !c->joint.nodes;
+    const bool advises = !c->ending && t->s->setup.server_groups == 1 && !acts_together(c);
     if (advises && mu_load_look(&c->load, first_shared(c), &load)) mu_advisor_measured(t, &load);
     if (atomic_load(&first_shared(c)->head->stop_asked) && !t->why) t->why = "stop";
     if (c->ending) tell_learners_to_end(c);
@@ -385,7 +354,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
 
 // ---- the end ----
 
-static void drain_journal_of(void *c) { drain_journal(c); }
+static void drain_log(void *c) { mu_run_log_drain(&((shared_run *)c)->log); }
 
 // The last merge of all ranks, if it is due.
 static mu_status end_together(shared_run *c, mu_err *err) {
@@ -402,14 +371,14 @@ static mu_status drain(shared_run *c, int64_t *used, mu_err *err) {
     int64_t one;
     *used = 0;
     for (int i = 0; i < c->n; i++) {
-        MU_TRY(mu_server_group_drain(&c->group[i], drain_journal_of, c, err));
+        MU_TRY(mu_server_group_drain(&c->group[i], drain_log, c, err));
         MU_TRY(mu_server_group_settle(&c->group[i], &one, err));
         *used += one;
     }
     note_points(c);
     if (c->spread.nodes) MU_TRY(end_together(c, err));
-    else mu_merging_end(&c->merging);
-    refresh(c, &rest);
+    else if (!c->relay.nodes) mu_merging_end(&c->merging);
+    MU_TRY(refresh(c, &rest, err));
     c->t->loss_sum += rest.loss_sum;
     c->t->accuracy_sum += rest.accuracy_sum;
     c->t->loss_n += rest.n;
@@ -488,10 +457,18 @@ static void take_weights(shared_run *c, bool lent) {
     for (int i = c->n; i-- > 0 && !lent;) mu_server_group_close(&c->group[i]);
 }
 
+// Rank 0 alone knows where the training stands.
+static mu_status finish_relay(shared_run *c, bool well, int64_t used, mu_learners_result *out, mu_err *err) {
+    MU_TRY(sum_up(c, out, err));
+    if (well) MU_TRY(mu_relay_gather(&c->relay, out, &used, err));
+    return has_root(c) ? settle(c, well, used, err) : MU_OK;
+}
+
 static mu_status finish(shared_run *c, mu_status how, mu_learners_result *out, mu_err *err) {
     int64_t used;
     const bool well = how == MU_OK;
     MU_TRY(drain(c, &used, err));
+    if (c->relay.nodes) return finish_relay(c, well, used, out, err);
     if (!c->spread.nodes) {
         MU_TRY(settle(c, well, used, err));
         if (well) MU_TRY(sum_up(c, out, err));
@@ -517,12 +494,16 @@ static mu_status open_groups(shared_run *c, mu_err *err) {
         MU_TRY(mu_server_group_open(&c->group[i], &o, err));
         if (i) atomic_store(&c->group[i - 1].shared.head->next_fd, c->group[i].shared.region.fd);
     }
-    const bool joint = mu_setup_is_joint(&t->s->setup);
-    MU_TRY(mu_spread_open(&c->spread, joint ? NULL : t->o->nodes, t, err));
+    const mu_setup *p = &t->s->setup;
+    const bool joint = mu_setup_is_joint(p), relayed = mu_setup_is_relayed(p);
+    MU_TRY(mu_spread_open(&c->spread, joint || relayed ? NULL : t->o->nodes, t, err));
     MU_TRY(mu_joint_open(&c->joint, joint ? t->o->nodes : NULL, c->group, err));
-    c->part = c->spread.nodes ? c->spread.part : mu_alloc_array((size_t)c->n, sizeof *c->part, "learners");
+    MU_TRY(mu_relay_open(&c->relay, t->o->nodes, c->group, c->first, err));
+    c->part = c->spread.nodes ? c->spread.part
+                              : mu_alloc_array((size_t)p->server_groups, sizeof *c->part, "learners");
     if (!c->part) return MU_FAIL_NOMEM(err, "where the server groups stand");
-    MU_TRY(mu_merging_open(&c->merging, c->group, c->n, c->spread.nodes ? &c->spread.rounds : NULL, err));
+    if (!relayed)
+        MU_TRY(mu_merging_open(&c->merging, c->group, c->n, c->spread.nodes ? &c->spread.rounds : NULL, err));
     c->opened = true;
     if (t->o->no_files) return MU_OK;
     return mu_live_write(t->dir.path, getpid(), first_shared(c)->region.fd, id, err);
@@ -535,19 +516,21 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     c->group = mu_alloc_array((size_t)c->n, sizeof *c->group, "learners");
     if (!c->group) return MU_FAIL_NOMEM(err, "the server groups");
     for (int i = 0; i < c->n; i++) c->group[i].shared.region.fd = -1;
+    c->first = hold;
     MU_TRY(mu_failpoints_open(err));
     MU_TRY(open_groups(c, err));
-    MU_TRY(open_log(c, err));
+    MU_TRY(mu_run_log_open(&c->log, t, c->group, err));
     MU_TRY(mu_tables_open(&c->tables, t, c->group, c->n, err));
     t->advisor.facts = &((mu_learners_room *)first_shared(c)->extra)->facts;
+    if (c->relay.nodes) hold = false; // the root holds
     if (hold) begin_pause(c);
-    c->first = hold;
     c->started = true;
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_start(&c->group[i], hold, c->merging.copy, err));
     return MU_OK;
 }
 
 static void free_run(shared_run *c) {
+    mu_relay_close(&c->relay);
     mu_joint_close(&c->joint);
     mu_tables_close(&c->tables);
     if (c->spread.nodes) mu_spread_close(&c->spread);
@@ -573,8 +556,9 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
         if (c->group[i].started) mu_watchdog_stop(&c->group[i].dog);
     const bool alone = !c->spread.nodes; // the weights of the training are here
     if (how == MU_OK || alone) st = finish(c, how, out, err);
-    if (alone && c->n > 1) copy_weights(c);
-    close_log(c, how == MU_OK && st == MU_OK);
+    if (has_root(c)) mu_root_copy_out(&c->relay.root, first_shared(c)->snapshot, first_shared(c)->snapshot_history);
+    else if (alone && c->n > 1) copy_weights(c);
+    mu_run_log_close(&c->log, how == MU_OK && st == MU_OK);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);
     take_weights(c, mu_setup_nodes(&c->t->s->setup) > 1 && (how != MU_OK || st != MU_OK));
     free_run(c);
@@ -587,7 +571,7 @@ const mu_gradient_source mu_gradients_shared = {
     .state_size = sizeof(shared_run),
     .rank = 10,
     .wants = wants,
-    .prepare = prepare,
+    .prepare = mu_run_log_prepare,
     .start = start,
     .advance = advance,
     .end = end,

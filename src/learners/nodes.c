@@ -75,20 +75,24 @@ mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const
 
 // Names, shapes and forms of all parameters, and what travels of them.
 static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
-    const bool joint = mu_setup_is_joint(&s->setup);
-    MU_TRY(mu_wire_forms_make(s->params, joint ? n->n : 1, s->setup.learners / n->n,
-                              s->updater->clip_norm > 0, &n->forms, err));
-    const int center = s->merge ? 1 + s->merge->n_slots : 0;
+    const mu_setup *p = &s->setup;
+    const bool joint = mu_setup_is_joint(p), relayed = mu_setup_is_relayed(p);
+    // A group that sends its gradients to a root is one of two that meet.
+    const int parties = joint ? n->n : relayed ? 2 : 1;
+    const int learners = p->learners / (relayed ? p->server_groups : n->n);
+    MU_TRY(mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, &n->forms, err));
+    const int center = s->merge ? 1 + s->merge->n_slots : 0, blocks = 1 + s->params->n_slots + center;
+    const int own_groups = mu_setup_own_groups(p);
     n->shape = (mu_wire_shape){.ranks = n->n,
                                .learners = s->setup.learners,
                                .workers = 1,
                                .groups = s->setup.server_groups,
-                               .rows = s->setup.rows,
+                               .rows = relayed ? p->global_batch / p->server_groups : p->rows,
                                .count = (int64_t)s->params->count,
-                               .blocks = 1 + s->params->n_slots + center,
+                               .blocks = blocks > own_groups ? blocks : own_groups,
                                .share = &n->forms.share};
     n->shape.layout = mu_wire_layout_hash(&n->shape);
-    if (joint) return MU_OK;
+    if (joint || relayed) return MU_OK;
     n->shape.workers = 0; // no gradients travel
     n->shape.share = NULL;
     mu_wire_forms_fini(&n->forms);

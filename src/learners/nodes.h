@@ -12,13 +12,19 @@
 
 #include "comm/peers.h"
 #include "comm/transport.h"
+#include "ps/merge.h"
 #include "ps/wire_forms.h"
 #include "train/session.h"
 
 // What a frame is about, to wait for those that are not sent yet. Gradients of even and of odd steps.
 typedef enum mu_node_topic {
-    MU_TOPIC_WORD, MU_TOPIC_ROUND, MU_TOPIC_COPY, MU_TOPIC_EVEN, MU_TOPIC_ODD, MU_TOPICS
+    MU_TOPIC_WORD, MU_TOPIC_ROUND, MU_TOPIC_COPY, MU_TOPIC_EVEN, MU_TOPIC_ODD,
+    MU_TOPIC_GROUP,                     // and those behind it: weights for group 0, 1, ...
+    MU_TOPICS = MU_TOPIC_GROUP + MU_MERGE_GROUPS
 } mu_node_topic;
+static inline mu_node_topic mu_node_topic_of_step(int64_t step) {
+    return step % 2 ? MU_TOPIC_ODD : MU_TOPIC_EVEN;
+}
 
 // Of a frame that came. *later: it is to be given again at the next look, and its arrays stay.
 typedef mu_status (*mu_nodes_taker)(void *ctx, int peer, const mu_wire *w, bool *later, mu_err *err);

@@ -180,7 +180,7 @@ static void push(mu_client *base, int param, const mu_param *p) {
     const mu_share *s = &c->shared->share[c->worker];
     char *message = mu_shared_slot(c->shared, base->learner, c->slot) + s->at;
     mu_message_put(&s->message, message, param, p);
-    if (mu_shared_has_far(c->shared)) mu_message_set_step(&s->message, message, param, base->grant.step);
+    if (mu_shared_is_sent(c->shared)) mu_message_set_step(&s->message, message, param, base->grant.step);
 }
 
 void mu_shared_client_note_staleness(const mu_shared_client *c, int64_t sigma) {
@@ -224,7 +224,7 @@ static mu_status push_to_core(mu_shared_client *c, bool bad, float scale, mu_pus
     mu_shared_commit(g);
     mu_failpoint("client/pushed");
     mu_bell_ring(&g->head->work);
-    if (mu_shared_has_far(g)) mu_bell_ring(g->parent); // it sends it to other ranks
+    if (mu_shared_is_sent(g)) mu_bell_ring(g->parent); // it sends it to other ranks
     if (used_up) mu_bell_ring(&row_of(c)->leases); // the prefetch thread may lease again
     return MU_OK;
 }

@@ -52,7 +52,7 @@ static mu_status enter(mu_shared_client *c, mu_err *err) {
     }
     c->seen = mu_alloc_array((size_t)g->head->n_slices + 1, sizeof *c->seen, "learner/slices");
     if (!c->seen) return MU_FAIL_NOMEM(err, "what is read of the weights");
-    if (g->setup->server != MU_SERVER_PROCESS) {
+    if (g->setup->server == MU_SERVER_BESIDE || g->setup->server == MU_SERVER_BOTH) {
         MU_TRY(mu_server_init(&c->server, g, c->process, c->rate_at, c->rate_ctx, err));
         c->server.seen = c->seen;
         c->server.holder = holder_of(c);

@@ -81,7 +81,16 @@ typedef enum mu_server_place {          // who applies updates
     MU_SERVER_BESIDE,                   // learners, while they would wait
     MU_SERVER_PROCESS,                  // a process of its own
     MU_SERVER_BOTH,                     // the process, and learners that would wait
+    MU_SERVER_RANK_0,                   // the parent of rank 0 (learners/root.h); no choice of the user's
 } mu_server_place;
+
+// How several ranks train one copy of the weights by any protocol (learners/relay.h).
+typedef enum mu_architecture {
+    MU_ARCHITECTURE_AUTO,               // they do not: one server group in step (joint.h), or several that merge
+    MU_ARCHITECTURE_BASE,               // every learner sends its gradients to rank 0, and waits for weights
+    MU_ARCHITECTURE_ADV,                // a rank sends the sum of its learners' gradients, and waits for weights
+    MU_ARCHITECTURE_ADV_STAR,           // it goes on meanwhile; weights come down a tree of ranks
+} mu_architecture;
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
 typedef struct mu_protocol_turn {       // of a list of protocols, before the last
@@ -108,6 +117,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      server_groups;         // copies of the weights, each with its learners
     int64_t      sync_every, sync_parts;        // updates of a group between two merges of a parameter
     mu_class_ref merge;                 // ps/merge.h
+    int          architecture;          // mu_architecture
     int          weights;               // mu_weights_mode
     bool         locks;                 // copies are taken and weights written under a read-write lock
     int          rate_rule;             // 0 auto, else 1 + mu_rate_rule
@@ -138,6 +148,7 @@ typedef struct mu_setup {
     int nodes, node; // ranks, over which server groups are spread evenly, and this one; 0 = 1
     int64_t  sync_every, sync_parts;
     mu_class_ref merge;                 // how they bring their weights together
+    mu_architecture architecture;       // of several ranks
     const mu_protocol_class *protocol;
     int64_t  rows;                      // mu
     int64_t  global_batch;              // mu * lambda
@@ -168,6 +179,17 @@ mu_setup mu_setup_of_group(const mu_setup *p);
 static inline int mu_setup_nodes(const mu_setup *p) { return p->nodes > 1 ? p->nodes : 1; }
 // One server group on all ranks: each makes every update (learners/joint.h).
 static inline bool mu_setup_is_joint(const mu_setup *p) { return p->nodes > 1 && p->server_groups == 1; }
+// Who brings gradients to a protocol core: learners of a server group, or groups of learners.
+int mu_setup_contributors(const mu_setup *p);
+// Rank 0 alone has the weights that are trained (learners/root.h). The others, and rank 0 itself, have groups
+// of learners that compute gradients for it in step: these take the place of server groups in all counts.
+static inline bool mu_setup_is_relayed(const mu_setup *p) {
+    return p->nodes > 1 && p->architecture != MU_ARCHITECTURE_AUTO;
+}
+// Server groups that have weights of their own, and merge them.
+static inline bool mu_setup_merges(const mu_setup *p) {
+    return p->server_groups > 1 && !mu_setup_is_relayed(p);
+}
 // Server groups of this rank: numbers first to first + count - 1 of all.
 static inline int mu_setup_own_groups(const mu_setup *p) {
     return mu_setup_is_joint(p) ? 1 : p->server_groups / mu_setup_nodes(p);

@@ -29,6 +29,24 @@ static int count_learners(const mu_cluster_opts *o, int64_t train_batch, int cor
 
 static int learners_of_group(const mu_setup *p) { return p->learners / p->server_groups; }
 
+int mu_setup_contributors(const mu_setup *p) {
+    return mu_setup_is_relayed(p) ? p->server_groups : learners_of_group(p);
+}
+
+// Learners of a group whose gradients are applied elsewhere make them in step.
+static void put_in_step(mu_setup *g) {
+    g->protocol = mu_warm_protocol;
+    g->n_phases = 1;
+    g->phase[0] = (mu_setup_phase){
+        .protocol = mu_protocol_index(mu_warm_protocol->name), .until = INT64_MAX, .splits = 1};
+    g->splits = 1;
+    g->bound = g->own = 0;
+    g->rate_rule = MU_RATE_PLAIN;
+    g->stale = g->phase[0].stale;
+    g->expected_staleness = 0;
+    g->warm_versions = g->soft_steps = 0;
+}
+
 mu_setup mu_setup_of_group(const mu_setup *p) {
     mu_setup g = *p;
     if (!mu_setup_is_joint(p)) g.nodes = g.node = 0;
@@ -36,6 +54,7 @@ mu_setup mu_setup_of_group(const mu_setup *p) {
     g.learners = learners_of_group(p);
     g.global_batch /= p->server_groups;
     g.reference_batch /= p->server_groups;
+    if (mu_setup_is_relayed(p)) put_in_step(&g);
     return g;
 }
 
@@ -85,7 +104,7 @@ static void share_batch(mu_binder *b, const mu_node *node, const mu_cluster_opts
 static mu_setup_phase phase_of(const mu_cluster_opts *o, const mu_setup *p, const mu_class_ref *ref,
                                const mu_updater *u) {
     const mu_protocol_class *c = (const mu_protocol_class *)(const void *)ref->plugin;
-    const int learners = learners_of_group(p);
+    const int learners = mu_setup_contributors(p);
     mu_core_config config = {.learners = learners, .splits = 1, .rate_rule = MU_RATE_MEAN};
     if (c->configure) c->configure(ref->state, &config);
     mu_setup_phase f = {.protocol = mu_protocol_index(c->name),
@@ -169,7 +188,7 @@ static void configure_protocol(mu_binder *b, const mu_node *node, const mu_clust
         mu_setup_phase *f = &p->phase[p->n_phases++];
         *f = phase_of(o, p, ref, task->updater);
         if (!last) f->until = samples_of(turn_end(&o->before[i].until, epoch), p);
-        check_needs(b, node, block, ref, learners_of_group(p));
+        check_needs(b, node, block, ref, mu_setup_contributors(p));
         if (b->diags->n_errors) break; // one report is enough
     }
     const mu_setup_phase *f = &p->phase[p->n_phases - 1];
@@ -205,7 +224,9 @@ static void place_server(const mu_node *node, const mu_cluster_opts *o, int core
                 : spare                     ? MU_SERVER_BOTH
                                             : MU_SERVER_BESIDE;
     if (mu_setup_has_no_server(p)) p->server = MU_SERVER_BESIDE;
-    p->server_threads = p->server == MU_SERVER_BESIDE ? 0 : (int)o->server_threads;
+    if (mu_setup_is_relayed(p)) p->server = MU_SERVER_RANK_0;
+    const bool threads = p->server == MU_SERVER_PROCESS || p->server == MU_SERVER_BOTH;
+    p->server_threads = threads ? (int)o->server_threads : 0;
     p->weights = o->locks ? MU_WEIGHTS_COPY : (mu_weights_mode)o->weights;
 }
 
@@ -220,7 +241,7 @@ static double end_of(const mu_setup_task *task, double epoch) {
 static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
     const mu_interval *w = &o->warm_start;
     const double epoch = epoch_of(task, p);
-    if (learners_of_group(p) == 1) return 0;
+    if (mu_setup_contributors(p) == 1) return 0;
     if (o->n_before)
         return cluster_is_in_step(&o->before[0].protocol) ? turn_end(&o->before[0].until, epoch) : 0;
     const double asked = w->unit == MU_EVERY_AUTO ? NAN : steps_of(w, epoch);
@@ -233,7 +254,7 @@ static int64_t warm_versions(const mu_cluster_opts *o, const mu_setup *p, const 
 static int64_t soft_steps(const mu_cluster_opts *o, const mu_setup *p, const mu_setup_task *task) {
     const double epoch = epoch_of(task, p);
     const bool as_it_is = o->momentum_rule == 1 + MU_MOMENTUM_PLAIN || o->rate_rule == 1 + MU_RATE_PLAIN;
-    if (learners_of_group(p) == 1 || as_it_is || mu_setup_sync_versions(p, 0)) return 0;
+    if (mu_setup_contributors(p) == 1 || as_it_is || mu_setup_sync_versions(p, 0)) return 0;
     return (int64_t)fmin(ceil(mu_warm_steps(NAN, epoch, end_of(task, epoch))), MOST_STEPS);
 }
 
@@ -255,6 +276,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .sync_every = o->sync_every,
         .sync_parts = o->sync_parts,
         .merge = o->merge,
+        .architecture = (mu_architecture)o->architecture,
         .protocol = cluster_protocol(o),
         .reference_batch = task->batch,
         .locks = o->locks,
@@ -263,6 +285,10 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .hang_timeout = o->hang_timeout,
         .max_losses = o->max_losses,
     };
+    if (mu_setup_is_relayed(&p) && p.architecture == MU_ARCHITECTURE_BASE) p.server_groups = p.learners;
+    if (p.server_groups > MU_MERGE_GROUPS)
+        mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "learners"),
+                     "`architecture: base` is for at most %d learners, found %d", MU_MERGE_GROUPS, p.learners);
     share_batch(b, node, o, &p);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     configure_protocol(b, node, o, task, &p);
@@ -276,7 +302,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
 
 double mu_setup_rate_share(const mu_setup *p, int phase, bool warming, int64_t staleness) {
     const mu_setup_phase *f = &p->phase[phase];
-    const mu_core c = {.config = {.learners = learners_of_group(p),
+    const mu_core c = {.config = {.learners = mu_setup_contributors(p),
                                   .protocol = f->protocol,
                                   .splits = f->splits,
                                   .own = f->own,

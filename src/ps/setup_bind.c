@@ -37,6 +37,11 @@ const mu_field mu_cluster_fields[] = {
         mu_cluster_opts, sync_parts, MU_INT, "1", "[1,1024]",
         "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
     MU_FIELD_CLASS(mu_cluster_opts, merge, "average", "merge", "how server groups merge their weights"),
+    MU_FIELD_ENUM(mu_cluster_opts, architecture, "auto", "auto|base|adv|adv*",
+                  "how several ranks train one copy of the weights, by any protocol, with rank 0 as the server: "
+                  "gradients of each learner go there (base), or sums of each rank's (adv), or sums while "
+                  "learners go on, and weights down a tree of ranks (adv*); auto = hardsync in which all ranks "
+                  "make each update, or server groups"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
     MU_FIELD(mu_cluster_opts, locks, MU_BOOL, "false", NULL,
@@ -191,6 +196,16 @@ static bool is_always_in_step(const mu_cluster_opts *o) {
     return p && !o->n_before && p->sync_versions && p->sync_versions(0) == INT64_MAX;
 }
 
+// Learners or groups that ranks have equally many of.
+static void check_spread(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
+    if (o->learners == MU_AUTO || o->learners % ranks == 0) return;
+    const char *key = o->groups ? "groups" : "learners";
+    mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, key),
+                              "%lld learners cannot be spread evenly over %d ranks", (long long)o->learners,
+                              ranks);
+    mu_diag_label(b->diags, g, "write a multiple of %d, or leave it out", ranks);
+}
+
 // One server group on all ranks: every rank makes every update.
 static void check_joint(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
     if (!is_always_in_step(o)) {
@@ -202,13 +217,34 @@ static void check_joint(mu_binder *b, const mu_node *node, int ranks, const mu_c
     } else if (o->workers > 1) {
         refuse(b, node, "workers", "`workers` of learners need a server group on each rank",
                "set `server_groups` to a multiple of the ranks, or leave `workers` out");
-    } else if (o->learners != MU_AUTO && o->learners % ranks) {
-        const char *key = o->groups ? "groups" : "learners";
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, key),
-                                  "%lld learners cannot be spread evenly over %d ranks",
-                                  (long long)o->learners, ranks);
-        mu_diag_label(b->diags, g, "write a multiple of %d, or leave it out", ranks);
+    } else {
+        check_spread(b, node, ranks, o);
     }
+}
+
+// Rank 0 is the server of all: nobody else has weights of their own, or applies.
+static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
+    static const char *const keys[] = {"server_groups", "sync_every", "sync_parts", "merge"};
+    bool queued = is_queued(&o->protocol);
+    for (int i = 0; i < o->n_before; i++) queued &= is_queued(&o->before[i].protocol);
+    for (size_t i = 0; i < MU_COUNT(keys); i++)
+        if (cluster_is_given(node, keys[i]))
+            refuse(b, node, keys[i], "with `architecture` there is one copy of the weights, and nothing to merge",
+                   "leave one of the two out");
+    if (!queued)
+        refuse(b, node, "protocol", "learners of this protocol change the weights themselves: rank 0 cannot",
+               "use hardsync, softsync, ssp or async, or leave `architecture` out");
+    if (o->workers > 1)
+        refuse(b, node, "workers", "`workers` of learners need a server group on each rank",
+               "leave `architecture` or `workers` out");
+    if (o->server != MU_SERVER_AUTO)
+        refuse(b, node, "server", "with `architecture` rank 0 applies gradients", "leave `server` out");
+    if (o->locks || o->weights == MU_WEIGHTS_COPY)
+        refuse(b, node, o->locks ? "locks" : "weights",
+               "with `architecture` weights change only while no learner of the rank reads them", "leave it out");
+    if (!cluster_is_given(node, "learners") && !o->groups) o->learners = ranks;
+    o->server_groups = ranks;
+    check_spread(b, node, ranks, o);
 }
 
 // What is not given follows from the ranks. Learners in step are one server group; else each rank has one of
@@ -216,6 +252,10 @@ static void check_joint(mu_binder *b, const mu_node *node, int ranks, const mu_c
 static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
     const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     if (ranks < 2) return;
+    if (o->architecture != MU_ARCHITECTURE_AUTO) {
+        check_relayed(b, node, ranks, o);
+        return;
+    }
     const bool merges = cluster_is_given(node, "sync_every") || cluster_is_given(node, "sync_parts") ||
                         cluster_is_given(node, "merge");
     if (!cluster_is_given(node, "server_groups"))
@@ -237,7 +277,7 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
     }
 }
 
-static void check_server_groups(mu_binder *b, const mu_node *node, const mu_cluster_opts *o) {
+static void check_server_groups(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
     static const char *const keys[] = {"sync_every", "sync_parts", "merge"};
     for (size_t i = 0; i < MU_COUNT(keys); i++)
         if (o->server_groups == 1 && cluster_is_given(node, keys[i])) {
@@ -245,7 +285,9 @@ static void check_server_groups(mu_binder *b, const mu_node *node, const mu_clus
                                       "`%s` in `cluster` has no meaning with one server group", keys[i]);
             mu_diag_label(b->diags, g, "leave it out, or set `server_groups`");
         }
-    if (o->server_groups > 1) (void)refuse_choice(b, node, o, MU_CHOICE_SERVER_GROUPS, "server_groups");
+    const bool relayed = ranks > 1 && o->architecture != MU_ARCHITECTURE_AUTO;
+    if (o->server_groups > 1 && !relayed)
+        (void)refuse_choice(b, node, o, MU_CHOICE_SERVER_GROUPS, "server_groups");
     const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     const char *problem = merge && merge->check ? merge->check(o->merge.state) : NULL;
     if (problem)
@@ -262,7 +304,7 @@ static void check_together(mu_binder *b, const mu_node *node, int ranks, mu_clus
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
     spread_over_ranks(b, node, ranks, o);
-    check_server_groups(b, node, o);
+    check_server_groups(b, node, ranks, o);
     if (o->n_before && cluster_is_given(node, "warm_start"))
         refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",
                "leave it out, or begin the list with hardsync");

@@ -70,10 +70,11 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     if (size) out[0] = '\0';
     add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
     if (p->workers > 1) add(&t, " of %d workers", p->workers);
-    if (p->server_groups > 1)
+    static const char *const architecture[] = {"", ", base", ", adv", ", adv*"};
+    if (mu_setup_merges(p))
         add(&t, " in %d server groups, merged by %s every %lld updates%s", p->server_groups,
             p->merge.plugin->name, (long long)p->sync_every, p->sync_parts > 1 ? " in parts" : "");
-    if (mu_setup_nodes(p) > 1) add(&t, ", on %d ranks", mu_setup_nodes(p));
+    if (mu_setup_nodes(p) > 1) add(&t, ", on %d ranks%s", mu_setup_nodes(p), architecture[p->architecture]);
     add(&t, ", ");
     add_protocols(&t, p);
     add_batch(&t, p);
@@ -81,6 +82,7 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     add_rate(&t, p, base_rate);
     if (mu_setup_processes(p) > 1 || p->server_threads) {
         if (mu_setup_has_no_server(p)) add(&t, ", no server");
+        else if (p->server == MU_SERVER_RANK_0) add(&t, ", updates by rank 0");
         else if (p->server_threads)
             add(&t, ", server process with %d thread%s%s", p->server_threads,
                 p->server_threads == 1 ? "" : "s",

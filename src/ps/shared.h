@@ -288,6 +288,10 @@ static inline bool mu_shared_is_far(const mu_shared *g, int learner) {
     return learner < g->head->own_first || learner >= g->head->own_first + g->head->own_n;
 }
 static inline bool mu_shared_has_far(const mu_shared *g) { return g->head->own_n < g->head->n_learners; }
+// The parent sends gradients of its learners to other ranks, parameter by parameter as they come.
+static inline bool mu_shared_is_sent(const mu_shared *g) {
+    return mu_shared_has_far(g) || g->head->setup.server == MU_SERVER_RANK_0;
+}
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);
 

@@ -363,7 +363,7 @@ static mu_status make_ready(mu_session *s, const mu_session_opts *o, mu_err *err
         if (net) MU_TRY(mu_net_ready(net, d, err));
     }
     if (s->updater) MU_TRY(mu_params_alloc_slots(s->params, s->updater->class->n_slots, err));
-    const mu_merge_class *merge = s->setup.server_groups > 1 ? mu_merge_class_of(&s->setup) : NULL;
+    const mu_merge_class *merge = mu_setup_merges(&s->setup) ? mu_merge_class_of(&s->setup) : NULL;
     if (!merge || !merge->n_slots) return MU_OK;
     return mu_merge_blocks_create(s->params->count, merge->n_slots(s->setup.merge.state), &s->merge, err);
 }
