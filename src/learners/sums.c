@@ -64,12 +64,19 @@ mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err) 
     return good ? list_pieces(s, err) : MU_FAIL_NOMEM(err, "the gradients of other ranks");
 }
 
+// A training that has failed may have letters to send yet: only the end of the transport makes an end of them.
+static void give_up_sum(mu_sums *s, int k) {
+    const mu_nodes *n = s->nodes;
+    if (n->owed[MU_TOPIC_EVEN] || n->owed[MU_TOPIC_ODD]) s->nodes->lent[k] = s->sum[k];
+    else mu_free(s->sum[k]);
+}
+
 void mu_sums_fini(mu_sums *s) {
     mu_free(s->sent);
     mu_free(s->given);
     mu_free(s->piece);
     mu_free(s->totals);
-    for (int k = 0; k < 2 && s->nodes && !s->nodes->unclean; k++) mu_free(s->sum[k]);
+    for (int k = 0; k < 2 && s->nodes; k++) give_up_sum(s, k);
     *s = (mu_sums){0};
 }
 

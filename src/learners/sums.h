@@ -49,7 +49,7 @@ typedef struct mu_sums_step {
 
 // Leaves it zeroed where nothing is to be summed.
 MU_MUST_CHECK mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err);
-void mu_sums_fini(mu_sums *s);          // keeps what may still be lent
+void mu_sums_fini(mu_sums *s);          // what frames may still be sent from stays with the nodes
 void mu_sums_begin(mu_sums *s, int64_t step, int64_t version);
 // A SUM that came, of the step under way or the one before; its slots are free.
 MU_MUST_CHECK mu_status mu_sums_take(mu_sums *s, int peer, const mu_wire_sum *w, mu_err *err);

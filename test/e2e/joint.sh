@@ -151,6 +151,14 @@ timeout 60 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step 
 run straight2 conv.yaml --learners 2 --steps $((step + 10))
 same silent straight2
 
+# A training that diverges has sums on their way, which nobody waits for any more.
+job wide '{batch: 24, steps: 30}' '{type: sgd, rate: 1.0e+18}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 1500}
+  - {name: act, type: relu}
+  - {name: fc2, type: inner_product, outputs: 1500}
+END
+refused 4 'the loss is not finite' 2 "$MUSTER" train wide.yaml --out no --set cluster.gradients=dense --set checkpoint.every=never
+
 # ---- refused, on every rank ----
 train=("$MUSTER" train mlp.yaml --out no)
 refused 3 '3 learners cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 3
