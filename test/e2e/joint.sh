@@ -37,7 +37,7 @@ $(cat)
   - {name: loss, type: softmax_loss, src: [out, data.label]}
 END_OF_JOB
 }
-# 810 records in batches of 48: the last batch of the training is short.
+# 810 records in batches of 48: an epoch ends within a batch.
 job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
   - {name: fc1, type: inner_product, src: data.image, outputs: 200}
   - {name: act, type: relu}
@@ -150,6 +150,30 @@ timeout 60 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step 
     bad "resume in one process: $(tail -n 4 again.json)"
 run straight2 conv.yaml --learners 2 --steps $((step + 10))
 same silent straight2
+
+# The last step of a training that others began may have samples for some learners only: one sample is the last
+# learner's, of rank 1.
+ends 90 begun "$MUSTER" train mlp.yaml --out begun --quiet --learners 5 --protocol async --set cluster.warm_start=never \
+    --set train.epochs=0 --steps 400 --set 'checkpoint.every=2 steps' --set checkpoint.keep=99
+for at in begun/checkpoints/step-*; do
+    partial=$(jq .numbers.partial_step $at/manifest.json)
+    [ "$partial" -gt 1 ] && break
+done
+[ "$partial" -gt 1 ] || bad "no checkpoint within a step"
+from() { # from RANKS OUT LEARNERS BATCH STEPS: a training that goes on from there
+    rm -rf $2
+    cp -r begun $2
+    find $2/checkpoints -mindepth 1 -maxdepth 1 ! -name "${at##*/}" -exec rm -r {} +
+    local launch=()
+    [ $1 = 1 ] || launch=("${mpi[@]}" -n $1)
+    ends 60 $2 "${launch[@]}" "$MUSTER" train --resume $2 --quiet --json --protocol hardsync --learners $3 --set train.batch=$4 \
+        --steps $(($(jq .step $at/manifest.json) + $5)) --set cluster.gradients=dense
+}
+for rows in 1 2; do
+    from 1 part-alone 4 $((partial + rows)) 4
+    from 2 part 4 $((partial + rows)) 4
+    near part part-alone 1e-5 || bad "a last step of $rows samples"
+done
 
 # A training that diverges has sums on their way, which nobody waits for any more.
 job wide '{batch: 24, steps: 30}' '{type: sgd, rate: 1.0e+18}' <<'END'
