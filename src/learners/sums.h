@@ -35,7 +35,6 @@ typedef struct mu_sums {                // zeroed: nothing is summed
     int64_t   step, version;            // under way, and of its weights
     float    *sum[2];                   // of even and odd steps: of own learners, and totals of own pieces; owned
     bool     *sent;                     // (params) own learners' part of this step; owned
-    bool     *given;                    // (params) they had a gradient when they last took part; owned
     mu_sums_piece *piece;               // (n_pieces) owned
     int       n_pieces;
     int64_t  *totals;                   // (ranks) floats that came of others' totals; owned

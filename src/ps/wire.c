@@ -174,14 +174,19 @@ static void add_array(mu_wire_frame *f, const void *data, size_t bytes) {
     if (bytes) f->part[f->n++] = (struct iovec){.iov_base = (void *)(uintptr_t)data, .iov_len = bytes};
 }
 
+// Where the part of a parameter has what travels in a PUSH.
+static int spans_of(const mu_wire_share *share, int i, const mu_message_use *use,
+                    mu_message_span span[MU_MESSAGE_SPANS]) {
+    if (share->apart && share->apart[i]) return 0;
+    return mu_message_spans(share->message, i, share->params->list[i], use, span);
+}
+
 static mu_status pack_push(const mu_wire_shape *s, const mu_wire_push *p, mu_wire_frame *f) {
     const mu_wire_share *share = &s->share[p->worker];
     for (int i = 0; i < p->params; i++) {
-        const bool apart = share->apart && share->apart[i];
-        const mu_message_use use =
-            apart ? (mu_message_use){.form = MU_GRAD_NONE} : mu_message_used(share->message, p->slot, i);
+        const mu_message_use use = mu_message_used(share->message, p->slot, i);
         mu_message_span span[MU_MESSAGE_SPANS];
-        const int n = mu_message_spans(share->message, i, share->params->list[i], &use, span);
+        const int n = spans_of(share, i, &use, span);
         put_numbers(&mu_wire_use_class, &use, more_head(f, mu_wire_numbers(&mu_wire_use_class)));
         for (int k = 0; k < n; k++) add_array(f, p->slot + span[k].offset, span[k].bytes);
     }
@@ -350,12 +355,10 @@ static mu_status read_push(const mu_wire_shape *s, mu_wire_push *p, reading *r, 
         mu_message_span span[MU_MESSAGE_SPANS];
         mu_message_use use = {0};
         MU_TRY(read_numbers(s, &mu_wire_use_class, (const char *)p->data + (size_t)i * width, &use, err));
-        if (share->apart && share->apart[i] && use.form != MU_GRAD_NONE)
-            return MU_FAIL(err, MU_EDATA, "PUSH: `%s` is not among what it has", param->name);
         if (!mu_message_has_room(share->message, i, &use))
             return MU_FAIL(err, MU_EDATA, "PUSH: `%s` has no room for form %d with %lld and %lld rows",
                            param->name, (int)use.form, (long long)use.n, (long long)use.n_x);
-        const int n = mu_message_spans(share->message, i, param, &use, span);
+        const int n = spans_of(share, i, &use, span);
         for (int k = 0; k < n; k++) {
             MU_TRY(need(r, span[k].bytes, err));
             if (use.form == MU_GRAD_ROWS && k == 0) MU_TRY(check_row_ids(r, param, use.n, err));
@@ -422,7 +425,7 @@ void mu_wire_put_message(const mu_wire_shape *s, const mu_wire_push *p, char *sl
     for (int i = 0; i < p->params; i++) {
         const mu_message_use use = use_at(p->data, i);
         mu_message_span span[MU_MESSAGE_SPANS];
-        const int n = mu_message_spans(share->message, i, share->params->list[i], &use, span);
+        const int n = spans_of(share, i, &use, span);
         for (int k = 0; k < n; k++) {
             memcpy(slot + span[k].offset, at, span[k].bytes);
             at += span[k].bytes;

@@ -170,9 +170,11 @@ from() { # from RANKS OUT LEARNERS BATCH STEPS: a training that goes on from the
         --steps $(($(jq .step $at/manifest.json) + $5)) --set cluster.gradients=dense
 }
 for rows in 1 2; do
-    from 1 part-alone 4 $((partial + rows)) 4
-    from 2 part 4 $((partial + rows)) 4
-    near part part-alone 1e-5 || bad "a last step of $rows samples"
+    for steps in 1 4; do # of 1 step the first one is the last one, too
+        from 1 part-alone 4 $((partial + rows)) $steps
+        from 2 part 4 $((partial + rows)) $steps
+        near part part-alone 1e-5 || bad "a last step of $rows samples, behind $((steps - 1))"
+    done
 done
 
 # A training that diverges has sums on their way, which nobody waits for any more.
