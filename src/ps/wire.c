@@ -117,12 +117,18 @@ uint64_t mu_wire_layout_hash(const mu_wire_shape *s) {
     return s->channels ? XXH64(s->channel_bytes, (size_t)s->channels * sizeof *s->channel_bytes, h) : h;
 }
 
-// Spans and bytes that a message may have at most.
-static int most_spans(const mu_message_layout *l) {
+// Spans and bytes that travel of a message at most.
+static int most_spans(const mu_wire_share *s, size_t *bytes) {
     static const int spans[] = {
         [MU_GRAD_DENSE] = 1, [MU_GRAD_ROWS] = 2, [MU_GRAD_FACTORS] = 2, [MU_GRAD_GATHERED] = 3};
+    const mu_message_layout *l = s->message;
     int n = 0;
-    for (int i = 0; i < l->n; i++) n += spans[l->part[i].form];
+    *bytes = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (s->apart && s->apart[i]) continue;
+        n += spans[l->part[i].form];
+        *bytes += l->part[i].bytes;
+    }
     return n;
 }
 
@@ -136,13 +142,13 @@ mu_status mu_wire_frame_init(const mu_wire_shape *s, mu_wire_frame *out, mu_err 
     for (int i = 0; i < s->workers; i++) {
         const mu_message_layout *l = s->share[i].message;
         const size_t uses = (size_t)l->n * mu_wire_numbers(&mu_wire_use_class);
-        const int parts = 1 + most_spans(l);
+        size_t bytes;
+        const int parts = 1 + most_spans(&s->share[i], &bytes);
         if (uses > table) table = uses;
         if (parts > f.cap) f.cap = parts;
-        if (parts > MU_TRANSPORT_PARTS || l->bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
+        if (parts > MU_TRANSPORT_PARTS || bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
             return MU_FAIL(err, MU_EUNSUPPORTED,
-                           "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n,
-                           l->bytes);
+                           "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n, bytes);
     }
     f.head_room = MU_WIRE_HEAD + numbers + table;
     f.head = mu_alloc(f.head_room, "frame");
