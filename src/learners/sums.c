@@ -63,7 +63,7 @@ mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err) 
     return good ? list_pieces(s, err) : MU_FAIL_NOMEM(err, "the gradients of other ranks");
 }
 
-// A training that has failed may have letters to send yet: only the end of the transport makes an end of them.
+// A training that has failed may have letters to send yet: only the end of the transport ends that.
 static void give_up_sum(mu_sums *s, int k) {
     const mu_nodes *n = s->nodes;
     if (n->owed[MU_TOPIC_EVEN] || n->owed[MU_TOPIC_ODD]) s->nodes->lent[k] = s->sum[k];

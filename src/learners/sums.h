@@ -33,7 +33,7 @@ typedef struct mu_sums {                // zeroed: nothing is summed
     const mu_wire_forms *forms;         // NULL = so
     int       first, own, keeper;       // learners
     int64_t   step, version;            // under way, and of its weights
-    float    *sum[2];                   // of even and odd steps: of own learners, and totals of own pieces; owned
+    float    *sum[2];                   // of even and odd steps: own learners, totals of own pieces; owned
     bool     *sent;                     // (params) own learners' part of this step; owned
     mu_sums_piece *piece;               // (n_pieces) owned
     int       n_pieces;

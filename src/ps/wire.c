@@ -148,7 +148,8 @@ mu_status mu_wire_frame_init(const mu_wire_shape *s, mu_wire_frame *out, mu_err 
         if (parts > f.cap) f.cap = parts;
         if (parts > MU_TRANSPORT_PARTS || bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
             return MU_FAIL(err, MU_EUNSUPPORTED,
-                           "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n, bytes);
+                           "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n,
+                           bytes);
     }
     f.head_room = MU_WIRE_HEAD + numbers + table;
     f.head = mu_alloc(f.head_room, "frame");

@@ -60,7 +60,7 @@ typedef enum mu_wire_type {
 typedef struct mu_wire_share {          // of one worker: what it gives to a gradient
     const mu_params *params;
     const mu_message_layout *message;
-    const bool *apart;                  // (params) of a dense gradient a PUSH says only that there is one; NULL = none
+    const bool *apart;                  // (params) a PUSH says only whether they have one; NULL = none
 } mu_wire_share;
 
 typedef struct mu_wire_shape {          // what both ends have agreed on

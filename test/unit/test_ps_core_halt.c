@@ -95,7 +95,7 @@ static void test_a_stop_ends_learners_at_a_halt(void **unused) {
     rig_fini(&r);
 }
 
-// Gradients of every learner may wait for an update that is not given yet; learners are not kept waiting by it.
+// Gradients of every learner may wait for an update that is not given yet; no learner waits for it.
 static void test_a_step_waits_until_it_is_given(void **unused) {
     (void)unused;
     mu_core_config config = rig_config("hardsync", 2);

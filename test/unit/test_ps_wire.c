@@ -148,7 +148,8 @@ static void test_what_goes_apart(void **unused) {
         if (samples) assert_int_equal(n, whole - floats);
         const mu_wire got = unpack(r, n);
         mu_wire_put_message(&r->shape, &got.push, other);
-        assert_int_equal(mu_message_used(&r->layout[0], other, 1).form, samples ? MU_GRAD_DENSE : MU_GRAD_NONE);
+        const mu_grad_form want = samples ? MU_GRAD_DENSE : MU_GRAD_NONE;
+        assert_int_equal(mu_message_used(&r->layout[0], other, 1).form, want);
         const char *at = other + r->layout[0].part[1].offset + MU_CACHE_LINE;
         for (size_t i = 0; i < floats; i++) assert_int_equal(at[i], 0x77);
         for (int i = 0; i < r->layout[0].n; i++)
