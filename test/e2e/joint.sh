@@ -125,6 +125,16 @@ wait $pid || bad "a learner was killed: $(tail -n 4 killed.err)"
 jq -e '.learners_lost == 1 and .learners_replaced == 1' killed.json >/dev/null || bad "killed: $(cat killed.json)"
 near killed calm 1e-4 || bad "a death changes the result"
 
+long seen conv.yaml --learners 4 --steps 100000
+"$MUSTER" status seen >seen.txt 2>&1
+[ "$(grep -c ' on rank 1 ' seen.txt)" = 2 ] || bad "status does not say who is on rank 1: $(cat seen.txt)"
+"$MUSTER" chaos seen --do 'kill learner 3' >chaos.txt 2>&1 && bad "a learner of rank 1 is hurt from rank 0"
+grep -q 'learner 3 is on rank 1' chaos.txt || bad "chaos says $(cat chaos.txt)"
+timeout 20 "$MUSTER" chaos seen --do 'kill all-learners' >chaos.txt 2>&1 || bad "all learners of rank 0: $(cat chaos.txt)"
+"$MUSTER" stop seen >/dev/null 2>&1
+wait $pid
+jq -e '.stopped_by == "stop" and .learners_lost == 2' seen.json >/dev/null || bad "seen: $(cat seen.json)"
+
 export OMPI_MCA_odls_base_sigkill_timeout=5
 long stopped conv.yaml --steps 100000
 kill -TERM $pid
