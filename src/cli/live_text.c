@@ -99,9 +99,10 @@ static void put_books(page *p, const mu_live_view *v) {
 
 static void put_learner(page *p, int i, int workers, const mu_live_learner *l) {
     char name[24], rate[32], mean[32], doing[32];
-    bool quiet = l->quiet_s > QUIET_S, odd = !l->pid || quiet;
+    bool quiet = l->quiet_s > QUIET_S, odd = (!l->pid && !l->rank) || quiet;
     double m = l->n_stale ? (double)l->stale_sum / (double)l->n_stale : NAN;
-    if (!l->pid) snprintf(doing, sizeof doing, "gone");
+    if (l->rank) snprintf(doing, sizeof doing, "on rank %d", l->rank);
+    else if (!l->pid) snprintf(doing, sizeof doing, "gone");
     else if (quiet) snprintf(doing, sizeof doing, "%s %.0fs", mu_doing_name(l->doing), l->quiet_s);
     else snprintf(doing, sizeof doing, "%s", mu_doing_name(l->doing));
     if (workers > 1) snprintf(name, sizeof name, "%d.%d", i / workers, i % workers);

@@ -21,6 +21,7 @@ mu_wire_counts mu_counts_of(int rank, const mu_learners_result *r, int64_t used,
                             .torn_updates = r->torn_updates,
                             .merges = r->merges,
                             .merged_bytes = r->merged_bytes,
+                            .records_read = r->records_read,
                             .bad_records = r->bad_records,
                             .skipped = skipped,
                             .used = used,
@@ -61,6 +62,7 @@ void mu_counts_add(const mu_wire_counts *c, mu_learners_result *r) {
     r->torn_updates += c->torn_updates;
     r->merges += c->merges;
     r->merged_bytes += c->merged_bytes;
+    r->records_read += c->records_read;
     r->bad_records += c->bad_records;
     r->compute_s += c->compute_s;
     r->wait_s += c->wait_s;

@@ -131,6 +131,7 @@ static mu_status join_far(mu_joint *j, mu_err *err) {
     if (!c) return MU_FAIL(err, MU_EBACKEND, "the learners of other ranks cannot join");
     for (int i = 0; i < j->all; i++)
         if (!is_own(j, i)) (void)mu_core_join(c, i);
+    mu_core_set_given(c, 0); // in the last step perhaps none of them takes part
     mu_shared_commit(&j->group->shared);
     return MU_OK;
 }
@@ -274,6 +275,7 @@ static mu_status give(mu_joint *j, bool *given, mu_err *err) {
     mu_sums_settle(&j->sums, &(mu_sums_step){j->takes_part, j->arrived}, j->all);
     for (int i = 0; i < j->all && st == MU_OK; i++)
         if (!is_own(j, i) && j->takes_part[i]) st = push_far(j, c, i, err);
+    mu_core_set_given(c, j->step + 1);
     if (st != MU_OK) {
         mu_shared_cancel(g);
         return st;

@@ -486,6 +486,7 @@ void mu_nodes_destroy(mu_nodes *n) {
     if (n->unclean) return; // some of it is lent for good
     free_letters(n->first);
     free_letters(n->spare);
+    for (size_t i = 0; i < MU_COUNT(n->lent); i++) mu_free(n->lent[i]);
     mu_peers_fini(&n->peers);
     mu_wire_forms_fini(&n->forms);
     mu_free(n->hello);

@@ -46,6 +46,7 @@ typedef struct mu_nodes {
     int       owed[MU_TOPICS];          // letters that are not sent to all yet
     int64_t   beats;                    // signs of life sent
     int64_t   bytes_sent, bytes_received;
+    void     *lent[2];                  // frames are sent from here, whoever had it is gone; owned
     bool      parting;                  // that a rank leaves is no loss any more
     bool      unclean;                  // the process has to end by _exit
     mu_err    failed;                   // stays

@@ -56,20 +56,25 @@ mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err) 
     s->first = shared->head->own_first, s->own = shared->head->own_n;
     s->keeper = s->first ? 0 : s->own;
     s->sent = mu_alloc_array(params, sizeof *s->sent, TAG);
-    s->given = mu_alloc_array(params, sizeof *s->given, TAG);
     s->totals = mu_alloc_array((size_t)n->n, sizeof *s->totals, TAG);
-    bool good = s->sent && s->given && s->totals;
+    bool good = s->sent && s->totals;
     for (int k = 0; k < 2 && good; k++)
         good = (s->sum[k] = mu_alloc_block((size_t)floats * sizeof(float), TAG)) != NULL;
     return good ? list_pieces(s, err) : MU_FAIL_NOMEM(err, "the gradients of other ranks");
 }
 
+// A training that has failed may have letters to send yet: only the end of the transport ends that.
+static void give_up_sum(mu_sums *s, int k) {
+    const mu_nodes *n = s->nodes;
+    if (n->owed[MU_TOPIC_EVEN] || n->owed[MU_TOPIC_ODD]) s->nodes->lent[k] = s->sum[k];
+    else mu_free(s->sum[k]);
+}
+
 void mu_sums_fini(mu_sums *s) {
     mu_free(s->sent);
-    mu_free(s->given);
     mu_free(s->piece);
     mu_free(s->totals);
-    for (int k = 0; k < 2 && s->nodes && !s->nodes->unclean; k++) mu_free(s->sum[k]);
+    for (int k = 0; k < 2 && s->nodes; k++) give_up_sum(s, k);
     *s = (mu_sums){0};
 }
 
@@ -146,18 +151,14 @@ static void add(float *restrict to, const float *restrict from, size_t n) {
 static void add_own(mu_sums *s, const mu_sums_step *now, int param) {
     const size_t n = s->forms->share.params->list[param]->count;
     float *to = own_sum(s) + s->forms->at[param];
-    bool known = false, given = false;
     memset(to, 0, n * sizeof *to);
     for (int i = s->first; i < s->first + s->own; i++) {
         char *message = message_at(s, i, s->step);
         if (!now->takes_part[i]) continue;
-        known = true;
         if (mu_message_used(&s->forms->message, message, param).form != MU_GRAD_DENSE) continue;
-        given = true;
         if (now->done[i] > s->step && mu_shared_slot_head(s->shared, i, slot_of(s->step))->bad) continue;
         add(to, dense_in(s, message, param), n);
     }
-    if (known) s->given[param] = given;
 }
 
 static mu_status send_floats(mu_sums *s, int peer, int64_t begin, int64_t end, mu_err *err) {
@@ -231,21 +232,31 @@ bool mu_sums_are_complete(const mu_sums *s) {
     return all;
 }
 
-void mu_sums_settle(mu_sums *s, const mu_sums_step *now, int learners) {
+// Has any learner a gradient of it? From now on none has.
+static bool take_from_all(mu_sums *s, const mu_sums_step *now, int learners, int param) {
+    const mu_message_layout *m = &s->forms->message;
     const mu_message_use none = {.form = MU_GRAD_NONE};
+    bool any = false;
+    for (int i = 0; i < learners; i++) {
+        char *message = message_at(s, i, s->step);
+        if (!now->takes_part[i]) continue;
+        any |= mu_message_used(m, message, param).form == MU_GRAD_DENSE;
+        mu_message_mark(m, message, param, &none);
+    }
+    return any;
+}
+
+void mu_sums_settle(mu_sums *s, const mu_sums_step *now, int learners) {
+    const mu_message_use dense = {.form = MU_GRAD_DENSE};
     int to = s->keeper;
     if (!s->forms) return;
     for (int i = 0; !now->takes_part[to] && i < learners; i++) to = i;
+    char *message = message_at(s, to, s->step), *kept = message_at(s, s->keeper, s->step);
     for (int p = 0; p < s->forms->message.n; p++) {
-        const mu_message_layout *m = &s->forms->message;
-        if (!s->forms->summed[p]) continue;
-        const mu_message_use use = {.form = s->given[p] ? MU_GRAD_DENSE : MU_GRAD_NONE};
-        for (int i = s->first; i < s->first + s->own; i++)
-            if (now->takes_part[i]) mu_message_mark(m, message_at(s, i, s->step), p, &none);
-        char *message = message_at(s, to, s->step), *kept = message_at(s, s->keeper, s->step);
+        if (!s->forms->summed[p] || !take_from_all(s, now, learners, p)) continue;
         if (to != s->keeper) // in the last step it may have no samples
             memcpy(dense_in(s, message, p), dense_in(s, kept, p),
                    s->forms->share.params->list[p]->count * sizeof(float));
-        mu_message_mark(m, message, p, &use);
+        mu_message_mark(&s->forms->message, message, p, &dense);
     }
 }

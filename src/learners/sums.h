@@ -33,9 +33,8 @@ typedef struct mu_sums {                // zeroed: nothing is summed
     const mu_wire_forms *forms;         // NULL = so
     int       first, own, keeper;       // learners
     int64_t   step, version;            // under way, and of its weights
-    float    *sum[2];                   // of even and odd steps: of own learners, and totals of own pieces; owned
+    float    *sum[2];                   // of even and odd steps: own learners, totals of own pieces; owned
     bool     *sent;                     // (params) own learners' part of this step; owned
-    bool     *given;                    // (params) they had a gradient when they last took part; owned
     mu_sums_piece *piece;               // (n_pieces) owned
     int       n_pieces;
     int64_t  *totals;                   // (ranks) floats that came of others' totals; owned
@@ -49,7 +48,7 @@ typedef struct mu_sums_step {
 
 // Leaves it zeroed where nothing is to be summed.
 MU_MUST_CHECK mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err);
-void mu_sums_fini(mu_sums *s);          // keeps what may still be lent
+void mu_sums_fini(mu_sums *s);          // what frames may still be sent from stays with the nodes
 void mu_sums_begin(mu_sums *s, int64_t step, int64_t version);
 // A SUM that came, of the step under way or the one before; its slots are free.
 MU_MUST_CHECK mu_status mu_sums_take(mu_sums *s, int peer, const mu_wire_sum *w, mu_err *err);

@@ -67,7 +67,7 @@ void mu_core_init(mu_core *c, const mu_core_config *config) {
     if (config->n_phases > 0) enter_phase(c, 0);
     while (is_over(c, 0)) enter_phase(c, c->phase + 1);
     c->phase_version = -1;
-    c->halt = INT64_MAX;
+    c->halt = c->given = INT64_MAX;
     c->next_sample = config->first_sample;
     c->sync_end = core_sync_steps(config);
     core_recount_all(c);
@@ -406,7 +406,7 @@ float mu_core_rate_share(const mu_core *c, int64_t staleness) {
 
 bool mu_core_step_complete(const mu_core *c) {
     const int64_t step = c->version - c->config.first_version, lambda = c->config.learners;
-    if (step >= c->sync_end) return false;
+    if (step >= c->sync_end || step >= c->given) return false;
     for (int i = 0; c->n_left > 0 && i < lambda; i++) {
         const mu_core_learner *l = &core_learners(c)[i];
         if (!l->left && mu_core_step(l) <= step) return false;
@@ -423,6 +423,8 @@ int mu_core_reachable(const mu_core *c, int wanted) {
 // ---- the halt ----
 
 void mu_core_set_halt(mu_core *c, int64_t version) { c->halt = version; }
+
+void mu_core_set_given(mu_core *c, int64_t steps) { c->given = steps; }
 
 bool mu_core_at_halt(const mu_core *c) { return c->version >= c->halt && !c->applying; }
 

@@ -137,6 +137,7 @@ typedef struct mu_core {
     int32_t         n_left;     // learners that have left
     uint8_t         stopping;   // nothing new begins
     int64_t         halt;       // the clock does not pass it (mu_core_set_halt); INT64_MAX = there is none
+    int64_t         given;      // steps of which an update may form (mu_core_set_given); INT64_MAX = all
     int32_t         phase;      // of the configuration, in force
     int64_t         phase_version;      // the clock when it came into force; -1: this run began under it
     int32_t         applying;   // updates of the run in progress, 0 = none: the oldest n_parts gradients make
@@ -197,6 +198,9 @@ void       mu_core_applied(mu_core *c);         // it is in the weights
 // ones, whenever it is set or moved.
 void       mu_core_set_halt(mu_core *c, int64_t version);
 bool       mu_core_at_halt(const mu_core *c);          // it is reached, and nothing is being applied
+// In step: no update of a later step than the first `steps` forms yet, though every gradient may wait for it:
+// some are not what they will be. Nobody is kept from computing.
+void       mu_core_set_given(mu_core *c, int64_t steps);
 // Asks are answered END from now on; in step, after the step that some learner has already begun.
 void       mu_core_stop(mu_core *c);
 // For an end without waiting: stops, and counts what waits as rejected and what is computed as lost.

@@ -292,6 +292,12 @@ static inline bool mu_shared_has_far(const mu_shared *g) { return g->head->own_n
 static inline bool mu_shared_is_sent(const mu_shared *g) {
     return mu_shared_has_far(g) || g->head->setup.server == MU_SERVER_RANK_0;
 }
+// Of the memory of rank 0, which alone is looked at: the rank of a far learner's process; 0 = it is not far.
+static inline int mu_shared_far_rank(const mu_shared *g, int process) {
+    if (!g->head->own_n || !mu_shared_has_far(g)) return 0; // or it is not filled yet
+    const int learner = process / g->head->n_workers;
+    return mu_shared_is_far(g, learner) ? learner / g->head->own_n : 0;
+}
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);
 

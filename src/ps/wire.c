@@ -117,12 +117,18 @@ uint64_t mu_wire_layout_hash(const mu_wire_shape *s) {
     return s->channels ? XXH64(s->channel_bytes, (size_t)s->channels * sizeof *s->channel_bytes, h) : h;
 }
 
-// Spans and bytes that a message may have at most.
-static int most_spans(const mu_message_layout *l) {
+// Spans and bytes that travel of a message at most.
+static int most_spans(const mu_wire_share *s, size_t *bytes) {
     static const int spans[] = {
         [MU_GRAD_DENSE] = 1, [MU_GRAD_ROWS] = 2, [MU_GRAD_FACTORS] = 2, [MU_GRAD_GATHERED] = 3};
+    const mu_message_layout *l = s->message;
     int n = 0;
-    for (int i = 0; i < l->n; i++) n += spans[l->part[i].form];
+    *bytes = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (s->apart && s->apart[i]) continue;
+        n += spans[l->part[i].form];
+        *bytes += l->part[i].bytes;
+    }
     return n;
 }
 
@@ -136,13 +142,14 @@ mu_status mu_wire_frame_init(const mu_wire_shape *s, mu_wire_frame *out, mu_err 
     for (int i = 0; i < s->workers; i++) {
         const mu_message_layout *l = s->share[i].message;
         const size_t uses = (size_t)l->n * mu_wire_numbers(&mu_wire_use_class);
-        const int parts = 1 + most_spans(l);
+        size_t bytes;
+        const int parts = 1 + most_spans(&s->share[i], &bytes);
         if (uses > table) table = uses;
         if (parts > f.cap) f.cap = parts;
-        if (parts > MU_TRANSPORT_PARTS || l->bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
+        if (parts > MU_TRANSPORT_PARTS || bytes + uses > MU_WIRE_MOST - MU_WIRE_HEAD - numbers)
             return MU_FAIL(err, MU_EUNSUPPORTED,
                            "a gradient of %d parameters and %zu bytes does not fit into a frame", l->n,
-                           l->bytes);
+                           bytes);
     }
     f.head_room = MU_WIRE_HEAD + numbers + table;
     f.head = mu_alloc(f.head_room, "frame");
@@ -174,14 +181,19 @@ static void add_array(mu_wire_frame *f, const void *data, size_t bytes) {
     if (bytes) f->part[f->n++] = (struct iovec){.iov_base = (void *)(uintptr_t)data, .iov_len = bytes};
 }
 
+// Where the part of a parameter has what travels in a PUSH.
+static int spans_of(const mu_wire_share *share, int i, const mu_message_use *use,
+                    mu_message_span span[MU_MESSAGE_SPANS]) {
+    if (share->apart && share->apart[i]) return 0;
+    return mu_message_spans(share->message, i, share->params->list[i], use, span);
+}
+
 static mu_status pack_push(const mu_wire_shape *s, const mu_wire_push *p, mu_wire_frame *f) {
     const mu_wire_share *share = &s->share[p->worker];
     for (int i = 0; i < p->params; i++) {
-        const bool apart = share->apart && share->apart[i];
-        const mu_message_use use =
-            apart ? (mu_message_use){.form = MU_GRAD_NONE} : mu_message_used(share->message, p->slot, i);
+        const mu_message_use use = mu_message_used(share->message, p->slot, i);
         mu_message_span span[MU_MESSAGE_SPANS];
-        const int n = mu_message_spans(share->message, i, share->params->list[i], &use, span);
+        const int n = spans_of(share, i, &use, span);
         put_numbers(&mu_wire_use_class, &use, more_head(f, mu_wire_numbers(&mu_wire_use_class)));
         for (int k = 0; k < n; k++) add_array(f, p->slot + span[k].offset, span[k].bytes);
     }
@@ -350,12 +362,10 @@ static mu_status read_push(const mu_wire_shape *s, mu_wire_push *p, reading *r, 
         mu_message_span span[MU_MESSAGE_SPANS];
         mu_message_use use = {0};
         MU_TRY(read_numbers(s, &mu_wire_use_class, (const char *)p->data + (size_t)i * width, &use, err));
-        if (share->apart && share->apart[i] && use.form != MU_GRAD_NONE)
-            return MU_FAIL(err, MU_EDATA, "PUSH: `%s` is not among what it has", param->name);
         if (!mu_message_has_room(share->message, i, &use))
             return MU_FAIL(err, MU_EDATA, "PUSH: `%s` has no room for form %d with %lld and %lld rows",
                            param->name, (int)use.form, (long long)use.n, (long long)use.n_x);
-        const int n = mu_message_spans(share->message, i, param, &use, span);
+        const int n = spans_of(share, i, &use, span);
         for (int k = 0; k < n; k++) {
             MU_TRY(need(r, span[k].bytes, err));
             if (use.form == MU_GRAD_ROWS && k == 0) MU_TRY(check_row_ids(r, param, use.n, err));
@@ -422,7 +432,7 @@ void mu_wire_put_message(const mu_wire_shape *s, const mu_wire_push *p, char *sl
     for (int i = 0; i < p->params; i++) {
         const mu_message_use use = use_at(p->data, i);
         mu_message_span span[MU_MESSAGE_SPANS];
-        const int n = mu_message_spans(share->message, i, share->params->list[i], &use, span);
+        const int n = spans_of(share, i, &use, span);
         for (int k = 0; k < n; k++) {
             memcpy(slot + span[k].offset, at, span[k].bytes);
             at += span[k].bytes;

@@ -60,7 +60,7 @@ typedef enum mu_wire_type {
 typedef struct mu_wire_share {          // of one worker: what it gives to a gradient
     const mu_params *params;
     const mu_message_layout *message;
-    const bool *apart;                  // (params) those that do not travel in a PUSH; NULL = all do
+    const bool *apart;                  // (params) a PUSH says only whether they have one; NULL = none
 } mu_wire_share;
 
 typedef struct mu_wire_shape {          // what both ends have agreed on
@@ -221,7 +221,7 @@ typedef struct mu_wire_counts {         // of a rank, at its end
     int32_t  rank;
     int64_t  versions, produced, applied, rejected, lost;
     int64_t  learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
-    int64_t  merges, merged_bytes, bad_records, skipped;
+    int64_t  merges, merged_bytes, records_read, bad_records, skipped;
     int64_t  used;                      // samples
     int64_t  stale, stale_max;          // gradients whose staleness is known
     int64_t  weights;                   // hash of them, where all ranks should have the same; else 0

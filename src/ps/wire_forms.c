@@ -30,6 +30,11 @@ static bool is_dense_gradient(const mu_param *p, mu_grad_form form) {
     return form == MU_GRAD_DENSE && !p->is_stat && !p->is_state;
 }
 
+// Nothing applies its gradient, where there is one.
+static bool is_frozen(const mu_param *p, mu_grad_form form) {
+    return is_dense_gradient(p, form) && p->lr_mult == 0;
+}
+
 static void give_up_factors(mu_params *ps, const mu_message_layout *m, int ranks, int learners) {
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
@@ -44,10 +49,14 @@ static void choose(const mu_params *ps, bool scaled, mu_wire_forms *f) {
     for (int i = 0; i < ps->n; i++) {
         const mu_param *p = ps->list[i];
         const mu_grad_form form = f->message.part[i].form;
+        f->apart[i] = is_frozen(p, form);
+        f->at[i + 1] = f->at[i];
+        if (f->apart[i]) continue;
         const double each = bytes_of_each(p, &f->message.part[i], f->ranks, f->learners);
         const double sum = bytes_of_sum(p, f->ranks);
         f->summed[i] = is_dense_gradient(p, form) && p->count >= SMALL && !scaled && sum <= each;
-        f->at[i + 1] = f->at[i] + (f->summed[i] ? (int64_t)p->count : 0);
+        f->apart[i] = f->summed[i];
+        f->at[i + 1] += f->summed[i] ? (int64_t)p->count : 0;
         f->n_factors += is_factored(form);
         f->n_rows += form == MU_GRAD_ROWS;
         f->n_summed += f->summed[i];
@@ -69,21 +78,23 @@ mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled
     MU_TRY(mu_message_layout_make(ps, &f.message, err));
     const size_t n = (size_t)ps->n + 1;
     f.summed = mu_alloc_array(n, sizeof *f.summed, "wire forms");
+    f.apart = mu_alloc_array(n, sizeof *f.apart, "wire forms");
     f.at = mu_alloc_array(n, sizeof *f.at, "wire forms");
     f.stretch = mu_alloc_array((size_t)ranks + 1, sizeof *f.stretch, "wire forms");
-    if (!f.summed || !f.at || !f.stretch) {
+    if (!f.summed || !f.apart || !f.at || !f.stretch) {
         mu_wire_forms_fini(&f);
         return MU_FAIL_NOMEM(err, "the forms of gradients between ranks");
     }
     choose(ps, scaled, &f);
     *out = f;
-    out->share = (mu_wire_share){ps, &out->message, out->summed};
+    out->share = (mu_wire_share){ps, &out->message, out->apart};
     return MU_OK;
 }
 
 void mu_wire_forms_fini(mu_wire_forms *f) {
     mu_message_layout_fini(&f->message);
     mu_free(f->summed);
+    mu_free(f->apart);
     mu_free(f->at);
     mu_free(f->stretch);
     *f = (mu_wire_forms){0};

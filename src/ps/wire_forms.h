@@ -19,9 +19,10 @@ typedef struct mu_wire_forms {
     int      ranks, learners;           // learners of each rank
     mu_message_layout message;
     bool    *summed;                    // (params)
+    bool    *apart;                     // (params) summed ones, and frozen ones, of which nothing travels
     int64_t *at;                        // (params + 1) where each begins among the floats that are summed
     int64_t *stretch;                   // (ranks + 1) rank r adds up floats [stretch[r], stretch[r + 1])
-    mu_wire_share share;                // as frames have it: without the summed ones
+    mu_wire_share share;                // as frames have it: without the floats of summed ones
     int64_t  step_bytes;                // that leave a rank in a step, at most, without heads
     int      n_factors, n_rows, n_summed, n_dense;      // parameters by form; dense: each, not summed
 } mu_wire_forms;

@@ -192,6 +192,7 @@ static const mu_wire_field counts[] = {
     FIELD(mu_wire_counts, torn_updates, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, merges, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, merged_bytes, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_counts, records_read, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, bad_records, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, skipped, MU_WIRE_I64, 0, MUCH),
     FIELD(mu_wire_counts, used, MU_WIRE_I64, 0, MUCH),

@@ -282,7 +282,7 @@ static bool fire(mu_chaos *c, const mu_chaos_rule *r, int64_t now_ns) {
     case MU_CHAOS_EVALUATOR: n = hit(c, r, EVALUATOR, now_ns); break;
     case MU_CHAOS_ALL_LEARNERS: // at once, so when all are there
         for (int i = 0; i < c->n_learners; i++)
-            if (!present(c, i)) return false;
+            if (!present(c, i) && !mu_shared_far_rank(c->g, i)) return false;
         for (int i = 0; i < c->n_learners; i++) n += hit(c, r, i, now_ns);
         break;
     }
@@ -323,6 +323,9 @@ static mu_status check(const mu_chaos_script *script, const mu_shared *g, mu_err
         if (r->target == MU_CHAOS_LEARNER && r->learner >= mu_shared_all_processes(g))
             return MU_FAIL(err, MU_EUSAGE, "the run has learners 0 to %d, not %d",
                            mu_shared_all_processes(g) - 1, r->learner);
+        if (r->target == MU_CHAOS_LEARNER && mu_shared_far_rank(g, r->learner))
+            return MU_FAIL(err, MU_EUSAGE, "learner %d is on rank %d, and not to be reached from here",
+                           r->learner, mu_shared_far_rank(g, r->learner));
         if (r->target != MU_CHAOS_SERVER || g->head->setup.server_threads) continue;
         MU_FAIL(err, MU_EUSAGE, "the run has no server process: its learners apply the updates themselves");
         mu_err_hint(err, "Train with `--set cluster.server=both` to have one.");

@@ -42,6 +42,7 @@ static json_t *learner_json(const mu_live_view *v, int index) {
     int wrong = mu_json_put_ints(o, counts, MU_COUNT(counts));
     wrong |= json_object_set_new(o, "doing", json_string(mu_doing_name(l->doing)));
     wrong |= mu_json_put_reals(o, numbers, MU_COUNT(numbers));
+    if (l->rank) wrong |= json_object_set_new(o, "rank", json_integer(l->rank));
     return finished(o, wrong);
 }
 

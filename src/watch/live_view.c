@@ -105,6 +105,7 @@ static void look_learners(mu_live_view *v, const mu_shared *g) {
     for (int i = 0; i < v->n_processes; i++) {
         const mu_shared_learner *row = mu_shared_row(g, i);
         look_learner(&v->learner[i], row, v->now_ns, v->elapsed_s);
+        v->learner[i].rank = mu_shared_far_rank(g, i);
         add_learner(v, &v->learner[i], row, &n_loss, &stale_sum);
     }
     v->loss = n_loss ? v->loss / n_loss : NAN;

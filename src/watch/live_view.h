@@ -15,6 +15,7 @@
 
 typedef struct mu_live_learner { // one process
     int32_t  pid;               // 0 = none at the moment
+    int32_t  rank;              // that it runs on, where that is not rank 0: only counts are known of it
     uint32_t incarnation;
     mu_doing doing;
     int64_t  samples, gradients, version, records;

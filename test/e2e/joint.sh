@@ -37,7 +37,7 @@ $(cat)
   - {name: loss, type: softmax_loss, src: [out, data.label]}
 END_OF_JOB
 }
-# 810 records in batches of 48: the last batch of the training is short.
+# 810 records in batches of 48: an epoch ends within a batch.
 job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
   - {name: fc1, type: inner_product, src: data.image, outputs: 200}
   - {name: act, type: relu}
@@ -125,6 +125,16 @@ wait $pid || bad "a learner was killed: $(tail -n 4 killed.err)"
 jq -e '.learners_lost == 1 and .learners_replaced == 1' killed.json >/dev/null || bad "killed: $(cat killed.json)"
 near killed calm 1e-4 || bad "a death changes the result"
 
+long seen conv.yaml --learners 4 --steps 100000
+"$MUSTER" status seen >seen.txt 2>&1
+[ "$(grep -c ' on rank 1 ' seen.txt)" = 2 ] || bad "status does not say who is on rank 1: $(cat seen.txt)"
+"$MUSTER" chaos seen --do 'kill learner 3' >chaos.txt 2>&1 && bad "a learner of rank 1 is hurt from rank 0"
+grep -q 'learner 3 is on rank 1' chaos.txt || bad "chaos says $(cat chaos.txt)"
+timeout 20 "$MUSTER" chaos seen --do 'kill all-learners' >chaos.txt 2>&1 || bad "all learners of rank 0: $(cat chaos.txt)"
+"$MUSTER" stop seen >/dev/null 2>&1
+wait $pid
+jq -e '.stopped_by == "stop" and .learners_lost == 2' seen.json >/dev/null || bad "seen: $(cat seen.json)"
+
 export OMPI_MCA_odls_base_sigkill_timeout=5
 long stopped conv.yaml --steps 100000
 kill -TERM $pid
@@ -150,6 +160,40 @@ timeout 60 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step 
     bad "resume in one process: $(tail -n 4 again.json)"
 run straight2 conv.yaml --learners 2 --steps $((step + 10))
 same silent straight2
+
+# The last step of a training that others began may have samples for some learners only: one sample is the last
+# learner's, of rank 1.
+ends 90 begun "$MUSTER" train mlp.yaml --out begun --quiet --learners 5 --protocol async --set cluster.warm_start=never \
+    --set train.epochs=0 --steps 400 --set 'checkpoint.every=2 steps' --set checkpoint.keep=99
+for at in begun/checkpoints/step-*; do
+    partial=$(jq .numbers.partial_step $at/manifest.json)
+    [ "$partial" -gt 1 ] && break
+done
+[ "$partial" -gt 1 ] || bad "no checkpoint within a step"
+from() { # from RANKS OUT LEARNERS BATCH STEPS: a training that goes on from there
+    rm -rf $2
+    cp -r begun $2
+    find $2/checkpoints -mindepth 1 -maxdepth 1 ! -name "${at##*/}" -exec rm -r {} +
+    local launch=()
+    [ $1 = 1 ] || launch=("${mpi[@]}" -n $1)
+    ends 60 $2 "${launch[@]}" "$MUSTER" train --resume $2 --quiet --json --protocol hardsync --learners $3 --set train.batch=$4 \
+        --steps $(($(jq .step $at/manifest.json) + $5)) --set cluster.gradients=dense
+}
+for rows in 1 2; do
+    for steps in 1 4; do # of 1 step the first one is the last one, too
+        from 1 part-alone 4 $((partial + rows)) $steps
+        from 2 part 4 $((partial + rows)) $steps
+        near part part-alone 1e-5 || bad "a last step of $rows samples, behind $((steps - 1))"
+    done
+done
+
+# A training that diverges has sums on their way, which nobody waits for any more.
+job wide '{batch: 24, steps: 30}' '{type: sgd, rate: 1.0e+18}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 1500}
+  - {name: act, type: relu}
+  - {name: fc2, type: inner_product, outputs: 1500}
+END
+refused 4 'the loss is not finite' 2 "$MUSTER" train wide.yaml --out no --set cluster.gradients=dense --set checkpoint.every=never
 
 # ---- refused, on every rank ----
 train=("$MUSTER" train mlp.yaml --out no)

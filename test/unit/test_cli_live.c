@@ -301,8 +301,9 @@ static void test_top_on_a_terminal(void **state) {
 
 static void test_page_of_trouble(void **state) {
     (void)state;
-    mu_live_learner l[2] = {{.pid = 7, .doing = MU_DOING_COMPUTE, .quiet_s = 5.2, .incarnation = 3},
-                            {.pid = 0, .quiet_s = -1, .losses = 2}};
+    mu_live_learner l[3] = {{.pid = 7, .doing = MU_DOING_COMPUTE, .quiet_s = 5.2, .incarnation = 3},
+                            {.pid = 0, .quiet_s = -1, .losses = 2},
+                            {.pid = 0, .quiet_s = -1, .rank = 1}};
     mu_live_view v = {.job_name = "j",
                       .protocol = "async",
                       .run_id = "r",
@@ -314,18 +315,19 @@ static void test_page_of_trouble(void **state) {
                       .warming = true,
                       .losses = 2,
                       .lock_repairs = 1,
-                      .n_learners = 2,
-                      .n_processes = 2,
+                      .n_learners = 3,
+                      .n_processes = 3,
                       .learner = l};
     mu_text t = {0};
     mu_live_text(&t, &v, true);
     assert_non_null(strstr(t.s, "training (asked to stop)"));
-    assert_non_null(strstr(t.s, "async (warm start by hardsync), 2 learners"));
+    assert_non_null(strstr(t.s, "async (warm start by hardsync), 3 learners"));
     assert_non_null(strstr(t.s, "server beside the learners"));
     assert_non_null(strstr(t.s, "no quiet moment"));
     assert_non_null(strstr(t.s, "2 learners lost, 0 servers lost, 0 updates skipped, 1 locks repaired"));
     assert_non_null(strstr(t.s, "\033[31m      0        7     3  compute 5s"));
     assert_non_null(strstr(t.s, "\033[31m      1        0     0  gone"));
+    assert_non_null(strstr(t.s, "\n      2        0     0  on rank 1"));
     assert_null(strstr(t.s, "nan"));
     mu_text_fini(&t);
     mu_live_text_metrics(&t, "not json");

@@ -12,6 +12,7 @@ static mu_learners_result of_rank(int k) {
     mu_learners_result r = {.versions = 10 + k, .produced = 20, .rejected = 2, .merges = 5};
     r.applied = 17 - k, r.lost = 1 + k;
     r.learners_lost = k, r.learners_replaced = k, r.merged_bytes = 100 * k, r.bad_records = 3 * k;
+    r.records_read = 700 + k;
     r.n_stale = 4 * (k + 1), r.staleness_mean = k, r.staleness_max = 2 * k;
     r.staleness_hist[0] = 3, r.staleness_hist[2 * k] += 4 * k;
     r.most_staleness = 2 * k + 1;
@@ -41,6 +42,7 @@ static void test_sum(void **unused) {
     assert_int_equal(all.merges, 15);
     assert_int_equal(all.merged_bytes, 300);
     assert_int_equal(all.bad_records, 9);
+    assert_int_equal(all.records_read, 2103);
     assert_true(fabs(all.n_stale - 24) < 1e-12);
     assert_true(fabs(all.staleness_mean - (8 * 1 + 12 * 2) / 24.0) < 1e-12);
     assert_int_equal(all.staleness_max, 4);

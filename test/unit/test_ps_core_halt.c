@@ -95,12 +95,38 @@ static void test_a_stop_ends_learners_at_a_halt(void **unused) {
     rig_fini(&r);
 }
 
+// Gradients of every learner may wait for an update that is not given yet; no learner waits for it.
+static void test_a_step_waits_until_it_is_given(void **unused) {
+    (void)unused;
+    mu_core_config config = rig_config("hardsync", 2);
+    config.end_sample = 9; // a whole step, and one sample for the last learner
+    rig r = rig_make(&config);
+    mu_core_set_given(r.c, 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(rig_begin(&r, i), MU_GO);
+    for (int i = 0; i < 2; i++) assert_int_equal(rig_push(&r, i), MU_ACCEPTED);
+    assert_false(rig_form(&r));
+    mu_core_set_given(r.c, 1);
+    assert_true(rig_form(&r));
+    assert_int_equal(rig_begin(&r, 0), MU_END);
+    assert_int_equal(rig_begin(&r, 1), MU_GO);
+    rig_applied(&r);
+    assert_int_equal(rig_push(&r, 1), MU_ACCEPTED);
+    assert_false(rig_form(&r));
+    assert_int_equal(r.c->fifo_n, 1);
+    mu_core_set_given(r.c, 2);
+    assert_true(rig_form(&r));
+    rig_applied(&r);
+    assert_int_equal(r.c->version, 2);
+    rig_fini(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_ends_at_the_halt),
         cmocka_unit_test(test_in_step_none_begins_at_the_halt),
         cmocka_unit_test(test_hogwild_runs_out),
         cmocka_unit_test(test_a_stop_ends_learners_at_a_halt),
+        cmocka_unit_test(test_a_step_waits_until_it_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

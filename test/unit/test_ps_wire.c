@@ -132,6 +132,33 @@ static void test_push(void **unused) {
     wire_rig_free(r);
 }
 
+// Of a parameter whose gradient travels by itself a PUSH says only whether there is one.
+static void test_what_goes_apart(void **unused) {
+    (void)unused;
+    wire_rig *r = wire_rig_make();
+    const mu_wire w = wire_example(r, MU_WIRE_PUSH);
+    const size_t whole = pack(r, &w), floats = r->p[1].count * sizeof(float);
+    const bool apart[WIRE_PARAMS] = {[1] = true};
+    r->share[0].apart = apart;
+    for (int64_t samples = 0; samples <= 2; samples += 2) {
+        char *other = aligned_alloc(64, r->layout[0].bytes);
+        memset(other, 0x77, r->layout[0].bytes);
+        wire_fill(r, samples);
+        const size_t n = pack(r, &w);
+        if (samples) assert_int_equal(n, whole - floats);
+        const mu_wire got = unpack(r, n);
+        mu_wire_put_message(&r->shape, &got.push, other);
+        const mu_grad_form want = samples ? MU_GRAD_DENSE : MU_GRAD_NONE;
+        assert_int_equal(mu_message_used(&r->layout[0], other, 1).form, want);
+        const char *at = other + r->layout[0].part[1].offset + MU_CACHE_LINE;
+        for (size_t i = 0; i < floats; i++) assert_int_equal(at[i], 0x77);
+        for (int i = 0; i < r->layout[0].n; i++)
+            if (i != 1) assert_same_gradient(r, 0, i, r->slot[0], other);
+        free(other);
+    }
+    wire_rig_free(r);
+}
+
 static void test_lying_slot(void **unused) {
     (void)unused;
     wire_rig *r = wire_rig_make();
@@ -218,8 +245,12 @@ static void test_room(void **unused) {
     r->share[1].message = &(mu_message_layout){5000, parts, 64};
     assert_int_equal(mu_wire_frame_init(&r->shape, &f, &err), MU_EUNSUPPORTED);
     assert_non_null(strstr(err.msg, "5000 parameters"));
+    parts[0].bytes = MU_WIRE_MOST;
     r->share[1].message = &(mu_message_layout){1, parts, MU_WIRE_MOST};
     assert_int_equal(mu_wire_frame_init(&r->shape, &f, NULL), MU_EUNSUPPORTED);
+    r->share[1].apart = (bool[]){true}; // it does not travel in one frame
+    assert_int_equal(mu_wire_frame_init(&r->shape, &f, NULL), MU_OK);
+    mu_wire_frame_fini(&f);
     r->shape.count = (int64_t)1 << 40;
     mu_wire w = wire_example(r, MU_WIRE_WEIGHTS);
     w.weights.end = (int64_t)1 << 39;
@@ -259,6 +290,7 @@ int main(void) {
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_push),
+        cmocka_unit_test(test_what_goes_apart),
         cmocka_unit_test(test_lying_slot),
         cmocka_unit_test(test_any_change_is_noticed),
         cmocka_unit_test(test_what_is_accepted_is_legal),
