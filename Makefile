@@ -22,7 +22,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm storm-hosts mutate test-peers bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
+.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -60,6 +60,11 @@ test-peers: ## compare losses and gradients with a live PyTorch (python3-torch)
 	@$(SETUP) peers
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/test-peers.sh $(BUILD)
+
+test-slurm: ## train under a Slurm of the test's own, lose nodes of it; as root (4 minutes)
+	@$(SETUP) slurm
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@MUSTER=$(BUILD)/muster test/slurm/slurm.sh
 
 bench: ## time Muster against PyTorch on this machine, print the table
 	@$(SETUP) bench

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [--check] PROFILE - makes sure the Debian or Ubuntu packages of a profile are installed.
 #
-# Profiles: build demo test mutate peers bench lint distro fuzz reproduce. Each includes build.
+# Profiles: build demo test mutate peers slurm bench lint distro fuzz reproduce. Each includes build.
 # Nothing is downloaded when everything is there, so this works offline. Missing packages are installed
 # by name through apt-get, as root or with sudo; --check only names them. A missing *required* package
 # ends with status 1; a missing optional one is reported with what it is for.
@@ -41,6 +41,16 @@ mutate required python3        python3    # makes and tries the mutants
 peers required python3         python3    # runs the comparison
 peers required python3-torch   -          # the peer
 peers required python3-numpy   -          # the peer's arrays
+slurm required slurmctld       -          # a Slurm of the test's own: its controller,
+slurm required slurmd          -          # its nodes,
+slurm required slurm-client    -          # its commands
+slurm required munge           -          # they trust each other by it
+slurm required libpmix-dev     -          # ranks find each other by it
+slurm required libopenmpi-dev  -          # the module for messages between ranks
+slurm required openmpi-bin     mpirun     # parts that Open MPI opens
+slurm required iproute2        ip         # hosts that are namespaces
+slurm required python3         python3    # compares models
+slurm required jq              jq         # tests of --json
 bench optional python3-torch   -          # the peer in the table
 bench optional python3-numpy   -          # the peer's arrays
 bench optional dataset-fashion-mnist -    # data of the LeNet row

@@ -21,6 +21,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,6 +53,13 @@ typedef struct screen {
     double      accuracy;
 } screen;
 
+// Under a queue a training may be a later part of one that began long ago.
+static void tell_restart(void) {
+    const char *job = getenv("SLURM_JOB_ID"), *count = getenv("SLURM_RESTART_COUNT");
+    const long n = count ? strtol(count, NULL, 10) : 0;
+    if (job && n > 0) mu_info("restart %ld of Slurm job %.32s", n, job);
+}
+
 static void started(MU_UNUSED void *ctx, const mu_session *s, const mu_run_moment *m, const char *run_dir,
                     bool resumed) {
     const mu_setup *p = &s->setup;
@@ -69,6 +77,7 @@ static void started(MU_UNUSED void *ctx, const mu_session *s, const mu_run_momen
         mu_info("%s", text);
     }
     mu_info("%s %s", resumed ? "resuming" : "run folder", run_dir);
+    tell_restart();
 }
 
 static void progress(void *ctx, const mu_run_moment *m) {

@@ -473,8 +473,22 @@ static void silence(void) {
     if (quiet) *quiet = true;
 }
 
+// Tasks that srun starts find each other through PMIx or PMI only. Without either MPI_Init ends the process,
+// with words about how Open MPI was built.
+static mu_status check_launcher(mu_err *err) {
+    static const char *const any[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    bool known = !tasks;
+    for (size_t i = 0; i < MU_COUNT(any); i++) known |= getenv(any[i]) != NULL;
+    if (known) return MU_OK;
+    return mu_err_hinted(
+        MU_FAIL(err, MU_EUSAGE, "srun started %.16s tasks that cannot find each other", tasks), err,
+        "`srun --mpi=pmix` starts them for one training; with SLURM_STEP_NUM_TASKS=1 each trains alone.");
+}
+
 static mu_status open_all(const mu_transport_opts *o, mu_transport **out, mu_err *err) {
     int begun = 0, level, rank, n;
+    MU_TRY(check_launcher(err));
     MPI_Initialized(&begun);
     if (begun) return MU_FAIL(err, MU_EUSAGE, "MPI can be opened once in a process");
     set_defaults();

@@ -81,7 +81,7 @@ fi
 # init: writes, refuses to overwrite, speaks of the new file, lists.
 expect 0 "$MUSTER" init
 has out lenet
-for k in $(sed "1,/^examples/d" out | cut -d" " -f3); do
+for k in $(sed "1,/^examples/d; /^[a-z]/,\$d" out | cut -d" " -f3); do
     expect 0 "$MUSTER" init "$k" "$k.yaml"
     has "$k.yaml" "muster train $k.yaml"
     ! grep -q 'examples/[a-z_0-9-]*\.yaml\|\.\./data' "$k.yaml" || bad "$k.yaml speaks of the repository"

@@ -77,6 +77,19 @@ for name, a in one.items():
 PYTHON
 }
 
+same() { # same A B: the bits of all parameters
+    python3 - "$1/model.safetensors" "$2/model.safetensors" <<'PYTHON' || bad "$1 has other bits than $2"
+import json, struct, sys
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+one, two = load(sys.argv[1]), load(sys.argv[2])
+sys.exit(f"other parameters: {[k for k in one if one[k] != two.get(k)]}" if one != two else 0)
+PYTHON
+}
+
 chars_job() { # chars_job STEPS [LAYERS]: streams of text, whose memory is a parameter; two workers. Writes its `text`
     local i
     for i in $(seq 300); do printf 'line %d says that a state goes from batch to batch\n' "$i"; done >text

@@ -7,19 +7,6 @@ set -uo pipefail
 . "$(dirname "$0")/help.sh"
 . "$root/test/e2e/mpi.sh"
 
-same() { # same A B: the bits of all parameters
-    python3 - "$1/model.safetensors" "$2/model.safetensors" <<'PYTHON' || bad "$1 has other bits than $2"
-import json, struct, sys
-def load(path):
-    raw = open(path, "rb").read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
-            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
-one, two = load(sys.argv[1]), load(sys.argv[2])
-sys.exit(f"other parameters: {[k for k in one if one[k] != two.get(k)]}" if one != two else 0)
-PYTHON
-}
-
 job() { # job NAME TRAIN UPDATER: the net is on standard input
     cat >"$1.yaml" <<END_OF_JOB
 name: $1
