@@ -29,18 +29,15 @@ void mu_adding_floats(float *restrict to, const float *restrict from, size_t n) 
     for (size_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-bool mu_adding_add(const mu_adding *a, const mu_adding_step *now, int param, float *to) {
+void mu_adding_add(const mu_adding *a, const mu_adding_step *now, int param, float *to) {
     const size_t n = a->forms->share.params->list[param]->count;
-    bool given = false;
     memset(to, 0, n * sizeof *to);
     for (int i = a->first; i < a->first + a->own; i++) {
         char *message = mu_adding_message(a, i, now->step);
         if (!now->takes_part[i]) continue;
         if (mu_message_used(&a->forms->message, message, param).form != MU_GRAD_DENSE) continue;
-        given = true;
         const bool known = now->done[i] > now->step;
         if (known && mu_shared_slot_head(a->shared, i, slot_of(now->step))->bad) continue;
         mu_adding_floats(to, mu_adding_dense(a->forms, message, param), n);
     }
-    return given;
 }

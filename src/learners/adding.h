@@ -30,8 +30,8 @@ float *mu_adding_dense(const mu_wire_forms *f, char *message, int param);
 // Is that of all who take part whole?
 bool   mu_adding_is_ready(const mu_adding *a, const mu_adding_step *now, int param);
 // Into `to`, all of the parameter. A gradient that is not finite is left out where that is known: its update
-// is skipped everywhere. True: some of them have one.
-bool   mu_adding_add(const mu_adding *a, const mu_adding_step *now, int param, float *to);
+// is skipped everywhere.
+void   mu_adding_add(const mu_adding *a, const mu_adding_step *now, int param, float *to);
 void   mu_adding_floats(float *restrict to, const float *restrict from, size_t n);
 
 #endif

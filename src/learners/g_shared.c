@@ -407,7 +407,7 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .protocol = p->protocol->name,
         .rows = p->rows,
         .global_batch = p->global_batch,
-        .server_groups = p->server_groups,
+        .server_groups = mu_setup_merges(p) ? p->server_groups : 1,
         .ranks = mu_setup_nodes(p),
         .counts_moved = mu_setup_nodes(p) == 1, // of this machine alone they say little
         .bad_records = mu_source_get_stats(c->t->s->train.source).n_bad,
@@ -435,9 +435,9 @@ static mu_status gather(shared_run *c, mu_learners_result *r, int64_t *used, mu_
     const mu_wire_counts own = mu_counts_of(s->nodes->rank, r, *used, c->t->ps.skipped);
     MU_TRY(mu_spread_gather(s, &own, first->snapshot, first->snapshot_history, err));
     for (int rank = 1; rank < s->nodes->n && mu_spread_leads(s); rank++) {
-        mu_counts_add(&s->counts[rank], r);
-        *used += s->counts[rank].used;
-        c->t->ps.skipped += s->counts[rank].skipped;
+        mu_counts_add(&s->gathering.counts[rank], r);
+        *used += s->gathering.counts[rank].used;
+        c->t->ps.skipped += s->gathering.counts[rank].skipped;
     }
     if (mu_spread_leads(s)) mu_spread_join(s, c->t->s->params, first->snapshot, first->snapshot_history);
     r->wire_sent = s->nodes->bytes_sent;

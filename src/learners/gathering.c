@@ -18,10 +18,10 @@ void mu_gathering_fini(mu_gathering *g) {
 }
 
 mu_status mu_gathering_take(mu_gathering *g, int peer, const mu_wire_counts *c, mu_err *err) {
+    if (g->counts[peer].bins) return MU_FAIL(err, MU_EDATA, "rank %d sent its counts twice", peer);
     int64_t *bins = mu_alloc_array(MU_WIRE_BINS, sizeof *bins, TAG);
     if (!bins) return MU_FAIL_NOMEM(err, "the counts of other ranks");
     memcpy(bins, c->bins, MU_WIRE_BINS * sizeof *bins);
-    mu_free((void *)(uintptr_t)g->counts[peer].bins);
     g->counts[peer] = *c;
     g->counts[peer].bins = bins;
     g->counted++;

@@ -3,7 +3,6 @@
 #include "learners/joint.h"
 
 #include "base/clock.h"
-#include "learners/counts.h"
 
 #include <math.h>
 #include <sched.h>
@@ -24,7 +23,6 @@ static bool is_own(const mu_joint *j, int learner) {
     return learner >= j->first && learner < j->first + j->own;
 }
 static int slot_of(int64_t step) { return (int)(step % MU_CORE_SLOTS); }
-static mu_node_topic topic_of(int64_t step) { return step % 2 ? MU_TOPIC_ODD : MU_TOPIC_EVEN; }
 static int64_t version_of(const mu_joint *j, int64_t step) {
     return j->group->begin.step + j->group->begin.extra_updates + step;
 }
@@ -78,17 +76,6 @@ static mu_status take_sum(mu_joint *j, int peer, const mu_wire_sum *s, bool *lat
     return *later ? MU_OK : mu_sums_take(&j->sums, peer, s, err);
 }
 
-static mu_status take_counts(mu_joint *j, int peer, const mu_wire_counts *c, mu_err *err) {
-    int64_t *bins = mu_alloc_array(MU_WIRE_BINS, sizeof *bins, TAG);
-    if (!bins) return MU_FAIL_NOMEM(err, "the counts of other ranks");
-    memcpy(bins, c->bins, MU_WIRE_BINS * sizeof *bins);
-    mu_free((void *)(uintptr_t)j->counts[peer].bins);
-    j->counts[peer] = *c;
-    j->counts[peer].bins = bins;
-    j->counted++;
-    return MU_OK;
-}
-
 static void take_stop(mu_joint *j, int peer, const mu_wire_stop *w) {
     if (!mu_joint_leads(j) && peer != 0) return;
     j->asked = true;
@@ -107,7 +94,7 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
         take_stop(j, peer, &w->stop);
         return MU_OK;
     case MU_WIRE_COUNTS:
-        return take_counts(j, peer, &w->counts, err);
+        return mu_gathering_take(&j->gathering, peer, &w->counts, err);
     default:
         return MU_FAIL(err, MU_EDATA, "rank %d sent %s in a training", peer, mu_wire_type_name(w->type));
     }
@@ -116,13 +103,13 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
 // ---- beginning and end of the struct ----
 
 static mu_status take_room(mu_joint *j, mu_err *err) {
-    const size_t all = (size_t)j->all, ranks = (size_t)j->nodes->n;
+    const size_t all = (size_t)j->all;
     j->takes_part = mu_alloc_array(all, sizeof *j->takes_part, TAG);
     j->found = mu_alloc_array((size_t)j->own, sizeof *j->found, TAG);
     j->arrived = mu_alloc_array(all, sizeof *j->arrived, TAG);
-    j->counts = mu_alloc_array(ranks, sizeof *j->counts, TAG);
-    if (!j->takes_part || !j->found || !j->arrived || !j->counts)
+    if (!j->takes_part || !j->found || !j->arrived)
         return MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    MU_TRY(mu_gathering_init(&j->gathering, j->nodes, err));
     return mu_sums_init(&j->sums, j->nodes, &j->group->shared, err);
 }
 
@@ -163,8 +150,7 @@ void mu_joint_close(mu_joint *j) {
     if (!j->nodes) return;
     j->nodes->take = NULL;
     mu_server_fini(&j->server);
-    for (int r = 0; j->counts && r < j->nodes->n; r++) mu_free((void *)(uintptr_t)j->counts[r].bins);
-    mu_free(j->counts);
+    mu_gathering_fini(&j->gathering);
     mu_free(j->takes_part);
     mu_free(j->found);
     mu_free(j->arrived);
@@ -230,7 +216,7 @@ static mu_status send_own(mu_joint *j, const mu_gradient_id *id, mu_err *err) {
                                 .params = j->forms->message.n,
                                 .slot = message_at(j, id->learner, id->step)}};
     j->arrived[id->learner]++;
-    return mu_nodes_send(j->nodes, -1, topic_of(id->step), &w, err);
+    return mu_nodes_send(j->nodes, -1, mu_node_topic_of_step(id->step), &w, err);
 }
 
 static bool all_own_sent(const mu_joint *j) {
@@ -242,7 +228,7 @@ static bool all_own_sent(const mu_joint *j) {
 static bool everything_is_here(const mu_joint *j) {
     bool all = all_own_sent(j) && mu_sums_are_complete(&j->sums);
     for (int i = 0; i < j->all; i++) all &= is_own(j, i) || !j->takes_part[i] || j->arrived[i] > j->step;
-    return all && !j->nodes->owed[topic_of(j->step + 1)]; // of the step before
+    return all && !j->nodes->owed[mu_node_topic_of_step(j->step + 1)]; // of the step before
 }
 
 static mu_status refused(const mu_joint *j, int learner, mu_err *err) {
@@ -368,16 +354,9 @@ static int64_t hash_of(const mu_joint *j) {
     return (int64_t)(XXH3_64bits(g->weights, g->head->count * sizeof(float)) >> 8) | 1;
 }
 
-static bool has_counts(void *ctx) {
-    const mu_joint *j = ctx;
-    return j->counted >= j->nodes->n - 1;
-}
-
-static bool rank_0_has_left(void *ctx) { return mu_nodes_has_left(((mu_joint *)ctx)->nodes, 0); }
-
 static mu_status check_weights(const mu_joint *j, int64_t own, mu_err *err) {
     for (int r = 1; r < j->nodes->n; r++)
-        if (j->counts[r].weights != own)
+        if (j->gathering.counts[r].weights != own)
             return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "rank %d ends with other weights than rank 0", r),
                                  err,
                                  "This is a defect, or a fault of the machine it runs on; please report it.");
@@ -385,18 +364,15 @@ static mu_status check_weights(const mu_joint *j, int64_t own, mu_err *err) {
 }
 
 mu_status mu_joint_gather(mu_joint *j, mu_learners_result *r, mu_err *err) {
-    mu_wire w = {.type = MU_WIRE_COUNTS, .counts = mu_counts_of(j->nodes->rank, r, 0, 0)};
-    w.counts.versions = 0; // they are the same ones on all
-    w.counts.weights = hash_of(j);
-    j->nodes->parting = true;
+    mu_wire_counts own = mu_counts_of(j->nodes->rank, r, 0, 0);
+    own.versions = 0; // they are the same ones on all
+    own.weights = hash_of(j);
     if (mu_joint_leads(j)) {
-        MU_TRY(mu_nodes_wait(j->nodes, has_counts, j, err));
-        for (int k = 1; k < j->nodes->n; k++) mu_counts_add(&j->counts[k], r);
-        MU_TRY(check_weights(j, w.counts.weights, err));
+        MU_TRY(mu_gathering_wait(&j->gathering, err));
+        for (int k = 1; k < j->nodes->n; k++) mu_counts_add(&j->gathering.counts[k], r);
+        MU_TRY(check_weights(j, own.weights, err));
     } else {
-        MU_TRY(mu_nodes_send(j->nodes, 0, MU_TOPIC_COPY, &w, err));
-        MU_TRY(mu_nodes_wait(j->nodes, NULL, NULL, err));
-        MU_TRY(mu_nodes_wait(j->nodes, rank_0_has_left, j, err));
+        MU_TRY(mu_gathering_give(&j->gathering, &own, err));
     }
     r->wire_sent = j->nodes->bytes_sent;
     r->wire_received = j->nodes->bytes_received;

@@ -22,6 +22,7 @@
 #ifndef MU_LEARNERS_JOINT_H
 #define MU_LEARNERS_JOINT_H
 
+#include "learners/gathering.h"
 #include "learners/server_group.h"
 #include "learners/sums.h"
 
@@ -46,8 +47,7 @@ typedef struct mu_joint {               // zeroed: the training is on one rank, 
     mu_server server;                   // the parent applies when no learner is left to do it
     bool      serves;
     mu_role   role;                     // of it
-    mu_wire_counts *counts;             // (ranks) of others, at the end; owned
-    int       counted;
+    mu_gathering gathering;             // at the end
 } mu_joint;
 
 // nodes NULL, or groups that are not joint: leaves it zeroed. From now on it takes what comes.

@@ -29,6 +29,11 @@ typedef struct mu_letter {
     unsigned char state[]; // (n) letter_state
 } mu_letter;
 
+typedef struct mu_lent {
+    struct mu_lent *next;
+    void *memory;
+} mu_lent;
+
 typedef struct mu_held {
     struct mu_held *next;
     int peer;
@@ -467,6 +472,17 @@ bool mu_nodes_end(mu_nodes *n, const mu_err *err) {
     return !n->unclean;
 }
 
+// Where there is no memory to note it, it is never freed.
+void mu_nodes_give_back(mu_nodes *n, void *memory) {
+    mu_lent *l = NULL;
+    if (!memory) return;
+    if (!n->first && !n->unclean) mu_free(memory);
+    else l = mu_alloc(sizeof *l, TAG);
+    if (!l) return;
+    *l = (mu_lent){n->lent, memory};
+    n->lent = l;
+}
+
 static void free_letters(mu_letter *l) {
     while (l) {
         mu_letter *next = l->next;
@@ -486,7 +502,12 @@ void mu_nodes_destroy(mu_nodes *n) {
     if (n->unclean) return; // some of it is lent for good
     free_letters(n->first);
     free_letters(n->spare);
-    for (size_t i = 0; i < MU_COUNT(n->lent); i++) mu_free(n->lent[i]);
+    while (n->lent) {
+        mu_lent *next = n->lent->next;
+        mu_free(n->lent->memory);
+        mu_free(n->lent);
+        n->lent = next;
+    }
     mu_peers_fini(&n->peers);
     mu_wire_forms_fini(&n->forms);
     mu_free(n->hello);

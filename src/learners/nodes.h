@@ -46,7 +46,7 @@ typedef struct mu_nodes {
     int       owed[MU_TOPICS];          // letters that are not sent to all yet
     int64_t   beats;                    // signs of life sent
     int64_t   bytes_sent, bytes_received;
-    void     *lent[2];                  // frames are sent from here, whoever had it is gone; owned
+    struct mu_lent *lent;               // frames may be sent from these, whoever had them is gone; owned
     bool      parting;                  // that a rank leaves is no loss any more
     bool      unclean;                  // the process has to end by _exit
     mu_err    failed;                   // stays
@@ -74,6 +74,9 @@ MU_MUST_CHECK mu_status mu_nodes_look(mu_nodes *n, mu_err *err);
 MU_MUST_CHECK mu_status mu_nodes_wait(mu_nodes *n, bool (*done)(void *ctx), void *ctx, mu_err *err);
 // A rank that has left.
 bool mu_nodes_has_left(const mu_nodes *n, int peer);
+
+// The caller is done with this memory: it is freed when no frame can be sent from it any more.
+void mu_nodes_give_back(mu_nodes *n, void *memory);
 
 // The end: tells the others of `err` where it is not NULL, says goodbye and waits for theirs, up to a few
 // seconds. False: the process has to end by _exit.

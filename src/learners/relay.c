@@ -70,8 +70,8 @@ mu_status mu_relay_open(mu_relay *r, mu_nodes *n, mu_server_group *group, bool h
 
 void mu_relay_close(mu_relay *r) {
     if (!r->nodes) return;
-    const bool lent = r->nodes->unclean;
-    r->nodes->take = NULL;
+    mu_nodes *n = r->nodes;
+    n->take = NULL;
     for (int i = 0; i < r->n && r->group; i++) {
         mu_relay_group *g = &r->group[i];
         mu_free(g->takes_part);
@@ -79,10 +79,10 @@ void mu_relay_close(mu_relay *r) {
         mu_free(g->found);
         mu_free(g->added);
         mu_free(g->sent);
-        for (int k = 0; k < MU_CORE_SLOTS && !lent; k++) mu_free(g->sum[k]);
+        for (int k = 0; k < MU_CORE_SLOTS; k++) mu_nodes_give_back(n, g->sum[k]);
     }
-    for (int g = 0; g < r->root.n - r->n && r->out && !lent; g++) mu_free(r->out[g]);
-    for (int k = 0; k < 2 && !lent; k++) mu_free(r->tree.block[k]);
+    for (int g = 0; g < r->root.n - r->n && r->out; g++) mu_nodes_give_back(n, r->out[g]);
+    for (int k = 0; k < 2; k++) mu_nodes_give_back(n, r->tree.block[k]);
     mu_free(r->out);
     mu_free(r->pending);
     mu_free(r->group);
@@ -133,7 +133,7 @@ static bool add_sums(mu_relay_group *g) {
     bool moved = false;
     for (int i = f->message.n - 1; i >= 0; i--) { // the last layers are ready first
         if (!f->summed[i] || g->added[i] || !mu_adding_is_ready(&g->adding, &now, i)) continue;
-        (void)mu_adding_add(&g->adding, &now, i, g->sum[g->step % MU_CORE_SLOTS] + f->at[i]);
+        mu_adding_add(&g->adding, &now, i, g->sum[g->step % MU_CORE_SLOTS] + f->at[i]);
         g->added[i] = moved = true;
     }
     return moved;

@@ -91,7 +91,8 @@ static mu_status make_groups(mu_root *r, mu_err *err) {
     r->grad_at = mu_alloc_array(most, sizeof *r->grad_at, TAG);
     r->weights = mu_alloc_array(most, sizeof *r->weights, TAG);
     r->share = mu_alloc_array(parts, sizeof *r->share, TAG);
-    good &= r->grads && r->grad_at && r->weights && r->share;
+    r->order = mu_alloc_array(parts, sizeof *r->order, TAG);
+    good &= r->grads && r->grad_at && r->weights && r->share && r->order;
     return good ? MU_OK : MU_FAIL_NOMEM(err, "the gradients of all ranks");
 }
 
@@ -124,6 +125,7 @@ void mu_root_close(mu_root *r) {
     mu_free(r->grad_at);
     mu_free(r->weights);
     mu_free(r->share);
+    mu_free(r->order);
     *r = (mu_root){0};
 }
 
@@ -156,10 +158,10 @@ static mu_status open_place(mu_root *r, int group, int64_t step, mu_root_place *
 static void copy_message(const mu_root *r, const char *from, char *to) {
     const mu_message_layout *m = &r->o.forms->message;
     for (int i = 0; i < m->n; i++) {
-        mu_message_use use = mu_message_used(m, from, i);
+        const mu_message_use use = mu_message_used(m, from, i);
         mu_message_span span[MU_MESSAGE_SPANS];
-        if (r->o.forms->summed[i]) use = (mu_message_use){.form = MU_GRAD_NONE};
-        const int n = mu_message_spans(m, i, r->o.forms->share.params->list[i], &use, span);
+        const bool apart = r->o.forms->summed[i];
+        const int n = apart ? 0 : mu_message_spans(m, i, r->o.forms->share.params->list[i], &use, span);
         for (int k = 0; k < n; k++) memcpy(to + span[k].offset, from + span[k].offset, span[k].bytes);
         mu_message_mark(m, to, i, &use);
     }
@@ -250,9 +252,18 @@ static mu_status push(mu_root *r, int group, mu_err *err) {
 
 // ---- updates ----
 
+static int group_of(const mu_root *r, int part) { return mu_core_part_at(r->core, part)->id.learner; }
+
 static const mu_root_place *part_place(mu_root *r, int part) {
-    const mu_gradient_id *id = &mu_core_part_at(r->core, part)->id;
-    return place_of(r, id->learner, id->step);
+    return place_of(r, group_of(r, part), mu_core_part_at(r->core, part)->id.step);
+}
+
+static void sort_parts(mu_root *r) {
+    for (int j = 0; j < r->core->n_parts; j++) {
+        int at = j;
+        for (; at > 0 && group_of(r, r->order[at - 1]) > group_of(r, j); at--) r->order[at] = r->order[at - 1];
+        r->order[at] = j;
+    }
 }
 
 // Weights of the parts. Means over the samples of a group: in step one over all samples is wanted, whatever
@@ -276,14 +287,24 @@ static bool weigh(mu_root *r) {
     return !bad;
 }
 
+// Has any learner of the group a gradient of it?
+static bool is_given(const mu_root *r, const mu_root_place *p, int param) {
+    const mu_message_layout *m = &r->o.forms->message;
+    bool any = false;
+    for (int i = 0; i < r->own && !any; i++)
+        any = p->has[i] && mu_message_used(m, p->message + (size_t)i * m->bytes, param).form == MU_GRAD_DENSE;
+    return any;
+}
+
 // Gradients of all parts for one parameter; how many.
 static int gather(mu_root *r, int param) {
     const mu_wire_forms *f = r->o.forms;
     const mu_param *mp = r->params.list[param];
     int n = 0;
-    for (int j = 0; j < r->core->n_parts; j++) {
+    for (int k = 0; k < r->core->n_parts; k++) {
+        const int j = r->order[k];
         const mu_root_place *p = part_place(r, j);
-        if (f->summed[param]) {
+        if (f->summed[param] && is_given(r, p, param)) {
             r->grads[n] = (mu_grad){.form = MU_GRAD_DENSE, .dense = p->sum + f->at[param]};
             r->weights[n++] = r->share[j];
         }
@@ -336,6 +357,7 @@ static void update(mu_root *r) {
     const int64_t began = mu_clock_ns();
     const mu_step_rate rate = rate_now(r);
     const bool good = weigh(r);
+    sort_parts(r);
     r->rate *= rate.rate;
     if (good) apply(r, &rate);
     else r->skipped++;

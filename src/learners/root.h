@@ -68,6 +68,7 @@ typedef struct mu_root {
     const mu_grad **grad_at;            // by address; owned
     float       *weights;               // owned
     float       *share;                 // (core's parts) owned
+    int         *order;                 // (core's parts) by group, so that sums do not depend on arrival; owned
     double       rate;                  // effective, of the last update
     int64_t      skipped, rejected;     // updates; gradients of learners
     int64_t      n_stale, stale_sum, stale_max, stale_hist[MU_WIRE_BINS];

@@ -42,17 +42,6 @@ static void take_block(mu_spread *s, int peer, const mu_wire_weights *w) {
     s->copied += w->end - w->begin;
 }
 
-static mu_status take_counts(mu_spread *s, int peer, const mu_wire_counts *c, mu_err *err) {
-    int64_t *bins = mu_alloc_array(MU_WIRE_BINS, sizeof *bins, TAG);
-    if (!bins) return MU_FAIL_NOMEM(err, "the counts of other ranks");
-    memcpy(bins, c->bins, MU_WIRE_BINS * sizeof *bins);
-    mu_free((void *)(uintptr_t)s->counts[peer].bins);
-    s->counts[peer] = *c;
-    s->counts[peer].bins = bins;
-    s->counted++;
-    return MU_OK;
-}
-
 static void take_stop(mu_spread *s, int peer, const mu_wire_stop *w) {
     const bool ends = w->why == MU_STOP_ENDED;
     if (mu_spread_leads(s) && ends) s->has_ended[peer] = true;
@@ -72,7 +61,7 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
         take_block(s, peer, &w->weights);
         return MU_OK;
     case MU_WIRE_COUNTS:
-        return take_counts(s, peer, &w->counts, err);
+        return mu_gathering_take(&s->gathering, peer, &w->counts, err);
     case MU_WIRE_STOP:
         take_stop(s, peer, &w->stop);
         return MU_OK;
@@ -90,9 +79,8 @@ static mu_status take_room(mu_spread *s, mu_err *err) {
     const size_t ranks = (size_t)s->nodes->n, count = (size_t)s->nodes->shape.count;
     s->part = mu_alloc_array((size_t)s->all, sizeof *s->part, TAG);
     s->has_ended = mu_alloc_array(ranks, sizeof *s->has_ended, TAG);
-    s->counts = mu_alloc_array(ranks, sizeof *s->counts, TAG);
     s->copy = mu_alloc_array(ranks * (size_t)s->blocks, sizeof *s->copy, TAG);
-    bool good = s->part && s->has_ended && s->counts && s->copy;
+    bool good = s->part && s->has_ended && s->copy;
     for (size_t i = (size_t)s->blocks; good && mu_spread_leads(s) && i < ranks * (size_t)s->blocks; i++)
         good = (s->copy[i] = mu_alloc_block(count * sizeof(float), TAG)) != NULL;
     return good ? MU_OK : MU_FAIL_NOMEM(err, "copies of the weights of other ranks");
@@ -105,6 +93,7 @@ mu_status mu_spread_open(mu_spread *s, mu_nodes *n, const mu_training *t, mu_err
     s->own = mu_setup_own_groups(p), s->first = mu_setup_first_group(p), s->all = p->server_groups;
     s->blocks = 1 + t->s->params->n_slots;
     MU_TRY(take_room(s, err));
+    MU_TRY(mu_gathering_init(&s->gathering, n, err));
     for (int g = 0; g < s->all; g++)
         s->part[g].stripe = (mu_stripe){t->at.samples, p->global_batch / s->all, g, s->all};
     MU_TRY(mu_rounds_init(&s->rounds, n, s->own, s->all, err));
@@ -121,11 +110,10 @@ void mu_spread_close(mu_spread *s) {
     for (int g = 0; s->part && g < s->all; g++)
         if (!is_own(s, g)) mu_free(s->part[g].point.open);
     for (int i = 0; s->copy && i < ranks * s->blocks; i++) mu_free(s->copy[i]);
-    for (int r = 0; s->counts && r < ranks; r++) mu_free((void *)(uintptr_t)s->counts[r].bins);
     mu_free(s->part);
     mu_free(s->copy);
     mu_free(s->has_ended);
-    mu_free(s->counts);
+    mu_gathering_fini(&s->gathering);
     *s = (mu_spread){0};
 }
 
@@ -237,10 +225,8 @@ mu_status mu_spread_end(mu_spread *s, mu_err *err) {
 
 static bool has_everything(void *ctx) {
     const mu_spread *s = ctx;
-    return s->counted >= s->nodes->n - 1 && mu_spread_has_copies(s);
+    return mu_gathering_has_all(&s->gathering) && mu_spread_has_copies(s);
 }
-
-static bool rank_0_has_left(void *ctx) { return mu_nodes_has_left(((mu_spread *)ctx)->nodes, 0); }
 
 mu_status mu_spread_gather(mu_spread *s, const mu_wire_counts *own, const float *value, float *const *slot,
                            mu_err *err) {
@@ -249,6 +235,5 @@ mu_status mu_spread_gather(mu_spread *s, const mu_wire_counts *own, const float 
     s->nodes->parting = true;
     MU_TRY(mu_nodes_send(s->nodes, 0, MU_TOPIC_COPY, &w, err));
     MU_TRY(send_blocks(s, LAST, value, slot, err));
-    MU_TRY(mu_nodes_wait(s->nodes, NULL, NULL, err));
-    return mu_nodes_wait(s->nodes, rank_0_has_left, s, err);
+    return mu_gathering_leave(&s->gathering, err);
 }

@@ -12,6 +12,7 @@
 #ifndef MU_LEARNERS_SPREAD_H
 #define MU_LEARNERS_SPREAD_H
 
+#include "learners/gathering.h"
 #include "learners/rounds.h"
 #include "learners/standing.h"
 
@@ -31,8 +32,7 @@ typedef struct mu_spread {              // zeroed: of a training on one rank
     bool      said_ended, closed, said_stop;
     bool      asked;                    // rank 0: another rank was asked to stop. Others: rank 0 ends it,
     bool      due;                      // but not because a person wants it
-    mu_wire_counts *counts;             // (ranks) of others; owned
-    int       counted;
+    mu_gathering gathering;             // at the end
 } mu_spread;
 
 // nodes NULL: leaves it zeroed. From now on it takes what comes.

@@ -2,6 +2,8 @@
 // sums.c - see sums.h.
 #include "learners/sums.h"
 
+#include "learners/adding.h"
+
 #include <string.h>
 
 #define TAG "sums"
@@ -13,25 +15,17 @@ enum {
 
 // ---- places ----
 
-static int slot_of(int64_t step) { return (int)(step % MU_CORE_SLOTS); }
+static mu_adding adding_of(const mu_sums *s) { return (mu_adding){s->forms, s->shared, s->first, s->own}; }
 
 static char *message_at(const mu_sums *s, int learner, int64_t step) {
-    return mu_shared_slot(s->shared, learner, slot_of(step));
-}
-
-// Where a dense parameter lies in a message.
-static float *dense_in(const mu_sums *s, char *message, int param) {
-    const mu_message_use use = {.form = MU_GRAD_DENSE};
-    mu_message_span span[MU_MESSAGE_SPANS];
-    mu_message_spans(&s->forms->message, param, s->forms->share.params->list[param], &use, span);
-    return (float *)(void *)(message + span[0].offset);
+    const mu_adding a = adding_of(s);
+    return mu_adding_message(&a, learner, step);
 }
 
 static int64_t begin_of(const mu_sums *s, int rank) { return s->forms->stretch[rank]; }
 static int64_t end_of(const mu_sums *s, int rank) { return s->forms->stretch[rank + 1]; }
 static float *own_sum(const mu_sums *s) { return s->sum[s->step % 2]; }
 
-static mu_node_topic topic_of(int64_t step) { return step % 2 ? MU_TOPIC_ODD : MU_TOPIC_EVEN; }
 
 // ---- beginning and end ----
 
@@ -63,18 +57,11 @@ mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err) 
     return good ? list_pieces(s, err) : MU_FAIL_NOMEM(err, "the gradients of other ranks");
 }
 
-// A training that has failed may have letters to send yet: only the end of the transport ends that.
-static void give_up_sum(mu_sums *s, int k) {
-    const mu_nodes *n = s->nodes;
-    if (n->owed[MU_TOPIC_EVEN] || n->owed[MU_TOPIC_ODD]) s->nodes->lent[k] = s->sum[k];
-    else mu_free(s->sum[k]);
-}
-
 void mu_sums_fini(mu_sums *s) {
     mu_free(s->sent);
     mu_free(s->piece);
     mu_free(s->totals);
-    for (int k = 0; k < 2 && s->nodes; k++) give_up_sum(s, k);
+    for (int k = 0; k < 2 && s->nodes; k++) mu_nodes_give_back(s->nodes, s->sum[k]);
     *s = (mu_sums){0};
 }
 
@@ -109,7 +96,7 @@ static mu_status put_floats(mu_sums *s, int peer, const mu_wire_sum *w, bool min
     for (int64_t at = w->begin; at < w->end;) {
         const mu_summed p = mu_wire_forms_summed(s->forms, at, w->end);
         if (mine && is_too_much(s, at, p.n)) return unexpected(peer, w, err);
-        memcpy(dense_in(s, message, p.param) + p.from, from, p.n * sizeof(float));
+        memcpy(mu_adding_dense(s->forms, message, p.param) + p.from, from, p.n * sizeof(float));
         if (mine) piece_at(s, at)->came += (int64_t)p.n;
         from += p.n * sizeof(float);
         at += (int64_t)p.n;
@@ -135,32 +122,6 @@ mu_status mu_sums_take(mu_sums *s, int peer, const mu_wire_sum *w, mu_err *err) 
 
 // ---- own gradients ----
 
-static bool is_ready(const mu_sums *s, const mu_sums_step *now, int param) {
-    bool all = true;
-    for (int i = s->first; i < s->first + s->own && all; i++)
-        all = !now->takes_part[i] || now->done[i] > s->step ||
-              mu_message_step(&s->forms->message, message_at(s, i, s->step), param) == s->step;
-    return all;
-}
-
-static void add(float *restrict to, const float *restrict from, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] += from[i];
-}
-
-// A gradient that is not finite is left out where that is known: its update is skipped everywhere.
-static void add_own(mu_sums *s, const mu_sums_step *now, int param) {
-    const size_t n = s->forms->share.params->list[param]->count;
-    float *to = own_sum(s) + s->forms->at[param];
-    memset(to, 0, n * sizeof *to);
-    for (int i = s->first; i < s->first + s->own; i++) {
-        char *message = message_at(s, i, s->step);
-        if (!now->takes_part[i]) continue;
-        if (mu_message_used(&s->forms->message, message, param).form != MU_GRAD_DENSE) continue;
-        if (now->done[i] > s->step && mu_shared_slot_head(s->shared, i, slot_of(s->step))->bad) continue;
-        add(to, dense_in(s, message, param), n);
-    }
-}
-
 static mu_status send_floats(mu_sums *s, int peer, int64_t begin, int64_t end, mu_err *err) {
     for (int64_t at = begin; at < end; at += CHUNK) {
         const mu_wire w = {.type = MU_WIRE_SUM,
@@ -170,7 +131,7 @@ static mu_status send_floats(mu_sums *s, int peer, int64_t begin, int64_t end, m
                                    .begin = at,
                                    .end = end - at < CHUNK ? end : at + CHUNK,
                                    .floats = own_sum(s) + at}};
-        MU_TRY(mu_nodes_send(s->nodes, peer, topic_of(s->step), &w, err));
+        MU_TRY(mu_nodes_send(s->nodes, peer, mu_node_topic_of_step(s->step), &w, err));
     }
     return MU_OK;
 }
@@ -192,13 +153,13 @@ static mu_status send_own(mu_sums *s, int param, mu_err *err) {
 // In the order of ranks, so that the bits do not depend on who came first.
 static mu_status add_piece(mu_sums *s, mu_sums_piece *p, mu_err *err) {
     float *own = own_sum(s) + p->at, sum[BLOCK];
-    float *kept = dense_in(s, message_at(s, s->keeper, s->step), p->param) + p->from;
+    float *kept = mu_adding_dense(s->forms, message_at(s, s->keeper, s->step), p->param) + p->from;
     for (size_t at = 0; at < p->n; at += BLOCK) {
         const size_t n = p->n - at < BLOCK ? p->n - at : BLOCK;
         memset(sum, 0, n * sizeof *sum);
         for (int r = 0; r < s->nodes->n; r++) {
             char *message = message_at(s, r * s->own, s->step);
-            add(sum, (r == s->nodes->rank ? own : dense_in(s, message, p->param) + p->from) + at, n);
+            mu_adding_floats(sum, (r == s->nodes->rank ? own : mu_adding_dense(s->forms, message, p->param) + p->from) + at, n);
         }
         memcpy(own + at, sum, n * sizeof *sum);
         memcpy(kept + at, sum, n * sizeof *sum);
@@ -209,9 +170,11 @@ static mu_status add_piece(mu_sums *s, mu_sums_piece *p, mu_err *err) {
 }
 
 mu_status mu_sums_look(mu_sums *s, const mu_sums_step *now, bool *moved, mu_err *err) {
+    const mu_adding adding = adding_of(s);
+    const mu_adding_step step = {s->step, now->takes_part, now->done};
     for (int i = s->forms ? s->forms->message.n - 1 : -1; i >= 0; i--) { // the last layers are ready first
-        if (!s->forms->summed[i] || s->sent[i] || !is_ready(s, now, i)) continue;
-        add_own(s, now, i);
+        if (!s->forms->summed[i] || s->sent[i] || !mu_adding_is_ready(&adding, &step, i)) continue;
+        mu_adding_add(&adding, &step, i, own_sum(s) + s->forms->at[i]);
         MU_TRY(send_own(s, i, err));
         *moved = true;
     }
@@ -255,7 +218,7 @@ void mu_sums_settle(mu_sums *s, const mu_sums_step *now, int learners) {
     for (int p = 0; p < s->forms->message.n; p++) {
         if (!s->forms->summed[p] || !take_from_all(s, now, learners, p)) continue;
         if (to != s->keeper) // in the last step it may have no samples
-            memcpy(dense_in(s, message, p), dense_in(s, kept, p),
+            memcpy(mu_adding_dense(s->forms, message, p), mu_adding_dense(s->forms, kept, p),
                    s->forms->share.params->list[p]->count * sizeof(float));
         mu_message_mark(&s->forms->message, message, p, &dense);
     }

@@ -99,7 +99,7 @@ static void tell_workers(const mu_tables *t, mu_metric_table *out) {
 static size_t fill(void *ctx, mu_metric_table *out) {
     const mu_tables *t = ctx;
     size_t n = 0;
-    if (t->t->s->setup.server_groups > 1) tell_groups(t, &out[n++]);
+    if (mu_setup_merges(&t->t->s->setup)) tell_groups(t, &out[n++]);
     if (t->processes) tell_workers(t, &out[n++]);
     return n;
 }
@@ -110,7 +110,7 @@ mu_status mu_tables_open(mu_tables *tables, mu_training *t, const mu_server_grou
     const int all = n * group->shared.head->n_processes;
     *tables = (mu_tables){.t = t, .group = group, .n = n};
     if (p->workers > 1 && all <= MU_TABLES_WORKERS) tables->processes = all;
-    if (p->server_groups == 1 && !tables->processes) return MU_OK;
+    if (!mu_setup_merges(p) && !tables->processes) return MU_OK;
     const size_t count = (size_t)(G_ALL * n + W_TOLD * tables->processes);
     tables->now = mu_alloc_array(3 * count, sizeof *tables->now, TAG);
     if (!tables->now) return MU_FAIL_NOMEM(err, "tables of the metrics");

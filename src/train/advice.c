@@ -125,7 +125,7 @@ bool mu_advise_schedule(const char *schedule, double ends, const char *unit, dou
 }
 
 bool mu_advise_ended(const char *schedule, double time_share, double rate, mu_advice_text *out) {
-    if (!(time_share >= 0.999)) return false;
+    if (!(time_share >= 0.99)) return false; // the last steps may take a part of it
     return say(out,
                "the schedule (%s) ended with the deadline of the training before: this one goes on at its "
                "last rate, %.3g; to train on, begin a new run with `train.init_from`",

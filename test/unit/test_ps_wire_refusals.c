@@ -291,8 +291,9 @@ static void test_sum_refusals(void **unused) {
     damage(r, MU_WIRE_SUM, ids + 2 * line + 32, "\0", 1, "`id.rows` is 0");
     damage(r, MU_WIRE_SUM, ids + line + 40, "\0\0\300\177", 4, "`weight` is"); // not a number
     damage(r, MU_WIRE_SUM, ids + line + 44, "\1", 1, "not used are not zero");
-    damage(r, MU_WIRE_SUM, MU_WIRE_HEAD + 4, "\2", 1, "too many");
-    damage(r, MU_WIRE_SUM, MU_WIRE_HEAD + 4, "\5", 1, "SUM");
+    damage(r, MU_WIRE_SUM, MU_WIRE_HEAD + 4, "\3", 1, "`group` is 3");
+    damage(r, MU_WIRE_SUM, MU_WIRE_HEAD + 8, "\2", 1, "too many");
+    damage(r, MU_WIRE_SUM, MU_WIRE_HEAD + 8, "\5", 1, "SUM");
     mu_wire w = wire_example(r, MU_WIRE_SUM);
     mu_err err = {0};
     r->part[1].id.rows = 0;
