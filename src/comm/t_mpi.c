@@ -466,8 +466,9 @@ static void set_defaults(void) {
 }
 
 // What Open MPI has to say about a peer that hung up goes through the daemon of the node, and the rank waits
-// inside MPI until that answers: for ever, where the daemon is stopped, and as long as the daemon itself waits
-// before it kills. Who is lost peers.h finds. While MPI begins its texts are of use: there is no way to a peer.
+// inside MPI until that answers: for ever, where the daemon is stopped, and as long as the daemon itself
+// waits before it kills. Who is lost peers.h finds. While MPI begins its texts are of use: there is no way to
+// a peer.
 static void silence(void) {
     bool *quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet");
     if (quiet) *quiet = true;

@@ -6,9 +6,9 @@
 // evaluator process, merges the weights of server groups where there are several, and at the end takes the
 // weights back into the session. An advance is one look at them all.
 //
-// With several ranks each has some of the groups, and this is the parent of one of them: of server groups with
-// weights of their own (spread.h), of one server group on all ranks (joint.h), or of groups whose gradients go to
-// rank 0 (relay.h).
+// With several ranks each has some of the groups, and this is the parent of one of them: of server groups
+// with weights of their own (spread.h), of one server group on all ranks (joint.h), or of groups whose
+// gradients go to rank 0 (relay.h).
 #include "learners/gradients.h"
 
 #include "base/clock.h"
@@ -556,7 +556,8 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, mu_er
         if (c->group[i].started) mu_watchdog_stop(&c->group[i].dog);
     const bool alone = !c->spread.nodes; // the weights of the training are here
     if (how == MU_OK || alone) st = finish(c, how, out, err);
-    if (has_root(c)) mu_root_copy_out(&c->relay.root, first_shared(c)->snapshot, first_shared(c)->snapshot_history);
+    mu_shared *first = first_shared(c);
+    if (has_root(c)) mu_root_copy_out(&c->relay.root, first->snapshot, first->snapshot_history);
     else if (alone && c->n > 1) copy_weights(c);
     mu_run_log_close(&c->log, how == MU_OK && st == MU_OK);
     if (!c->t->o->no_files) mu_live_remove(c->t->dir.path);

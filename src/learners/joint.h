@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// joint.h - one server group on all ranks: each rank has all learners' rows, makes every update itself, and so
-// has the same weights and histories as all others.
+// joint.h - one server group on all ranks: each rank has all learners' rows, makes every update itself, and
+// so has the same weights and histories as all others.
 //
 // Learners of other ranks are far: here they have a row and queue slots, and the parent is their process. It
 // sends the gradients of its own learners to all, puts those that come into the slots of far learners, and

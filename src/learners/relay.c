@@ -163,8 +163,8 @@ static bool is_complete(const mu_relay *r, const mu_relay_group *g) {
     return all;
 }
 
-// The core's update: it is over when mu_core_applied says so. Learners are granted the next step from now on, and
-// wait for each layer's weights.
+// The core's update: it is over when mu_core_applied says so. Learners are granted the next step from now on,
+// and wait for each layer's weights.
 static bool form(mu_relay_group *g) {
     mu_shared *s = shared_of(g);
     mu_core *c = mu_shared_begin(s);
@@ -229,11 +229,9 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
 static mu_status send_complete(mu_relay *r, mu_relay_group *g, mu_err *err) {
     g->complete = true;
     if (mu_relay_leads(r)) return mu_root_complete(&r->root, g->number, g->step, err);
-    const mu_wire w = {.type = MU_WIRE_ASK,
-                       .ask = {.learner = g->number * r->own,
-                               .incarnation = 1,
-                               .what = MU_ASK_BEGIN,
-                               .version = g->step}};
+    const mu_wire w = {
+        .type = MU_WIRE_ASK,
+        .ask = {.learner = g->number * r->own, .incarnation = 1, .what = MU_ASK_BEGIN, .version = g->step}};
     return mu_nodes_send(r->nodes, 0, topic_of(g), &w, err);
 }
 
@@ -274,7 +272,8 @@ static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err)
     return MU_OK;
 }
 
-// Where all groups are in step they end before the same one: then a resumed run goes on as this one would have.
+// Where all groups are in step they end before the same one: then a resumed run goes on as this one would
+// have.
 static bool stop_group(const mu_relay *r, mu_relay_group *g) {
     if (!r->stop_at) return mu_server_group_end(g->group);
     if (!g->halts) g->halts = mu_server_set_halt(shared_of(g), version_of(r, r->stop_at));
@@ -293,8 +292,8 @@ static void show_life(mu_relay *r) {
     for (int i = 0; i < r->n; i++) atomic_fetch_add(&shared_of(&r->group[i])->head->held_pulse, 1);
 }
 
-// While own learners wait for other ranks their cores are free, and looking again at once costs nothing: for a
-// while, and where no other rank needs them.
+// While own learners wait for other ranks their cores are free, and looking again at once costs nothing: for
+// a while, and where no other rank needs them.
 static void rest(const mu_relay *r, mu_bell *bell, uint32_t seen) {
     bool waits = !r->crowded && mu_clock_ns() - r->sent_ns < SPIN_NS;
     for (int i = 0; i < r->n; i++) waits &= r->group[i].complete && !r->group[i].given;

@@ -2,8 +2,8 @@
 // relay.h - ranks that train one copy of the weights by any protocol: rank 0 applies, all others send.
 //
 // Learners are dealt to groups, which compute in step like any server group by hardsync. But its updates are
-// not made here: the parent, here the relay, adds up the gradients of a step while they are computed, sends them
-// to rank 0 (root.h), and gives the learners the weights that come back. They never see the difference.
+// not made here: the parent, here the relay, adds up the gradients of a step while they are computed, sends
+// them to rank 0 (root.h), and gives the learners the weights that come back. They never see the difference.
 //
 //     own learners ── push ──> core of the group            rank 0: root ── core of all groups
 //                    └─ parent: sums, messages ──────────────────>  │
@@ -19,9 +19,9 @@
 // architectures (ps/protocol.h)
 //     base   a group is one learner
 //     adv    a group is a rank. As with base, weights for k + 1 come with the grant of k + 1, from rank 0
-//     adv*   a group is a rank. It goes on at once, with the newest weights that it has. These come down a tree
-//            of ranks: each asks the one above for newer ones when it has passed on those it has. Steps that all
-//            groups make in step are as with adv
+//     adv*   a group is a rank. It goes on at once, with the newest weights that it has. These come down a
+//            tree of ranks: each asks the one above for newer ones when it has passed on those it has. Steps
+//            that all groups make in step are as with adv
 //
 // The end. Groups leave when their samples are used; when all have, rank 0 closes the training.
 #ifndef MU_LEARNERS_RELAY_H
@@ -81,9 +81,10 @@ typedef struct mu_relay {               // zeroed: the training is none of sever
     bool      closed;                   // rank 0 has said that nothing more comes
 } mu_relay;
 
-// nodes NULL, or a setup without a root: leaves it zeroed. group: (own groups) opened. From now on it takes what
-// comes. hold: no update before mu_relay_copy_out.
-MU_MUST_CHECK mu_status mu_relay_open(mu_relay *r, mu_nodes *n, mu_server_group *group, bool hold, mu_err *err);
+// nodes NULL, or a setup without a root: leaves it zeroed. group: (own groups) opened. From now on it takes
+// what comes. hold: no update before mu_root_copy_out.
+MU_MUST_CHECK mu_status mu_relay_open(mu_relay *r, mu_nodes *n, mu_server_group *group, bool hold,
+                                      mu_err *err);
 void mu_relay_close(mu_relay *r);
 static inline bool mu_relay_leads(const mu_relay *r) { return r->nodes->rank == 0; }
 
@@ -93,7 +94,8 @@ MU_MUST_CHECK mu_status mu_relay_look(mu_relay *r, mu_bell *bell, int64_t limit_
 MU_MUST_CHECK mu_status mu_relay_say_stop(mu_relay *r, bool due, mu_err *err);
 // Own learners have ended. *all: everything has, of all ranks.
 MU_MUST_CHECK mu_status mu_relay_has_ended(mu_relay *r, bool *all, mu_err *err);
-// At the very end: others give their counts and wait until rank 0 has them; rank 0 adds them up. *used: samples.
+// At the very end: others give their counts and wait until rank 0 has them; rank 0 adds them up. *used:
+// samples.
 MU_MUST_CHECK mu_status mu_relay_gather(mu_relay *r, mu_learners_result *result, int64_t *used, mu_err *err);
 
 #endif

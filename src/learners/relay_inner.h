@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// relay_inner.h - what the two files of a relay share: relay.c has the steps of groups, relay_wire.c what comes
-// from and goes to other ranks, and the weights.
+// relay_inner.h - what the two files of a relay share: relay.c has the steps of groups, relay_wire.c what
+// comes from and goes to other ranks, and the weights.
 #ifndef MU_LEARNERS_RELAY_INNER_H
 #define MU_LEARNERS_RELAY_INNER_H
 

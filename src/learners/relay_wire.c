@@ -6,7 +6,7 @@
 
 #define TAG "relay"
 
-enum { TREE_BLOCK = 1 };        // WEIGHTS: those that come down the tree, not with a grant
+enum { TREE_BLOCK = 1 }; // WEIGHTS: those that come down the tree, not with a grant
 
 // ---- places ----
 
@@ -74,7 +74,8 @@ mu_status relay_granted(void *ctx, int group, const mu_grant *grant, mu_err *err
     return MU_OK;
 }
 
-static mu_status send_weights(mu_relay *r, int peer, mu_node_topic topic, const mu_wire_weights *of, mu_err *err) {
+static mu_status send_weights(mu_relay *r, int peer, mu_node_topic topic, const mu_wire_weights *of,
+                              mu_err *err) {
     const int64_t count = r->nodes->shape.count;
     mu_wire w = {.type = MU_WIRE_WEIGHTS, .weights = *of};
     for (int64_t at = 0; at < count; at = w.weights.end) {
@@ -93,8 +94,9 @@ static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     const int peer = rank_of(r, group);
     const int64_t version = mu_root_version(&r->root);
     const bool newer = waits(r, grant->step) && version > g->sent;
-    const mu_wire w = {.type = MU_WIRE_GRANT,
-                       .grant = {.learner = group * r->own, .incarnation = 1, .answer = MU_GO, .grant = *grant}};
+    const mu_wire w = {
+        .type = MU_WIRE_GRANT,
+        .grant = {.learner = group * r->own, .incarnation = 1, .answer = MU_GO, .grant = *grant}};
     mu_wire told = w;
     told.grant.grant.version = newer ? version : g->sent;
     MU_TRY(mu_nodes_send(r->nodes, peer, MU_TOPIC_WORD, &told, err));

@@ -28,8 +28,13 @@ static mu_core_config config_of(const mu_training *t) {
     };
     for (int i = 0; i < p->n_phases; i++) {
         const mu_setup_phase *f = &p->phase[i];
-        c.phase[i] = (mu_core_phase){f->until,          f->protocol, f->splits, f->bound, f->own,
-                                     (int32_t)f->rate_rule, mu_stale_gradient_scale(&f->stale)};
+        c.phase[i] = (mu_core_phase){f->until,
+                                     f->protocol,
+                                     f->splits,
+                                     f->bound,
+                                     f->own,
+                                     (int32_t)f->rate_rule,
+                                     mu_stale_gradient_scale(&f->stale)};
     }
     c.protocol = c.phase[0].protocol;
     return c;
@@ -98,10 +103,8 @@ static mu_status make_groups(mu_root *r, mu_err *err) {
 
 mu_status mu_root_open(mu_root *r, const mu_root_opts *o, mu_err *err) {
     const mu_setup *p = &o->training->s->setup;
-    *r = (mu_root){.o = *o,
-                   .n = p->server_groups,
-                   .own = p->learners / p->server_groups,
-                   .begin = o->training->at};
+    *r = (mu_root){
+        .o = *o, .n = p->server_groups, .own = p->learners / p->server_groups, .begin = o->training->at};
     MU_TRY(make_core(r, err));
     MU_TRY(copy_weights(r, err));
     return make_groups(r, err);
@@ -261,7 +264,8 @@ static const mu_root_place *part_place(mu_root *r, int part) {
 static void sort_parts(mu_root *r) {
     for (int j = 0; j < r->core->n_parts; j++) {
         int at = j;
-        for (; at > 0 && group_of(r, r->order[at - 1]) > group_of(r, j); at--) r->order[at] = r->order[at - 1];
+        for (; at > 0 && group_of(r, r->order[at - 1]) > group_of(r, j); at--)
+            r->order[at] = r->order[at - 1];
         r->order[at] = j;
     }
 }
@@ -332,8 +336,8 @@ static void apply(mu_root *r, const mu_step_rate *rate) {
     for (int i = 0; i < r->slices.n; i++) {
         const mu_slice_range *range = &r->slices.range[i];
         if (range->param != param) n = gather(r, param = range->param);
-        const mu_update u = {n, r->grad_at, r->weights, rate->rate,
-                             {r->core->version, rate->young, rate->stale}};
+        const mu_update u = {
+            n, r->grad_at, r->weights, rate->rate, {r->core->version, rate->young, rate->stale}};
         _Atomic size_t done = 0;
         mu_apply_slice(&(mu_apply){r->o.training->s->updater, &r->params, 1, &u}, range, &done, NULL);
     }
@@ -368,7 +372,8 @@ static void update(mu_root *r) {
 
 // ---- grants ----
 
-// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it has.
+// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it
+// has.
 static mu_status grant_next(mu_root *r, int group, mu_err *err) {
     mu_root_group *g = &r->group[group];
     const bool goes_on = r->o.training->s->setup.architecture == MU_ARCHITECTURE_ADV_STAR;

@@ -3,15 +3,16 @@
 //
 // The learners of all ranks are dealt to groups. What a group computes in one step of its own is one gradient
 // here, and a group is a learner of the protocol core: so every protocol is what it is on one machine, with
-// groups for learners. No I/O, no shared memory, no thread: the relay puts in what comes and calls mu_root_go_on.
+// groups for learners. No I/O, no shared memory, no thread: the relay puts in what comes and calls
+// mu_root_go_on.
 //
 //   put        a message of one learner, or floats of the group's sum (ps/wire_forms.h)
 //   complete   that was all of this gradient
 //   go on      complete gradients go into the core, updates are made, groups are granted their next gradient
 //   leave      the group has used its samples
 //
-// Gradient k of a group lies in its place k % 2. It may come when it is granted, and k is granted when the core
-// has a queue slot for it, so k - 2 is in the weights by then. Groups count their samples themselves
+// Gradient k of a group lies in its place k % 2. It may come when it is granted, and k is granted when the
+// core has a queue slot for it, so k - 2 is in the weights by then. Groups count their samples themselves
 // (data/stripe.h); what the core leases only keeps its books.
 #ifndef MU_LEARNERS_ROOT_H
 #define MU_LEARNERS_ROOT_H
@@ -40,7 +41,7 @@ typedef struct mu_root_group {
     int64_t  next;                      // the first that is not in the core
     int64_t  has;                       // weights that it is known to have
     int64_t  sent;                      // weights that were sent to it last
-    int64_t  came, used;                // samples, in its order: of complete gradients; of those in the weights
+    int64_t  came, used;                // samples: of complete gradients; of those in the weights
     bool     left;
 } mu_root_group;
 
@@ -51,8 +52,8 @@ typedef struct mu_root_opts {
     const mu_wire_shape *shape;
     const mu_wire_forms *forms;
     bool         hold;                  // no update before mu_root_copy_out
-    mu_root_grant grant;                // is told of each grant; weights of grant.version are those of the root
-    void        *ctx;                   // only while mu_root_go_on runs
+    mu_root_grant grant;                // is told of each grant; the weights are those of the root
+    void        *ctx;
 } mu_root_opts;
 
 typedef struct mu_root {
@@ -68,7 +69,7 @@ typedef struct mu_root {
     const mu_grad **grad_at;            // by address; owned
     float       *weights;               // owned
     float       *share;                 // (core's parts) owned
-    int         *order;                 // (core's parts) by group, so that sums do not depend on arrival; owned
+    int         *order;                 // (core's parts) by group: sums do not depend on arrival; owned
     double       rate;                  // effective, of the last update
     int64_t      skipped, rejected;     // updates; gradients of learners
     int64_t      n_stale, stale_sum, stale_max, stale_hist[MU_WIRE_BINS];

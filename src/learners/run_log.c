@@ -64,7 +64,8 @@ static void failed(const mu_run_log *l, const mu_err *err) {
 
 void mu_run_log_drain(mu_run_log *l) {
     mu_err err = {0};
-    if (l->recorder && mu_recorder_drain(l->recorder, l->group->shared.journal, &err) != MU_OK) failed(l, &err);
+    if (l->recorder && mu_recorder_drain(l->recorder, l->group->shared.journal, &err) != MU_OK)
+        failed(l, &err);
 }
 
 void mu_run_log_close(mu_run_log *l, bool whole) {

@@ -26,7 +26,6 @@ static int64_t begin_of(const mu_sums *s, int rank) { return s->forms->stretch[r
 static int64_t end_of(const mu_sums *s, int rank) { return s->forms->stretch[rank + 1]; }
 static float *own_sum(const mu_sums *s) { return s->sum[s->step % 2]; }
 
-
 // ---- beginning and end ----
 
 static mu_status list_pieces(mu_sums *s, mu_err *err) {
@@ -159,7 +158,9 @@ static mu_status add_piece(mu_sums *s, mu_sums_piece *p, mu_err *err) {
         memset(sum, 0, n * sizeof *sum);
         for (int r = 0; r < s->nodes->n; r++) {
             char *message = message_at(s, r * s->own, s->step);
-            mu_adding_floats(sum, (r == s->nodes->rank ? own : mu_adding_dense(s->forms, message, p->param) + p->from) + at, n);
+            mu_adding_floats(
+                sum,
+                (r == s->nodes->rank ? own : mu_adding_dense(s->forms, message, p->param) + p->from) + at, n);
         }
         memcpy(own + at, sum, n * sizeof *sum);
         memcpy(kept + at, sum, n * sizeof *sum);

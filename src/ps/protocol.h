@@ -86,9 +86,9 @@ typedef enum mu_server_place {          // who applies updates
 
 // How several ranks train one copy of the weights by any protocol (learners/relay.h).
 typedef enum mu_architecture {
-    MU_ARCHITECTURE_AUTO,               // they do not: one server group in step (joint.h), or several that merge
+    MU_ARCHITECTURE_AUTO,               // they do not: one server group in step (joint.h), or some that merge
     MU_ARCHITECTURE_BASE,               // every learner sends its gradients to rank 0, and waits for weights
-    MU_ARCHITECTURE_ADV,                // a rank sends the sum of its learners' gradients, and waits for weights
+    MU_ARCHITECTURE_ADV,                // a rank sends the sum of its learners' gradients, and waits
     MU_ARCHITECTURE_ADV_STAR,           // it goes on meanwhile; weights come down a tree of ranks
 } mu_architecture;
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;

@@ -38,10 +38,10 @@ const mu_field mu_cluster_fields[] = {
         "parts of the net that are merged one after the other, `sync_every` / `sync_parts` updates apart"),
     MU_FIELD_CLASS(mu_cluster_opts, merge, "average", "merge", "how server groups merge their weights"),
     MU_FIELD_ENUM(mu_cluster_opts, architecture, "auto", "auto|base|adv|adv*",
-                  "how several ranks train one copy of the weights, by any protocol, with rank 0 as the server: "
-                  "gradients of each learner go there (base), or sums of each rank's (adv), or sums while "
-                  "learners go on, and weights down a tree of ranks (adv*); auto = hardsync in which all ranks "
-                  "make each update, or server groups"),
+                  "how several ranks train one copy of the weights, by any protocol, with rank 0 as the "
+                  "server: gradients of each learner go there (base), or sums of each rank's (adv), or sums "
+                  "while learners go on, and weights down a tree of ranks (adv*); auto = hardsync in which all "
+                  "ranks make each update, or server groups"),
     MU_FIELD_ENUM(mu_cluster_opts, weights, "shared", "shared|copy",
                   "learners compute on the shared weights, or on a copy of their own"),
     MU_FIELD(mu_cluster_opts, locks, MU_BOOL, "false", NULL,
@@ -229,7 +229,8 @@ static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_clust
     for (int i = 0; i < o->n_before; i++) queued &= is_queued(&o->before[i].protocol);
     for (size_t i = 0; i < MU_COUNT(keys); i++)
         if (cluster_is_given(node, keys[i]))
-            refuse(b, node, keys[i], "with `architecture` there is one copy of the weights, and nothing to merge",
+            refuse(b, node, keys[i],
+                   "with `architecture` there is one copy of the weights, and nothing to merge",
                    "leave one of the two out");
     if (!queued)
         refuse(b, node, "protocol", "learners of this protocol change the weights themselves: rank 0 cannot",
@@ -241,7 +242,8 @@ static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_clust
         refuse(b, node, "server", "with `architecture` rank 0 applies gradients", "leave `server` out");
     if (o->locks || o->weights == MU_WEIGHTS_COPY)
         refuse(b, node, o->locks ? "locks" : "weights",
-               "with `architecture` weights change only while no learner of the rank reads them", "leave it out");
+               "with `architecture` weights change only while no learner of the rank reads them",
+               "leave it out");
     if (!cluster_is_given(node, "learners") && !o->groups) o->learners = ranks;
     o->server_groups = ranks;
     check_spread(b, node, ranks, o);
