@@ -109,6 +109,7 @@ static mu_status say_left(mu_relay *r, mu_relay_group *g, mu_err *err) {
 
 // Who takes part: in the last step perhaps not all. Nobody: the group has ended.
 static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    if (r->stop_at && g->step >= r->stop_at && !g->stopped) return MU_OK; // the end comes first
     mu_core *c = mu_shared_begin(shared_of(g));
     int n = 0;
     if (!c) return MU_OK;

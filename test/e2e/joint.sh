@@ -7,23 +7,6 @@ set -uo pipefail
 . "$(dirname "$0")/help.sh"
 . "$root/test/e2e/mpi.sh"
 
-job() { # job NAME TRAIN UPDATER: the net is on standard input
-    cat >"$1.yaml" <<END_OF_JOB
-name: $1
-seed: 3
-data:
-  train: {reader: synthetic, shape: [2, 12, 12], classes: 4, records: 810, noise: 0.2, scale: 0.0039}
-  test: {reader: synthetic, shape: [2, 12, 12], classes: 4, records: 100, noise: 0.2, scale: 0.0039}
-train: $2
-updater: $3
-checkpoint: {every: 10 steps, keep: 9}
-log: {every: 1 steps}
-net:
-$(cat)
-  - {name: out, type: inner_product, outputs: 4}
-  - {name: loss, type: softmax_loss, src: [out, data.label]}
-END_OF_JOB
-}
 # 810 records in batches of 48: an epoch ends within a batch.
 job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
   - {name: fc1, type: inner_product, src: data.image, outputs: 200}
@@ -51,35 +34,7 @@ for job in mlp conv; do
 done
 same=$(jq -c '[.steps, .samples, .test_loss, .gradients.applied]' mlp-2-alone.json)
 [ "$same" = "$(jq -c '[.steps, .samples, .test_loss, .gradients.applied]' mlp-2.json)" ] || bad "mlp-2: results differ"
-# Words: rows of an embedding. Characters: states of recurrent cells, which go on from batch to batch.
-python3 - <<'PYTHON'
-with open("sentences.tsv", "w") as f:
-    for i in range(256): f.write(f"{i % 3}\t" + " ".join(f"w{(i * 7 + k * k) % 400}" for k in range(3 + i % 5)) + "\n")
-PYTHON
-seq 3000 >text
-cat >words.yaml <<'END_OF_JOB'
-name: words
-data:
-  train: {reader: sentences, file: sentences.tsv, length: 8}
-net:
-  - {name: embed, type: embedding, src: data.words, dim: 20}
-  - {name: conv, type: sentence_convolution, filters: 30, widths: [3]}
-  - {name: out, type: inner_product, outputs: 3}
-  - {name: loss, type: softmax_loss, src: [out, data.label]}
-train: {batch: 8, steps: 40}
-updater: {type: adagrad, rate: 0.05}
-END_OF_JOB
-cat >chars.yaml <<'END_OF_JOB'
-name: chars
-data:
-  train: {reader: chars, file: text, length: 10, streams: 12}
-net:
-  - {name: gru, type: gru, src: [data.chars, data.begin], hidden: 32}
-  - {name: scores, type: inner_product, axis: 2, outputs: auto}
-  - {name: loss, type: softmax_loss, src: [scores, data.next], top: []}
-train: {batch: 12, steps: 40}
-updater: {type: adam, rate: 0.01}
-END_OF_JOB
+words_and_chars
 for job in words chars; do
     run $job-alone $job.yaml --learners 2
     run_on 2 $job-2 $job.yaml

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One copy of the weights, which rank 0 has: base, adv and adv* train by hardsync what the same learners train in one
+# process, and by other protocols with the staleness that is expected of them; deaths, stops and resumes; what is refused.
+set -uo pipefail
+. "$(dirname "$0")/help.sh"
+. "$root/test/e2e/mpi.sh"
+ways='base adv adv*'
+set -f # adv* is no file
+
+job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 200}
+  - {name: act, type: relu}
+  - {name: drop, type: dropout}
+END
+job conv '{batch: 24, steps: 40}' '{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.02}' <<'END'
+  - {name: c1, type: convolution, src: data.image, filters: 40, kernel: 5, pad: 2}
+  - {name: act, type: relu}
+  - {name: norm, type: batch_norm}
+  - {name: pool, type: pooling, kernel: 3, stride: 2}
+  - {name: c2, type: convolution, filters: 20, kernel: 3}
+  - {name: act2, type: relu}
+END
+words_and_chars
+
+# ---- in step: what one process makes of it ----
+for job in mlp conv words chars; do
+    run $job-alone $job.yaml --learners 4
+    for way in $ways; do
+        out=$job-${way/\*/s}
+        run_on 2 $out-2 $job.yaml --learners 4 --set cluster.architecture="$way"
+        near $out-2 $job-alone 2e-5 || bad "$job by $way, 2 ranks"
+        [ $job = chars ] && continue # its streams are dealt to learners: the same on any ranks
+        run_on 4 $out-4 $job.yaml --set cluster.architecture="$way"
+        near $out-4 $job-alone 2e-5 || bad "$job by $way, 4 ranks"
+    done
+done
+jq -e '.staleness.max == 0 and .versions == .steps' mlp-adv-4.json >/dev/null || bad "mlp-adv-4: $(jq -c .staleness mlp-adv-4.json)"
+
+# ---- other protocols: the clock counts updates of rank 0, each of gradients of groups ----
+for way in $ways; do
+    groups=$([ "$way" = base ] && echo 4 || echo 2)
+    for protocol in async softsync ssp; do
+        out=$protocol-${way/\*/s}
+        run_on 2 $out conv.yaml --learners 4 --steps 60 --protocol $protocol --set cluster.architecture="$way" \
+            --set cluster.warm_start="10 steps"
+        jq -e '.test_accuracy > 0.9 and .samples == 60 * 24' $out.json >/dev/null || bad "$out: $(cat $out.json)"
+    done
+    # Behind the warm start each gradient of a group is an update by async.
+    jq -e ".versions == 10 + 50 * $groups" async-${way/\*/s}.json >/dev/null ||
+        bad "async by $way: $(jq .versions async-${way/\*/s}.json) versions"
+done
+jq -e '.staleness.max <= 2' softsync-adv.json >/dev/null || bad "softsync: $(jq -c .staleness softsync-adv.json)"
+
+# ---- deaths, stops, resumes ----
+run calm conv.yaml --learners 4 --steps 600
+for way in adv 'adv*'; do
+    out=killed-${way/\*/s}
+    long $out conv.yaml --learners 4 --steps 600 --set cluster.architecture="$way"
+    kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
+    wait $pid || bad "a learner was killed: $(tail -n 4 $out.err)"
+    jq -e '.learners_lost == 1 and .learners_replaced == 1' $out.json >/dev/null || bad "$out: $(cat $out.json)"
+    near $out calm 1e-4 || bad "a death changes the result by $way"
+done
+long killed-async conv.yaml --learners 4 --steps 4000 --set cluster.architecture='adv*' --protocol async
+kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
+wait $pid || bad "async: a learner was killed: $(tail -n 4 killed-async.err)"
+balanced killed-async
+
+# In step all groups end before the same one, so what goes on has the bits of a run that was not stopped.
+export OMPI_MCA_odls_base_sigkill_timeout=5
+for protocol in hardsync async; do
+    long stopped-$protocol conv.yaml --learners 4 --steps 100000 --set cluster.architecture=adv --protocol $protocol
+    kill -TERM $pid
+    wait $pid
+    jq -e '.stopped_by == "signal"' stopped-$protocol.json >/dev/null ||
+        bad "SIGTERM: $(cat stopped-$protocol.json) $(tail -n 5 stopped-$protocol.err)"
+    balanced stopped-$protocol
+done
+unset OMPI_MCA_odls_base_sigkill_timeout
+step=$(jq .steps stopped-hardsync.json)
+timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped-hardsync --quiet --json --steps $((step + 20)) >again.json \
+    2>again.err || bad "resume: $(tail -n 4 again.err)"
+run_on 2 straight conv.yaml --learners 4 --steps $((step + 20)) --set cluster.architecture=adv
+same stopped-hardsync straight
+step=$(jq .steps stopped-async.json)
+timeout 60 "$MUSTER" train --resume stopped-async --quiet --json --learners 2 --steps $((step + 20)) >again.json 2>again.err ||
+    bad "resume in one process: $(tail -n 4 again.err)"
+jq -e ".samples == 24 * ($step + 20)" again.json >/dev/null || bad "resume in one process: $(cat again.json)"
+
+export MUSTER_RANK_TIMEOUT=2
+long silent conv.yaml --learners 4 --steps 1000000 --set cluster.architecture='adv*' --protocol async \
+    --set 'checkpoint.every=20 steps'
+kill -STOP "$(rank_1_of $pid)"
+wait $pid
+code=$?
+[ $code = 5 ] || bad "a rank was stopped: exit $code"
+grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
+export MUSTER_RANK_TIMEOUT=20
+
+# A training that diverges ends with its own code.
+timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train conv.yaml --set cluster.architecture=adv --set updater.rate=1e30 --out wild --quiet \
+    >wild.json 2>wild.err
+code=$?
+[ $code = 4 ] || bad "diverged: exit $code: $(tail -n 4 wild.err)"
+
+# ---- refused ----
+with() { refused 3 "$1" 2 "$MUSTER" train conv.yaml --quiet --out no --set cluster.architecture=adv "${@:2}"; }
+with 'there is one copy of the weights, and nothing to merge' --set cluster.server_groups=2
+with 'learners of this protocol change the weights themselves' --protocol hogwild
+with 'need a server group on each rank' --set cluster.workers=2
+with 'rank 0 applies gradients' --set cluster.server=process
+with '3 learners cannot be spread evenly over 2 ranks' --learners 3
+finish
