@@ -195,7 +195,7 @@ class Bench:
     def run(self, hosts, ranks, words, limit_s):
         """The result of a training: its JSON, its metrics and the floats of its model. ranks 0: without mpirun."""
         env = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                   MUSTER_RANK_TIMEOUT="60")    # a busy machine starves ranks; none is lost
+                   MUSTER_RANK_TIMEOUT="20")    # a busy machine starves ranks
         cases = " ".join(f"{i}) cpu={cpu};;" for i, cpu in enumerate(self.cpus))
         pinned = ["sh", "-c", f'case $((${{OMPI_COMM_WORLD_RANK:-0}} % {len(self.cpus)})) in {cases} esac; '
                   'exec taskset -c "$cpu" "$@"', "hosts.py"]
@@ -438,7 +438,7 @@ def options():
     p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch, for the peer")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=3.0, help="per measurement of `speed`")
-    p.add_argument("--slow-seconds", type=float, default=10.0, help="per measurement of `slow`; twice that from 200 on")
+    p.add_argument("--slow-seconds", type=float, default=15.0, help="per measurement of `slow`; twice that from 200 on")
     p.add_argument("--slow-hosts", type=int, default=4, help="hosts of `slow` and `accuracy`")
     p.add_argument("--every", type=numbers, default=EVERY, help="intervals of `slow` and `accuracy`, e.g. 10,50,200")
     p.add_argument("--steps", type=numbers, default=(10, 40), help="the two lengths of run of `wire`, e.g. 10,40")
