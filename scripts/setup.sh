@@ -54,6 +54,9 @@ slurm required jq              jq         # tests of --json
 bench optional python3-torch   -          # the peer in the table
 bench optional python3-numpy   -          # the peer's arrays
 bench optional dataset-fashion-mnist -    # data of the LeNet row
+bench optional libopenmpi-dev  -          # MPI: rows of several hosts
+bench optional openmpi-bin     mpirun     # starts their processes
+bench optional iproute2        tc         # hosts that are network namespaces
 lint required clang            clang      # second compiler
 lint required libcmocka-dev    -          # the tests are linted too
 lint optional libopenmpi-dev   -          # the module for MPI is linted too

@@ -9,8 +9,10 @@
 #define TAG "sums"
 
 enum {
-    CHUNK = 1 << 18, // floats of a frame
-    BLOCK = 1024,    // floats added up at a time
+    CHUNKS = 64,            // of a stretch, about
+    CHUNK_LEAST = 15 << 10, // floats: a frame goes to a host by TCP without asking that host first
+    CHUNK_MOST = 1 << 18,
+    BLOCK = 1024, // floats added up at a time
 };
 
 // ---- places ----
@@ -26,14 +28,23 @@ static int64_t begin_of(const mu_sums *s, int rank) { return s->forms->stretch[r
 static int64_t end_of(const mu_sums *s, int rank) { return s->forms->stretch[rank + 1]; }
 static float *own_sum(const mu_sums *s) { return s->sum[s->step % 2]; }
 
+// Floats of a frame and of a piece, at most: the same ones on all ranks, so a frame is of one piece. While one
+// is under way the one before is added up, and its total goes back.
+static int64_t chunk_of(const mu_sums *s) {
+    const int64_t n = mu_wire_forms_floats(s->forms) / s->nodes->n / CHUNKS;
+    return n < CHUNK_LEAST ? CHUNK_LEAST : n > CHUNK_MOST ? CHUNK_MOST : n;
+}
+
 // ---- beginning and end ----
 
 static mu_status list_pieces(mu_sums *s, mu_err *err) {
     const int64_t begin = begin_of(s, s->nodes->rank), end = end_of(s, s->nodes->rank);
-    s->piece = mu_alloc_array((size_t)s->forms->message.n + 1, sizeof *s->piece, TAG);
+    const int64_t chunk = chunk_of(s), most = (end - begin) / chunk + s->forms->message.n + 1;
+    s->piece = mu_alloc_array((size_t)most, sizeof *s->piece, TAG);
     if (!s->piece) return MU_FAIL_NOMEM(err, "the gradients of other ranks");
     for (int64_t at = begin; at < end;) {
-        const mu_summed p = mu_wire_forms_summed(s->forms, at, end);
+        mu_summed p = mu_wire_forms_summed(s->forms, at, end);
+        if (p.n > (size_t)chunk) p.n = (size_t)chunk;
         s->piece[s->n_pieces++] = (mu_sums_piece){.param = p.param, .from = p.from, .n = p.n, .at = at};
         at += (int64_t)p.n;
     }
@@ -122,13 +133,14 @@ mu_status mu_sums_take(mu_sums *s, int peer, const mu_wire_sum *w, mu_err *err) 
 // ---- own gradients ----
 
 static mu_status send_floats(mu_sums *s, int peer, int64_t begin, int64_t end, mu_err *err) {
-    for (int64_t at = begin; at < end; at += CHUNK) {
+    const int64_t chunk = chunk_of(s);
+    for (int64_t at = begin; at < end; at += chunk) {
         const mu_wire w = {.type = MU_WIRE_SUM,
                            .sum = {.rank = s->nodes->rank,
                                    .number = s->step,
                                    .version = s->version,
                                    .begin = at,
-                                   .end = end - at < CHUNK ? end : at + CHUNK,
+                                   .end = end - at < chunk ? end : at + chunk,
                                    .floats = own_sum(s) + at}};
         MU_TRY(mu_nodes_send(s->nodes, peer, mu_node_topic_of_step(s->step), &w, err));
     }

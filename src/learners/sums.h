@@ -7,9 +7,9 @@
 // the order of ranks and sends the total to all.
 //
 //     floats    [ stretch of rank 0 | stretch of rank 1 | ... ]     a piece: where a parameter and the
-//     rank 0      adds up              goes to rank 1               stretch of this rank meet
+//     rank 0      adds up              goes to rank 1               stretch of this rank meet, or a part
 //     rank 1      goes to rank 0       adds up
-//     totals      go to all            go to all
+//     totals      go to all            go to all                    of that; frames are of pieces
 //
 // The totals lie in slots of the first far learner, its keeper: no learner of this rank writes there. What
 // came of other ranks for the own stretch lies in slots of their first learners.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench/merge.sh, bench/accuracy.sh and bench/workers.py run, with a tiny job, and print their tables: every cell has a
-# figure that is the run's, runs that are there are not made again, and those that fail say so.
+# bench/merge.sh, bench/accuracy.sh, bench/workers.py and bench/hosts.py run, with a tiny job or a few steps, and print
+# their tables: every cell has a figure that is the run's, runs that are there are not made again, and those that fail
+# say so.
 set -uo pipefail
 . "$(dirname "$0")/help.sh"
 needs jq python3
@@ -72,4 +73,33 @@ if [ "$(nproc)" -ge 2 ]; then
 else
     grep -q 'left out: \[2\]' table || bad "workers.py with one core: $(cat table)"
 fi
+
+# ---- hosts.py, with all ranks on this host ----
+hosts() { # what is printed is in `table`
+    timeout 120 python3 "$root/bench/hosts.py" --muster "$MUSTER" --here --rounds 1 --json hosts.json "$@" >table 2>err
+}
+hosts --parts speed,wire --only mlp --seconds 0.5 --ranks 2 --steps 4,8
+code=$?
+if [ $code = 77 ]; then
+    grep -q '^skipped: .*MPI' table || bad "hosts.py skips without a reason: $(cat table err)"
+else
+    [ $code = 0 ] || bad "hosts.py: $(tail -n 3 err)"
+    # 784-1000-500-250-10 has 1,413,260 floats, of which two ranks send each other as many for a dense step.
+    jq -e '(.rows | map(.part) == ["speed", "wire"]) and
+        (.rows[0] | .workload == "mlp" and .one[0] > 0 and .two[0] > 0) and
+        (.rows[1] | .floats == 1413260 and .sums == 4 * 1413260 and .dense > .sums and .dense < 1.05 * .sums
+            and .chosen > 4 * (784 + 1000) and .dense > 100 * .chosen)' hosts.json >/dev/null ||
+        bad "hosts.py measures $(cat hosts.json)"
+    awk '/^mlp/ && ++n == 1 && ($3 <= 0 || $4 <= 0 || $5 != sprintf("%.2fx", $5)) { wrong = 1 }
+        /^mlp/ && n == 2 && ($3 != 2 || !/met.*met/) { wrong = 1 } END { exit !(n == 2 && !wrong) }' table ||
+        bad "hosts.py prints other tables: $(cat table)"
+    grep -q '^2 of 2 goals met' table || bad "hosts.py counts other goals: $(cat table)"
+    hosts --parts slow --only cifar --slow-hosts 2 --slow-seconds 1.5 --every 5,10 || bad "hosts.py, slow: $(tail -n 3 err)"
+    jq -e '[.rows[] | [.merge, .every]] == [[null, 0], ["average", 5], ["average", 10], ["outer", 5], ["outer", 10]] and
+        all(.rows[]; .speed[0] > 0 and .ratio[0] > 0 and .bytes[0] > 0) and
+        (.rows[0].bytes[0] > 2 * .rows[1].bytes[0]) and (.rows[1].bytes[0] > .rows[2].bytes[0])' hosts.json >/dev/null || bad "hosts.py, slow, measures $(cat hosts.json)"
+fi
+cp "$MUSTER" muster # without the module beside it
+timeout 60 python3 "$root/bench/hosts.py" --muster muster --here >table 2>err
+[ $? = 77 ] && grep -q '^skipped: .*MPI\|^skipped: needs mpirun' table || bad "hosts.py without MPI: $(cat table err)"
 finish

@@ -7,7 +7,7 @@ set -uo pipefail
 . "$(dirname "$0")/help.sh"
 . "$root/test/e2e/mpi.sh"
 
-# 810 records in batches of 48: an epoch ends within a batch.
+# 810 records in batches of 48: an epoch ends within a batch. Two ranks add up the filters of c2 in pieces.
 job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
   - {name: fc1, type: inner_product, src: data.image, outputs: 200}
   - {name: act, type: relu}
@@ -18,7 +18,7 @@ job conv '{batch: 24, steps: 30}' '{type: sgd, momentum: 0.9, decay: 0.001, rate
   - {name: act, type: relu}
   - {name: norm, type: batch_norm}
   - {name: pool, type: pooling, kernel: 3, stride: 2}
-  - {name: c2, type: convolution, filters: 20, kernel: 3}
+  - {name: c2, type: convolution, filters: 100, kernel: 3}
   - {name: act2, type: relu}
 END
 
