@@ -7,6 +7,7 @@
 #ifndef MU_LEARNERS_EVALUATOR_H
 #define MU_LEARNERS_EVALUATOR_H
 
+#include "learners/deal.h"
 #include "ps/shared.h"
 #include "train/facts.h"
 #include "train/snapshot.h"
@@ -29,6 +30,7 @@ typedef struct mu_evaluator_box {       // in the shared memory, at mu_shared.ex
 typedef struct mu_learners_room {       // what mu_shared.extra is
     mu_evaluator_box evaluator;         // first: who wants nothing else reads just that
     mu_facts         facts;             // by the learners
+    mu_deal          deal;              // for the learners
 } mu_learners_room;
 
 typedef struct mu_evaluator_role {

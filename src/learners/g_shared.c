@@ -67,6 +67,7 @@ static mu_shared *first_shared(shared_run *c) { return &c->group->shared; }
 // This is rank 0 of a training whose weights are there alone.
 static bool has_root(const shared_run *c) { return c->relay.nodes && mu_relay_leads(&c->relay); }
 
+static int n_parts(const shared_run *c) { return has_root(c) ? 1 : c->t->s->setup.server_groups; }
 // Ranks make the same steps, or all send to one: a look at them is a part of the work.
 static bool acts_together(const shared_run *c) { return c->joint.nodes || c->relay.nodes; }
 
@@ -78,9 +79,9 @@ static mu_status refresh_root(shared_run *c, mu_advance *out, mu_err *err) {
     const int learners = out->learners * c->relay.nodes->n; // alive, if other ranks are like this one
     *out = (mu_advance){.learners = learners};
     mu_root_add(&c->relay.root, out);
-    mu_root_parts(&c->relay.root, c->part);
+    mu_root_part(&c->relay.root, c->part);
     c->t->rate = c->relay.root.rate;
-    return mu_standing_of_points(c->group, c->part, c->t->s->setup.server_groups, &c->t->at, &finished, err);
+    return mu_standing_of_points(c->group, c->part, 1, &c->t->at, &finished, err);
 }
 
 static mu_status refresh(shared_run *c, mu_advance *out, mu_err *err) {
@@ -133,7 +134,7 @@ static void join_copies(shared_run *c) {
 
 static void note_points(shared_run *c) {
     if (c->spread.nodes) mu_spread_note_points(&c->spread, c->group);
-    else if (has_root(c)) mu_root_parts(&c->relay.root, c->part);
+    else if (has_root(c)) mu_root_part(&c->relay.root, c->part);
     else
         for (int i = 0; i < c->n; i++) c->part[i] = mu_standing_part_of(&c->group[i]);
 }
@@ -160,7 +161,7 @@ static mu_status stand_at(shared_run *c, mu_evaluator_box *box, mu_err *err) {
         box->answer.finished = c->t->finished;
         return MU_OK;
     }
-    return mu_standing_of_points(c->group, c->part, c->t->s->setup.server_groups, &box->answer.at,
+    return mu_standing_of_points(c->group, c->part, n_parts(c), &box->answer.at,
                                  &box->answer.finished, err);
 }
 
@@ -170,7 +171,7 @@ static void take_root(shared_run *c, const mu_snapshot_task *task, mu_snapshot_a
     mu_root *root = &c->relay.root;
     mu_err_clear(&out->error);
     mu_root_copy_out(root, first->snapshot, first->snapshot_history);
-    mu_root_parts(root, c->part);
+    mu_root_part(root, c->part);
     out->missed = stand_at(c, first->extra, &out->error) != MU_OK;
     if (!out->missed) ask_evaluator(c, task);
 }
@@ -392,7 +393,7 @@ static mu_status settle(shared_run *c, bool well, int64_t used, mu_err *err) {
     mu_finished finished;
     const mu_position begin = c->group->begin;
     if (well && t->loss_n) mu_training_log(t); // of what was done; the position may go back a little
-    MU_TRY(mu_standing_of_points(c->group, c->part, t->s->setup.server_groups, &t->at, &finished, err));
+    MU_TRY(mu_standing_of_points(c->group, c->part, n_parts(c), &t->at, &finished, err));
     t->finished = finished;
     const int64_t done = t->at.samples - begin.samples + t->at.repeated - begin.repeated;
     if (done == used || t->follows) return MU_OK;

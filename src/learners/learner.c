@@ -42,6 +42,14 @@ mu_step_rate mu_role_step_rate(void *ctx, int64_t version, int64_t samples) {
 // ---- samples: the prefetch thread ----
 
 static bool source_stops(void *source) { return mu_source_stopping(source); }
+static bool never_stops(MU_UNUSED void *unused) { return false; }
+
+// False: the source stops before it is known.
+static bool sample_of(const mu_role *r, int64_t number, bool (*stops)(void *), int64_t *out) {
+    if (r->deal) return mu_deal_sample(r->deal, number, stops, r->session->train.source, out);
+    *out = mu_stripe_sample(&r->stripe, number);
+    return true;
+}
 
 static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
     learner *l = ctx;
@@ -50,7 +58,8 @@ static bool next_samples(void *ctx, int64_t *first, int64_t *rows) {
         if (!l->client->class->lease(l->client, &l->lease, source_stops, source)) return false;
         l->lease_at = 0;
     }
-    *first = mu_stripe_sample(&l->role->stripe, l->lease.first + l->lease_at * l->lease.stride);
+    const int64_t number = l->lease.first + l->lease_at * l->lease.stride;
+    if (!sample_of(l->role, number, source_stops, first)) return false;
     *rows = mu_lease_rows(&l->lease, l->lease_at);
     l->lease_at++;
     return true;
@@ -127,7 +136,8 @@ static mu_status compute(learner *l, float *scale, mu_err *err) {
                  .hooks = &hooks};
     l->collected = MU_OK;
     mu_err_clear(&l->collect_err);
-    const int64_t first = mu_stripe_sample(&l->role->stripe, g->first);
+    int64_t first;
+    (void)sample_of(l->role, g->first, never_stops, &first); // it was read ahead
     const mu_status st = mu_worker_gradient(w, &s, first, scale, err);
     l->client->class->computed(l->client);
     if (l->collected != MU_OK) {

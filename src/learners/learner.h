@@ -16,6 +16,7 @@ typedef struct mu_role {                // what a child is to do
     const mu_position *begin;           // where the run began, and how long it is to be: for rates
     const mu_length   *end;
     mu_stripe stripe;                   // the samples of its server group
+    struct mu_deal *deal;               // these are dealt here instead; NULL = they are not
     int first; // process of that group, counted over all groups
     int index; // of a learner's process: its row; the server: 0
 } mu_role;

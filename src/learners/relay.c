@@ -21,6 +21,7 @@ static mu_status make_group(mu_relay *r, int i, mu_server_group *group, mu_err *
     *g = (mu_relay_group){.group = group,
                           .number = mu_setup_first_group(&r->t->s->setup) + i,
                           .adding = {f, &group->shared, 0, r->own},
+                          .deal = &((mu_learners_room *)group->shared.extra)->deal,
                           .version = r->first_version,
                           .used = {r->first_version, r->first_version}};
     g->takes_part = mu_alloc_array(own, sizeof *g->takes_part, TAG);
@@ -31,13 +32,16 @@ static mu_status make_group(mu_relay *r, int i, mu_server_group *group, mu_err *
     bool good = g->takes_part && g->done && g->found && g->added && g->sent;
     for (int k = 0; k < MU_CORE_SLOTS && floats && good; k++)
         good = (g->sum[k] = mu_alloc_block(floats * sizeof(float), TAG)) != NULL;
-    return good ? MU_OK : MU_FAIL_NOMEM(err, "the gradients for rank 0");
+    if (!good) return MU_FAIL_NOMEM(err, "the gradients for rank 0");
+    if (mu_server_set_halt(&group->shared, r->first_version)) return MU_OK; // nothing is dealt yet
+    return MU_FAIL(err, MU_EBACKEND, "the core of group %d cannot be told to wait", g->number);
 }
 
 // Of rank 0: copies of the weights, on their way to groups of other ranks.
 static mu_status make_root(mu_relay *r, bool hold, mu_err *err) {
     const size_t bytes = r->t->s->params->count * sizeof(float);
-    const mu_root_opts o = {r->t, &r->nodes->shape, &r->nodes->forms, hold, relay_granted, r};
+    const mu_root_opts o = {r->t,          &r->nodes->shape, &r->nodes->forms, hold,
+                            relay_granted, relay_dealt,      r};
     MU_TRY(mu_root_open(&r->root, &o, err));
     const int far = r->root.n - r->n;
     r->out = mu_alloc_array((size_t)far, sizeof *r->out, TAG);
@@ -107,9 +111,21 @@ static mu_status say_left(mu_relay *r, mu_relay_group *g, mu_err *err) {
     return MU_OK;
 }
 
-// Who takes part: in the last step perhaps not all. Nobody: the group has ended.
+// Steps behind which its learners are to end; INT64_MAX = they are not.
+static int64_t end_of(const mu_relay *r, const mu_relay_group *g) {
+    return g->last ? g->granted : r->stops && r->stop_at ? r->stop_at : INT64_MAX;
+}
+
+// Its learners begin no step whose samples are not dealt, and none behind the end.
+static void follow_deal(const mu_relay *r, mu_relay_group *g) {
+    const int64_t known = atomic_load(&g->deal->known), end = end_of(r, g), may = known < end ? known : end;
+    if (may != g->may && mu_server_set_halt(shared_of(g), version_of(r, may))) g->may = may;
+}
+
+// Who takes part. Nobody: the group has ended.
 static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
-    if (r->stop_at && g->step >= r->stop_at && !g->stopped) return MU_OK; // the end comes first
+    const bool dealt = atomic_load(&g->deal->known) > g->step;
+    if (!g->stopped && (g->step >= end_of(r, g) || !dealt)) return MU_OK; // the end comes first
     mu_core *c = mu_shared_begin(shared_of(g));
     int n = 0;
     if (!c) return MU_OK;
@@ -259,6 +275,7 @@ static bool is_free(const mu_relay *r, const mu_relay_group *g) {
 }
 
 static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err) {
+    follow_deal(r, g);
     if (!g->begun) MU_TRY(begin_step(r, g, err));
     if (!g->begun) return MU_OK;
     *moved |= add_sums(g);
@@ -273,17 +290,19 @@ static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err)
     return MU_OK;
 }
 
-// Where all groups are in step they end before the same one: then a resumed run goes on as this one would
-// have.
+// A group that is stopped ends behind the step that a learner has begun. Where all groups are in step they end
+// before the same one, so that a resumed run goes on as this one would have; where samples are used up, there.
 static bool stop_group(const mu_relay *r, mu_relay_group *g) {
-    if (!r->stop_at) return mu_server_group_end(g->group);
-    if (!g->halts) g->halts = mu_server_set_halt(shared_of(g), version_of(r, r->stop_at));
-    return g->halts && !g->begun && g->step >= r->stop_at && mu_server_group_end(g->group);
+    const int64_t end = end_of(r, g);
+    if (end == INT64_MAX) return mu_server_group_end(g->group);
+    return g->may <= end && !g->begun && g->step >= end && mu_server_group_end(g->group);
 }
 
 static void stop_when_due(mu_relay *r) {
-    for (int i = 0; i < r->n && r->stops; i++)
-        if (!r->group[i].stopped) r->group[i].stopped = stop_group(r, &r->group[i]);
+    for (int i = 0; i < r->n; i++) {
+        mu_relay_group *g = &r->group[i];
+        if ((r->stops || g->last) && !g->stopped) g->stopped = stop_group(r, g);
+    }
 }
 
 // Learners that wait for other ranks see that these are alive.

@@ -37,14 +37,17 @@ typedef struct mu_relay_group {
     mu_adding adding;
     int64_t   step;                     // under way, of this run
     bool      begun, complete, formed, given, left;
-    bool      halts, stopped;           // it knows where to end; its learners were told
+    int64_t   may;                      // steps that its learners may begin, as its core knows
+    bool      stopped;                  // its learners were told to end
     bool     *takes_part;               // (own) in this step; owned
     int64_t  *done;                     // (own) gradients that are in the core; owned
     mu_gradient_id *found;              // (own) of this step; owned
     int       n_found, n_sent;
     bool     *added, *sent;             // (params) sums; owned
     float    *sum[MU_CORE_SLOTS];       // of even and odd steps; owned
+    mu_deal  *deal;                     // its samples
     int64_t   granted;                  // gradients that may be sent
+    bool      last;                     // no more will be granted
     int64_t   version;                  // the root's, of the weights its learners have
     int64_t   used[MU_CORE_SLOTS];      // the same of those that a step was computed on
     int64_t   coming, came;             // version and floats of weights on their way; 0 = none are

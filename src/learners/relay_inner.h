@@ -10,8 +10,9 @@ enum { RELAY_CHUNK = 1 << 16 };         // floats of a frame: small enough that 
 
 // A frame came (mu_nodes_taker).
 mu_status relay_take(void *relay, int peer, const mu_wire *w, bool *later, mu_err *err);
-// The root grants (mu_root_grant).
+// The root grants and deals.
 mu_status relay_granted(void *relay, int group, const mu_grant *grant, mu_err *err);
+mu_status relay_dealt(void *relay, int group, const mu_lease *lease, mu_err *err);
 // Tells groups of other ranks what was granted, and ranks below of newer weights.
 MU_MUST_CHECK mu_status relay_tell(mu_relay *r, mu_err *err);
 // The weights for the group's next step, if they are there. True: its learners have them.

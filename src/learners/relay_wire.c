@@ -57,7 +57,7 @@ static bool install(const mu_relay *r, mu_relay_group *g, const float *from, int
 
 bool relay_give(mu_relay *r, mu_relay_group *g) {
     const bool must_wait = waits(r, g->step + 1);
-    if (must_wait && g->granted <= g->step + 1) return false;
+    if (must_wait && g->granted <= g->step + 1) return g->last && has_all(r, g, g->version);
     if (mu_relay_leads(r)) return install(r, g, r->root.value, mu_root_version(&r->root));
     if (!must_wait) return install(r, g, r->tree.block[r->tree.ready], r->tree.version);
     if (g->coming && g->came < (int64_t)shared_of(g)->head->count) return false;
@@ -66,12 +66,34 @@ bool relay_give(mu_relay *r, mu_relay_group *g) {
 
 // ---- grants ----
 
+static mu_status say_last(mu_relay *r, int group, mu_err *err) {
+    const mu_wire w = {.type = MU_WIRE_GRANT,
+                       .grant = {.learner = group * r->own, .incarnation = 1, .answer = MU_END}};
+    return mu_nodes_send(r->nodes, rank_of(r, group), MU_TOPIC_WORD, &w, err);
+}
+
 mu_status relay_granted(void *ctx, int group, const mu_grant *grant, mu_err *err) {
     mu_relay *r = ctx;
-    (void)err;
-    if (rank_of(r, group) == 0) r->group[group].granted = grant->step + 1;
-    else r->pending[group] = *grant;
+    if (rank_of(r, group) != 0) {
+        if (!grant) return say_last(r, group, err);
+        r->pending[group] = *grant;
+    } else if (grant) {
+        r->group[group].granted = grant->step + 1;
+    } else {
+        r->group[group].last = true;
+    }
     return MU_OK;
+}
+
+mu_status relay_dealt(void *ctx, int group, const mu_lease *lease, mu_err *err) {
+    mu_relay *r = ctx;
+    if (rank_of(r, group) == 0) {
+        mu_deal_add(r->group[group].deal, lease->first);
+        return MU_OK;
+    }
+    const mu_wire w = {.type = MU_WIRE_LEASE,
+                       .lease = {.learner = group * r->own, .incarnation = 1, .lease = *lease}};
+    return mu_nodes_send(r->nodes, rank_of(r, group), MU_TOPIC_WORD, &w, err);
 }
 
 static mu_status send_weights(mu_relay *r, int peer, mu_node_topic topic, const mu_wire_weights *of,
@@ -109,11 +131,26 @@ static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     return send_weights(r, peer, MU_TOPIC_GROUP + group, &weights, err);
 }
 
+// One of this rank's groups; NULL = it is not.
+static mu_relay_group *own_group(mu_relay *r, int learner) {
+    const int i = learner / r->own - r->group->number;
+    return i >= 0 && i < r->n ? &r->group[i] : NULL;
+}
+
+static mu_status take_lease(mu_relay *r, const mu_wire_lease *w, mu_err *err) {
+    const mu_relay_group *g = own_group(r, w->learner);
+    const bool fits = g && !w->ended && w->lease.batches == 1 && w->lease.last_rows == g->deal->width;
+    if (!fits || atomic_load(&g->deal->known) - g->step > MU_DEAL / 2) return unexpected(0, "samples", err);
+    mu_deal_add(g->deal, w->lease.first);
+    return MU_OK;
+}
+
 static mu_status take_grant(mu_relay *r, const mu_wire_grant *w, mu_err *err) {
-    const int i = w->learner / r->own - r->group->number;
-    if (i < 0 || i >= r->n || w->answer != MU_GO || w->grant.step != r->group[i].granted)
-        return unexpected(0, "a grant", err);
-    mu_relay_group *g = &r->group[i];
+    mu_relay_group *g = own_group(r, w->learner);
+    const bool last = w->answer == MU_END, next = w->answer == MU_GO && g && w->grant.step == g->granted;
+    if (!g || g->last || !(last || next)) return unexpected(0, "a grant", err);
+    g->last = last;
+    if (last) return MU_OK;
     g->granted++;
     if (!waits(r, w->grant.step) || w->grant.version <= g->version) return MU_OK;
     g->coming = w->grant.version;
@@ -245,9 +282,11 @@ static mu_status take_part(mu_relay *r, int peer, const mu_wire *w, mu_err *err)
 mu_status relay_take(void *ctx, int peer, const mu_wire *w, MU_UNUSED bool *later, mu_err *err) {
     mu_relay *r = ctx;
     switch (w->type) {
+    case MU_WIRE_LEASE:
+        if (!mu_relay_leads(r)) return peer == 0 ? take_lease(r, &w->lease, err) : unexpected(peer, "samples", err);
+        return take_part(r, peer, w, err);
     case MU_WIRE_PUSH:
     case MU_WIRE_SUM:
-    case MU_WIRE_LEASE:
         return take_part(r, peer, w, err);
     case MU_WIRE_ASK:
         return take_ask(r, peer, &w->ask, err);

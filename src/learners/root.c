@@ -10,6 +10,12 @@
 
 // ---- beginning and end ----
 
+// Groups have whole gradients.
+static int64_t end_of(const mu_training *t) {
+    const int64_t first = t->at.samples, end = mu_end_sample(t->s, &t->at), step = t->s->setup.global_batch;
+    return end > INT64_MAX - step ? INT64_MAX : first + (end - first + step - 1) / step * step;
+}
+
 static mu_core_config config_of(const mu_training *t) {
     const mu_setup *p = &t->s->setup;
     const mu_position *at = &t->at;
@@ -23,7 +29,7 @@ static mu_core_config config_of(const mu_training *t) {
         .rows = p->global_batch / p->server_groups,
         .first_version = at->step + at->extra_updates,
         .first_sample = at->samples,
-        .end_sample = INT64_MAX, // groups leave when theirs are used
+        .end_sample = end_of(t),
         .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
     for (int i = 0; i < p->n_phases; i++) {
@@ -81,13 +87,10 @@ static bool make_place(const mu_root *r, mu_root_place *p) {
 }
 
 static mu_status make_groups(mu_root *r, mu_err *err) {
-    const mu_training *t = r->o.training;
     bool good = (r->group = mu_alloc_array((size_t)r->n, sizeof *r->group, TAG)) != NULL;
     for (int g = 0; g < r->n && good; g++) {
         mu_root_group *one = &r->group[g];
-        *one = (mu_root_group){.has = r->core->version,
-                               .sent = r->core->version,
-                               .stripe = {t->at.samples, t->s->setup.global_batch / r->n, g, r->n}};
+        *one = (mu_root_group){.has = r->core->version, .sent = r->core->version};
         for (int k = 0; k < MU_CORE_SLOTS && good; k++) good = make_place(r, &one->place[k]);
         one->incarnation = mu_core_join(r->core, g);
     }
@@ -97,7 +100,8 @@ static mu_status make_groups(mu_root *r, mu_err *err) {
     r->weights = mu_alloc_array(most, sizeof *r->weights, TAG);
     r->share = mu_alloc_array(parts, sizeof *r->share, TAG);
     r->order = mu_alloc_array(parts, sizeof *r->order, TAG);
-    good &= r->grads && r->grad_at && r->weights && r->share && r->order;
+    r->open = mu_alloc_array((size_t)mu_core_most_open(r->n), sizeof *r->open, TAG);
+    good &= r->open && r->grads && r->grad_at && r->weights && r->share && r->order;
     return good ? MU_OK : MU_FAIL_NOMEM(err, "the gradients of all ranks");
 }
 
@@ -129,6 +133,7 @@ void mu_root_close(mu_root *r) {
     mu_free(r->weights);
     mu_free(r->share);
     mu_free(r->order);
+    mu_free(r->open);
     *r = (mu_root){0};
 }
 
@@ -151,7 +156,7 @@ static mu_status open_place(mu_root *r, int group, int64_t step, mu_root_place *
         return unexpected(group, step, err);
     if (p->step == step) return MU_OK;
     p->step = step;
-    p->version = p->first = INT64_MAX;
+    p->version = INT64_MAX;
     p->rows = p->floats = 0;
     p->bad = false;
     memset(p->has, 0, (size_t)r->own * sizeof *p->has);
@@ -182,7 +187,6 @@ mu_status mu_root_put(mu_root *r, const mu_wire_push *w, mu_err *err) {
     p->scale[i] = w->scale;
     p->bad |= w->bad != 0;
     p->rows += w->id.rows;
-    if (w->id.first < p->first) p->first = w->id.first;
     if (w->id.version < p->version) p->version = w->id.version;
     r->loss_sum += w->loss;
     r->accuracy_sum += w->accuracy;
@@ -204,10 +208,8 @@ mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, in
 mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err) {
     mu_root_place *p;
     MU_TRY(open_place(r, group, step, &p, err));
-    mu_root_group *g = &r->group[group];
-    const bool whole = p->rows > 0 && p->rows <= g->stripe.width && p->first == g->stripe.base + g->came;
-    if (!whole || p->floats != mu_wire_forms_floats(r->o.forms)) return unexpected(group, step, err);
-    g->came += p->rows;
+    if (p->rows != r->core->config.rows || p->floats != mu_wire_forms_floats(r->o.forms))
+        return unexpected(group, step, err);
     p->complete = true;
     return MU_OK;
 }
@@ -248,7 +250,6 @@ static mu_status push(mu_root *r, int group, mu_err *err) {
     p->complete = false;
     if (how == MU_ACCEPTED) return MU_OK;
     r->rejected += learners_in(r, p);
-    g->used += p->rows;
     p->step = -1;
     return MU_OK;
 }
@@ -352,7 +353,6 @@ static void count_parts(mu_root *r) {
         r->stale_sum += sigma * learners_in(r, p);
         r->stale_hist[sigma < MU_WIRE_BINS ? sigma : MU_WIRE_BINS - 1] += learners_in(r, p);
         if (sigma > r->stale_max) r->stale_max = sigma;
-        r->group[id->learner].used += p->rows;
         p->step = -1;
     }
 }
@@ -372,18 +372,26 @@ static void update(mu_root *r) {
 
 // ---- grants ----
 
-// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it
-// has.
+// Samples, so that its learners can read ahead.
+static mu_status deal(mu_root *r, int group, mu_err *err) {
+    mu_lease lease;
+    bool ended;
+    while (mu_core_lease(r->core, group, &lease, &ended)) MU_TRY(r->o.deal(r->o.ctx, group, &lease, err));
+    return MU_OK;
+}
+
+// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it has.
 static mu_status grant_next(mu_root *r, int group, mu_err *err) {
     mu_root_group *g = &r->group[group];
     const bool goes_on = r->o.training->s->setup.architecture == MU_ARCHITECTURE_ADV_STAR;
     mu_grant grant;
-    mu_lease lease;
-    bool ended;
-    if (g->left || g->granted > g->next) return MU_OK;
-    if (!mu_core_learner_at(r->core, group)->handed) (void)mu_core_lease(r->core, group, &lease, &ended);
-    if (mu_core_ask_with(r->core, group, g->incarnation, goes_on ? g->has : INT64_MAX, &grant) != MU_GO)
-        return MU_OK;
+    if (g->left || g->ended || g->granted > g->next) return MU_OK;
+    MU_TRY(deal(r, group, err));
+    const mu_answer a =
+        mu_core_ask_with(r->core, group, g->incarnation, goes_on ? g->has : INT64_MAX, &grant);
+    if (a == MU_HOLD) return MU_OK;
+    g->ended = a == MU_END;
+    if (g->ended) return r->o.grant(r->o.ctx, group, NULL, err);
     g->granted = grant.step + 1;
     if (grant.version > g->has) g->has = grant.version;
     return r->o.grant(r->o.ctx, group, &grant, err);
@@ -415,17 +423,11 @@ void mu_root_copy_out(mu_root *r, float *value, float *const *slot) {
     r->o.hold = false;
 }
 
-// Changes of the weights are told with the first group, as there is one copy of them.
-void mu_root_parts(const mu_root *r, mu_standing_part *part) {
-    const int64_t first = r->core->config.first_version;
-    for (int g = 0; g < r->n; g++) {
-        const mu_root_group *one = &r->group[g];
-        part[g] = (mu_standing_part){.stripe = one->stripe,
-                                     .point = {.version = g ? first : r->core->version,
-                                               .applied = one->used,
-                                               .next = one->stripe.base + one->used},
-                                     .updates = r->core->version};
-    }
+void mu_root_part(mu_root *r, mu_standing_part *part) {
+    *part = (mu_standing_part){.stripe = {r->begin.samples, r->core->config.global_batch, 0, 1},
+                               .point = {.open = r->open},
+                               .updates = r->core->version};
+    mu_server_read_point(r->core, &part->point);
 }
 
 void mu_root_add(mu_root *r, mu_advance *sum) {

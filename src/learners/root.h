@@ -9,22 +9,21 @@
 //   put        a message of one learner, or floats of the group's sum (ps/wire_forms.h)
 //   complete   that was all of this gradient
 //   go on      complete gradients go into the core, updates are made, groups are granted their next gradient
-//   leave      the group has used its samples
+//   leave      the group has ended
 //
 // Gradient k of a group lies in its place k % 2. It may come when it is granted, and k is granted when the
-// core has a queue slot for it, so k - 2 is in the weights by then. Groups count their samples themselves
-// (data/stripe.h); what the core leases only keeps its books.
+// core has a queue slot for it, so k - 2 is in the weights by then. The core's leases are dealt to the groups
+// some steps ahead (deal.h): who is fast gets more. A training ends with a whole step.
 #ifndef MU_LEARNERS_ROOT_H
 #define MU_LEARNERS_ROOT_H
 
-#include "data/stripe.h"
 #include "learners/standing.h"
 #include "ps/wire_forms.h"
 
 typedef struct mu_root_place {          // of one gradient
     int64_t  step;                      // -1 = it is free
     int64_t  version;                   // of the weights that it was computed on
-    int64_t  first, rows;               // samples, in the group's numbers
+    int64_t  rows;                      // samples
     int64_t  floats;                    // of the sum, that came
     bool     bad, complete;
     bool    *has;                       // (own) learners whose message came; owned
@@ -35,24 +34,26 @@ typedef struct mu_root_place {          // of one gradient
 
 typedef struct mu_root_group {
     mu_root_place place[MU_CORE_SLOTS];
-    mu_stripe stripe;
     uint32_t incarnation;               // in the core
     int64_t  granted;                   // gradients that may come
     int64_t  next;                      // the first that is not in the core
     int64_t  has;                       // weights that it is known to have
     int64_t  sent;                      // weights that were sent to it last
-    int64_t  came, used;                // samples: of complete gradients; of those in the weights
+    bool     ended;                     // it was told that there is nothing more
     bool     left;
 } mu_root_group;
 
+// Of one group: grant NULL = it has all of them; lease: samples of the next step that was not dealt yet.
 typedef mu_status (*mu_root_grant)(void *ctx, int group, const mu_grant *grant, mu_err *err);
+typedef mu_status (*mu_root_deal)(void *ctx, int group, const mu_lease *lease, mu_err *err);
 
 typedef struct mu_root_opts {
     mu_training *training;              // stands where the run begins, with its weights and histories
     const mu_wire_shape *shape;
     const mu_wire_forms *forms;
     bool         hold;                  // no update before mu_root_copy_out
-    mu_root_grant grant;                // is told of each grant; the weights are those of the root
+    mu_root_grant grant;                // the weights are those of the root
+    mu_root_deal deal;
     void        *ctx;
 } mu_root_opts;
 
@@ -71,6 +72,7 @@ typedef struct mu_root {
     float       *share;                 // (core's parts) owned
     int         *order;                 // (core's parts) by group: sums do not depend on arrival; owned
     double       rate;                  // effective, of the last update
+    mu_range    *open;                  // (mu_core_most_open) for mu_root_part; owned
     int64_t      skipped, rejected;     // updates; gradients of learners
     int64_t      n_stale, stale_sum, stale_max, stale_hist[MU_WIRE_BINS];
     double       loss_sum, accuracy_sum;        // of all learners, ever
@@ -93,9 +95,9 @@ MU_MUST_CHECK mu_status mu_root_go_on(mu_root *r, mu_err *err);
 bool mu_root_is_left(const mu_root *r);         // by all groups
 
 static inline int64_t mu_root_version(const mu_root *r) { return r->core->version; }
-// Weights and histories as they are now, and where they stand. part: (groups)
+// Weights and histories as they are now, and where they stand: as one server group does.
 void mu_root_copy_out(mu_root *r, float *value, float *const *slot);
-void mu_root_parts(const mu_root *r, mu_standing_part *part);
+void mu_root_part(mu_root *r, mu_standing_part *part);
 void mu_root_add(mu_root *r, mu_advance *sum);  // losses since the last time
 void mu_root_sum_up(const mu_root *r, mu_learners_result *out);
 

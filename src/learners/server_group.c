@@ -24,6 +24,9 @@ static void set_leases(mu_core_config *cfg, double steps) {
     cfg->max_leases = most < 2 ? 2 : most > MU_CORE_LEASES ? MU_CORE_LEASES : (int32_t)most;
 }
 
+// Rank 0 deals the samples, and says when there are no more.
+static bool is_dealt(const mu_server_group *g) { return g->setup.server == MU_SERVER_RANK_0; }
+
 static mu_core_config config_of(const mu_server_group *g) {
     const mu_setup *p = &g->setup;
     const mu_position *at = &g->begin;
@@ -37,7 +40,7 @@ static mu_core_config config_of(const mu_server_group *g) {
         .rows = p->rows,
         .first_version = at->step + at->extra_updates,
         .first_sample = at->samples,
-        .end_sample = mu_stripe_count(&g->stripe, mu_end_sample(g->t->s, at)),
+        .end_sample = is_dealt(g) ? INT64_MAX : mu_stripe_count(&g->stripe, mu_end_sample(g->t->s, at)),
         .warm_versions = p->warm_versions > at->step ? p->warm_versions - at->step : 0,
     };
     for (int i = 0; i < p->n_phases; i++) {
@@ -78,7 +81,9 @@ static mu_status create_shared(mu_server_group *g, const mu_server_group_opts *o
     atomic_store(&h->parent_pid, (int32_t)getpid());
     atomic_store(&h->rate, mu_effective_rate_at(t->s, &g->begin, &t->end));
     atomic_store(&h->time_share, g->begin.time_share);
-    mu_facts_begin(&((mu_learners_room *)g->shared.extra)->facts, t->s);
+    mu_learners_room *room = g->shared.extra;
+    mu_facts_begin(&room->facts, t->s);
+    if (is_dealt(g)) mu_deal_begin(&room->deal, g->begin.samples, g->setup.global_batch);
     return MU_OK;
 }
 
@@ -114,6 +119,7 @@ mu_status mu_server_group_start(mu_server_group *g, bool hold, struct mu_merge_b
                           .begin = &g->begin,
                           .end = &t->end,
                           .stripe = g->stripe,
+                          .deal = is_dealt(g) ? &((mu_learners_room *)g->shared.extra)->deal : NULL,
                           .first = g->first_process + h->group * h->n_processes};
     const bool evaluates = !h->group && !t->follows;
     if (hold) mu_server_group_pause(g, true);

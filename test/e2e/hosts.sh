@@ -72,7 +72,7 @@ code=$?
 echo $code >"rank$OMPI_COMM_WORLD_RANK.code"
 exit $code
 END_OF_RANK
-MUSTER_RANK_TIMEOUT=2 timeout -k 5 60 "${hosts_mpi[@]}" --mca odls_base_sigkill_timeout 5 -n 3 sh rank.sh \
+MUSTER_RANK_TIMEOUT=2 timeout -k 5 60 "${hosts_mpi[@]}" --mca odls_base_sigkill_timeout 12 -n 3 sh rank.sh \
     "$MUSTER" train job.yaml --steps 0 --set train.deadline=40s --out killed --quiet \
     --set 'checkpoint.every=1s' >killed.out 2>&1 &
 pid=$!

@@ -77,13 +77,13 @@ timeout 20 "$MUSTER" chaos seen --do 'kill all-learners' >chaos.txt 2>&1 || bad 
 wait $pid
 jq -e '.stopped_by == "stop" and .learners_lost == 2' seen.json >/dev/null || bad "seen: $(cat seen.json)"
 
-export OMPI_MCA_odls_base_sigkill_timeout=5
+export OMPI_MCA_odls_base_sigkill_timeout=12
 long stopped conv.yaml --steps 100000
 kill -TERM $pid
 wait $pid
 jq -e '.stopped_by == "signal"' stopped.json >/dev/null || bad "SIGTERM: $(cat stopped.json) $(tail -n 5 stopped.err)"
 step=$(jq .steps stopped.json)
-timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped --quiet --json --steps $((step + 20)) >again.json 2>again.err ||
+timeout 180 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped --quiet --json --steps $((step + 20)) >again.json 2>again.err ||
     bad "resume: $(tail -n 4 again.err)"
 run straight conv.yaml --learners 2 --steps $((step + 20))
 same stopped straight
@@ -98,7 +98,7 @@ code=$?
 grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
 export MUSTER_RANK_TIMEOUT=20
 step=$(step_of silent)
-timeout 60 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step + 10)) >again.json 2>&1 ||
+timeout 180 "$MUSTER" train --resume silent --learners 2 --quiet --steps $((step + 10)) >again.json 2>&1 ||
     bad "resume in one process: $(tail -n 4 again.json)"
 run straight2 conv.yaml --learners 2 --steps $((step + 10))
 same silent straight2
@@ -118,7 +118,7 @@ from() { # from RANKS OUT LEARNERS BATCH STEPS: a training that goes on from the
     find $2/checkpoints -mindepth 1 -maxdepth 1 ! -name "${at##*/}" -exec rm -r {} +
     local launch=()
     [ $1 = 1 ] || launch=("${mpi[@]}" -n $1)
-    ends 60 $2 "${launch[@]}" "$MUSTER" train --resume $2 --quiet --json --protocol hardsync --learners $3 --set train.batch=$4 \
+    ends 180 $2 "${launch[@]}" "$MUSTER" train --resume $2 --quiet --json --protocol hardsync --learners $3 --set train.batch=$4 \
         --steps $(($(jq .step $at/manifest.json) + $5)) --set cluster.gradients=dense
 }
 for rows in 1 2; do

@@ -11,7 +11,7 @@ mpi=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader,tc
 run_on() { # run_on RANKS OUT JOB options...: trains on so many; the ledger balances
     local n=$1 out=$2 job=$3
     shift 3
-    ends 70 "$out" "${mpi[@]}" -n "$n" timeout -k 5 60 "$MUSTER" train "$job" "$@" --out "$out" --quiet --json || return
+    ends 190 "$out" "${mpi[@]}" -n "$n" timeout -k 5 180 "$MUSTER" train "$job" "$@" --out "$out" --quiet --json || return
     balanced "$out"
     jq -e ".ranks == $n" "$out.json" >/dev/null || bad "$out: $(jq -c .ranks "$out.json") ranks"
 }
@@ -20,7 +20,7 @@ long() { # long OUT JOB options...: two ranks in the background, until there is 
     shift 2
     "${mpi[@]}" -n 2 "$MUSTER" train "$job" --out "$out" --json "$@" >"$out.json" 2>"$out.err" &
     pid=$!
-    for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
+    for _ in $(seq 800); do [ -e "$out/checkpoints/LATEST" ] && break; sleep 0.05; done
 }
 ranks_of() { pgrep -P "$1" -x muster; } # of mpirun
 rank_1_of() {
@@ -28,13 +28,13 @@ rank_1_of() {
 }
 learners_of() { pgrep -P "$1" | while read -r p; do grep -q '^muster:l' "/proc/$p/comm" && echo "$p"; done; }
 step_of() { # OUT: of the newest checkpoint
-    jq .step "$(ls -d "$1"/checkpoints/step-* | sort -V | tail -n 1)/manifest.json"
+    jq .step "$1/checkpoints/$(cat "$1/checkpoints/LATEST")/manifest.json"
 }
 
 refused() { # refused CODE WORDS words of mpirun...: every rank ends, and says why
     local want=$1 words=$2
     shift 2
-    timeout -k 5 60 "${mpi[@]}" -n "$@" >no.out 2>&1
+    timeout -k 5 180 "${mpi[@]}" -n "$@" >no.out 2>&1
     local code=$?
     [ $code = "$want" ] || bad "$words: exit $code, $(head -n 5 no.out)"
     grep -qF -- "$words" no.out || bad "$words: $(head -n 8 no.out)"

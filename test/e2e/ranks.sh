@@ -29,7 +29,7 @@ END_OF_JOB
 each='--set cluster.sync_every=1'
 
 # ---- merged at every update: one learner ----
-timeout 60 "$MUSTER" train job.yaml --out one --quiet >one.out 2>&1 || bad "one: $(tail -n 3 one.out)"
+timeout 180 "$MUSTER" train job.yaml --out one --quiet >one.out 2>&1 || bad "one: $(tail -n 3 one.out)"
 for shape in "2 2" "2 4" "4 4"; do
     read -r ranks learners <<<"$shape"
     # shellcheck disable=SC2086
@@ -70,7 +70,7 @@ resume() { # resume NAME RANKS options...
 # shellcheck disable=SC2086
 { resume on-2 2 $each; resume on-4 4 $each; }
 cp -r first on-1
-timeout 60 "$MUSTER" train job.yaml --resume on-1 --quiet >on-1.out 2>&1 || bad "on-1: $(tail -n 4 on-1.out)"
+timeout 180 "$MUSTER" train job.yaml --resume on-1 --quiet >on-1.out 2>&1 || bad "on-1: $(tail -n 4 on-1.out)"
 near on-1 one 1e-4 || bad "on one process it goes on otherwise"
 
 # ---- faults ----
@@ -78,7 +78,7 @@ deadline=(--steps 0 --set train.deadline=30s --set cluster.sync_every=5 --set ch
 
 # A learner of the rank that follows is replaced there. SIGTERM to mpirun, which passes it on to learners, too, saves
 # and ends all ranks, if it is told to wait longer than a second before SIGKILL.
-export OMPI_MCA_odls_base_sigkill_timeout=5
+export OMPI_MCA_odls_base_sigkill_timeout=12
 long killed job.yaml "${deadline[@]}"
 follows=$(rank_1_of $pid)
 kill -KILL "$(learners_of "$follows" | head -n 1)" 2>/dev/null || bad "no learner of rank 1: ranks $(ranks_of $pid)"
@@ -112,7 +112,7 @@ for n in 2 1; do
     cp -r silent again
     launch=("${mpi[@]}" -n 2)
     [ $n = 2 ] || launch=()
-    timeout 60 "${launch[@]}" "$MUSTER" train job.yaml --resume again --quiet --json --steps $((step + 200)) \
+    timeout 180 "${launch[@]}" "$MUSTER" train job.yaml --resume again --quiet --json --steps $((step + 200)) \
         --set cluster.learners=$n >again.json 2>again.err || bad "resume on $n: $(tail -n 4 again.err)"
     jq -e ".steps == $step + 200 and .samples == 16 * .steps and
         .applied_samples == .samples + .repeated_samples" again.json >/dev/null ||

@@ -42,21 +42,21 @@ for way in $ways; do
     groups=$([ "$way" = base ] && echo 4 || echo 2)
     for protocol in async softsync ssp; do
         out=$protocol-${way/\*/s}
-        run_on 2 $out conv.yaml --learners 4 --steps 60 --protocol $protocol --set cluster.architecture="$way" \
+        run_on 2 $out conv.yaml --learners 4 --steps 300 --protocol $protocol --set cluster.architecture="$way" \
             --set cluster.warm_start="10 steps"
-        jq -e '.test_accuracy > 0.9 and .samples == 60 * 24' $out.json >/dev/null || bad "$out: $(cat $out.json)"
+        jq -e '.test_accuracy > 0.8 and .samples == 300 * 24' $out.json >/dev/null || bad "$out: $(cat $out.json)"
     done
     # Behind the warm start each gradient of a group is an update by async.
-    jq -e ".versions == 10 + 50 * $groups" async-${way/\*/s}.json >/dev/null ||
+    jq -e ".versions == 10 + 290 * $groups" async-${way/\*/s}.json >/dev/null ||
         bad "async by $way: $(jq .versions async-${way/\*/s}.json) versions"
 done
 jq -e '.staleness.max <= 2' softsync-adv.json >/dev/null || bad "softsync: $(jq -c .staleness softsync-adv.json)"
 
 # ---- deaths, stops, resumes ----
-run calm conv.yaml --learners 4 --steps 600
+run calm conv.yaml --learners 4 --steps 2000
 for way in adv 'adv*'; do
     out=killed-${way/\*/s}
-    long $out conv.yaml --learners 4 --steps 600 --set cluster.architecture="$way"
+    long $out conv.yaml --learners 4 --steps 2000 --set cluster.architecture="$way"
     kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
     wait $pid || bad "a learner was killed: $(tail -n 4 $out.err)"
     jq -e '.learners_lost == 1 and .learners_replaced == 1' $out.json >/dev/null || bad "$out: $(cat $out.json)"
@@ -68,7 +68,7 @@ wait $pid || bad "async: a learner was killed: $(tail -n 4 killed-async.err)"
 balanced killed-async
 
 # In step all groups end before the same one, so what goes on has the bits of a run that was not stopped.
-export OMPI_MCA_odls_base_sigkill_timeout=5
+export OMPI_MCA_odls_base_sigkill_timeout=12
 for protocol in hardsync async; do
     long stopped-$protocol conv.yaml --learners 4 --steps 100000 --set cluster.architecture=adv --protocol $protocol
     kill -TERM $pid
@@ -79,12 +79,12 @@ for protocol in hardsync async; do
 done
 unset OMPI_MCA_odls_base_sigkill_timeout
 step=$(jq .steps stopped-hardsync.json)
-timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped-hardsync --quiet --json --steps $((step + 20)) >again.json \
+timeout 180 "${mpi[@]}" -n 2 "$MUSTER" train --resume stopped-hardsync --quiet --json --steps $((step + 20)) >again.json \
     2>again.err || bad "resume: $(tail -n 4 again.err)"
 run_on 2 straight conv.yaml --learners 4 --steps $((step + 20)) --set cluster.architecture=adv
 same stopped-hardsync straight
 step=$(jq .steps stopped-async.json)
-timeout 60 "$MUSTER" train --resume stopped-async --quiet --json --learners 2 --steps $((step + 20)) >again.json 2>again.err ||
+timeout 180 "$MUSTER" train --resume stopped-async --quiet --json --learners 2 --steps $((step + 20)) >again.json 2>again.err ||
     bad "resume in one process: $(tail -n 4 again.err)"
 jq -e ".samples == 24 * ($step + 20)" again.json >/dev/null || bad "resume in one process: $(cat again.json)"
 
@@ -99,7 +99,7 @@ grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stoppe
 export MUSTER_RANK_TIMEOUT=20
 
 # A training that diverges ends with its own code.
-timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train conv.yaml --set cluster.architecture=adv --set updater.rate=1e30 --out wild --quiet \
+timeout 180 "${mpi[@]}" -n 2 "$MUSTER" train conv.yaml --set cluster.architecture=adv --set updater.rate=1e30 --out wild --quiet \
     >wild.json 2>wild.err
 code=$?
 [ $code = 4 ] || bad "diverged: exit $code: $(tail -n 4 wild.err)"
