@@ -5,14 +5,16 @@
 #
 #   every rank that is left names one that is lost, and ends with 5, within 10 seconds
 #   mpirun ends with 5, 137 or 9, and within 30 seconds of that no process is left on any host
-#   the last checkpoint resumes on all hosts, and that training ends
+#   the last checkpoint resumes on all hosts, and that training ends; by `step` with the bits of one never hurt
 #
+# WAYS of training over the hosts, in turn: `step` one server group in step, `groups` three that merge, `adv` one copy
+# of the weights by async at rank 0, `star` the same by adv*.
 # MUSTER_RANK_TIMEOUT (4 s) is how long a rank may be silent. mpirun has to leave the ranks that time: by itself it
 # kills all a second after it has seen a death. RATE and LATENCY are those of the cables, SEED repeats the moments,
 # FAULTS picks some of: kill host stop cut. Needs root; a minute for COUNT=1.
 set -uo pipefail
 : "${MUSTER:=build/muster}" "${COUNT:=20}" "${FAULTS:=kill host stop cut}" "${RATE:=1gbit}" "${LATENCY:=}"
-: "${SEED:=$(date +%s)}"
+: "${SEED:=$(date +%s)}" "${WAYS:=step groups adv star}"
 case $MUSTER in /*) ;; *) MUSTER=$PWD/$MUSTER ;; esac
 command -v mpirun >/dev/null && command -v jq >/dev/null || { echo "skipped: needs mpirun and jq"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,8 +40,18 @@ net:
 train: {batch: 24, steps: 0, deadline: 120s}
 updater: {type: sgd, momentum: 0.9, decay: 0.001, rate: 0.05}
 checkpoint: {every: 1s, keep: 3}
-cluster: {learners: 6, server_groups: 3, sync_every: 5}
 END_OF_JOB
+for way in $WAYS; do
+    case $way in
+        step) cluster='{learners: 6}' ;;
+        groups) cluster='{learners: 6, server_groups: 3, sync_every: 5}' ;;
+        adv) cluster='{learners: 6, protocol: async, architecture: adv, warm_start: never}' ;;
+        star) cluster='{learners: 6, protocol: async, architecture: adv*, warm_start: never}' ;;
+        *) echo "no such way: $way" >&2; exit 2 ;;
+    esac
+    { cat job.yaml; echo "cluster: $cluster"; } >"$way.yaml"
+done
+ways=($WAYS)
 # The words and the exit code of each rank, whatever mpirun does then.
 cat >rank.sh <<'END_OF_RANK'
 trap : TERM
@@ -61,10 +73,10 @@ since() { awk "BEGIN { printf \"%.1f\", $2 - $1 }"; } # BEGAN NOW
 less() { awk "BEGIN { exit !($1 <= $2) }"; }
 rank_on() { for p in $(hosts_pids "$1"); do grep -qx muster "/proc/$p/comm" 2>/dev/null && echo "$p"; done | head -n 1; }
 
-train() { # the three ranks, in the background; mpirun's pid is $pid
+train() { # WHAT...: the three ranks, in the background; mpirun's pid is $pid
     rm -f rank*.err rank*.code
     "${hosts_mpi[@]}" --mca odls_base_sigkill_timeout $((${MUSTER_RANK_TIMEOUT%.*} + 2)) -n $RANKS sh rank.sh \
-        "$MUSTER" train job.yaml --json "$@" >train.json 2>mpirun.err &
+        "$MUSTER" train "$@" --json >train.json 2>mpirun.err &
     pid=$!
 }
 wait_for() { # wait_for SECONDS WHAT COMMAND...
@@ -114,11 +126,20 @@ names() {
     done
 }
 
-one() { # FAULT RANK: appends a line to the table of the fault: named, mpirun, empty, resumed
+# Weights of the training that was resumed are those of one of as many steps that nobody hurt.
+exact() { # WAY STEPS
+    rm -rf calm
+    train "$1.yaml" --out calm --quiet --steps "$2" --set train.deadline=60s
+    wait_for 90 "the end of the calm training" ended
+    wait "$pid" || fail "the calm training ends with $?"
+    cmp -s run/model.safetensors calm/model.safetensors || fail "$2 steps with a resume and without differ"
+}
+
+one() { # FAULT RANK WAY: appends a line to the table of the fault: named, mpirun, empty, resumed
     local began over gone code step again
-    name="$1 of $2"
+    name="$1 of $2, $3"
     rm -rf run
-    train --out run --quiet
+    train "$3.yaml" --out run --quiet
     wait_for 30 "the first checkpoint" saved
     sleep "0.$((RANDOM % 10))"
     began=$(now)
@@ -140,6 +161,7 @@ one() { # FAULT RANK: appends a line to the table of the fault: named, mpirun, e
     wait "$pid" || fail "resuming ends with $?"
     jq -e ".ranks == $RANKS and .steps == $step + 30" train.json >/dev/null || fail "resumed: $(cat train.json)"
     echo "$named $over $gone $(since "$again" "$(now)") $code" >>"$1.times"
+    [ "$3" != step ] || exact "$3" $((step + 30))
 }
 
 column() { # FILE N: median and worst
@@ -150,7 +172,7 @@ hosts_up $RANKS "$RATE" ${LATENCY:+"$LATENCY"}
 echo "$COUNT deaths each, SEED=$SEED, silent for $MUSTER_RANK_TIMEOUT s is lost. Seconds: half within / worst"
 for fault in $FAULTS; do
     hosts_proof
-    for i in $(seq 0 $((COUNT - 1))); do one "$fault" $((i % RANKS)); done
+    for i in $(seq 0 $((COUNT - 1))); do one "$fault" $((i % RANKS)) "${ways[i % ${#ways[@]}]}"; done
     echo "$fault: all others named it and ended $(column "$fault.times" 1); mpirun ended $(column "$fault.times" 2) with" \
         "$(cut -d' ' -f5 "$fault.times" | sort -nu | tr '\n' ' ')- no process left $(column "$fault.times" 3);" \
         "resumed and ended in $(column "$fault.times" 4)"
