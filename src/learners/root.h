@@ -12,8 +12,8 @@
 //   leave      the group has used its samples
 //
 // Gradient k of a group lies in its place k % 2. It may come when it is granted, and k is granted when the
-// core has a queue slot for it, so k - 2 is in the weights by then. Groups count their samples themselves
-// (data/stripe.h); what the core leases only keeps its books.
+// core has a queue slot for it and k - 2 has left that place: it is in the weights, or was rejected. Groups
+// count their samples themselves (data/stripe.h); what the core leases only keeps its books.
 #ifndef MU_LEARNERS_ROOT_H
 #define MU_LEARNERS_ROOT_H
 
@@ -42,7 +42,7 @@ typedef struct mu_root_group {
     int64_t  has;                       // weights that it is known to have
     int64_t  sent;                      // weights that were sent to it last
     int64_t  came, used;                // samples: of complete gradients; of those in the weights
-    bool     left;
+    bool     left, gone;                // it has said so; the core knows, too
 } mu_root_group;
 
 typedef mu_status (*mu_root_grant)(void *ctx, int group, const mu_grant *grant, mu_err *err);
@@ -88,7 +88,7 @@ MU_MUST_CHECK mu_status mu_root_put(mu_root *r, const mu_wire_push *p, mu_err *e
 MU_MUST_CHECK mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end,
                                         const void *floats, mu_err *err);
 MU_MUST_CHECK mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err);
-void mu_root_leave(mu_root *r, int group);
+void mu_root_leave(mu_root *r, int group);      // what is complete of it counts
 MU_MUST_CHECK mu_status mu_root_go_on(mu_root *r, mu_err *err);
 bool mu_root_is_left(const mu_root *r);         // by all groups
 
