@@ -71,9 +71,10 @@ bench: ## time Muster against PyTorch on this machine, print the table
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@scripts/bench.sh $(BUILD)
 
-sim: all ## the protocol core under SEEDS (100,000) random schedules with faults, 10,000 events each
+sim: all ## the protocol core, and ranks with their root, under SEEDS (100,000) random schedules with faults
 	@cmake --build $(BUILD) --target muster-sim
 	@$(BUILD)/muster-sim --seeds $(SEEDS) --events 10000 --jobs $(JOBS)
+	@$(BUILD)/muster-sim --ranks --seeds $(SEEDS) --events 10000 --jobs $(JOBS)
 
 scale: ## time 2 learners against 1 and PyTorch's Hogwild (SCALE_ARGS="--learners 1,2,4,8,16 --svg scale.svg")
 	@$(SETUP) bench

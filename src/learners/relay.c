@@ -144,6 +144,20 @@ static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
     return MU_OK;
 }
 
+// Learners that were told to end before one of them began the step bring nothing to it: one that died in it
+// may have been the only one. (A step that one has begun is finished by all.)
+static bool is_given_up(const mu_relay *r, mu_relay_group *g) {
+    mu_core *c = mu_shared_begin(shared_of(g));
+    bool any = false;
+    if (!c) return false;
+    for (int i = 0; i < r->own; i++) {
+        const mu_core_learner *l = mu_core_learner_at(c, i);
+        any |= l->working || mu_core_step(l) > g->step;
+    }
+    mu_shared_cancel(shared_of(g));
+    return !any;
+}
+
 static bool add_sums(mu_relay_group *g) {
     const mu_wire_forms *f = g->adding.forms;
     const mu_adding_step now = {g->step, g->takes_part, g->done};
@@ -274,14 +288,20 @@ static bool is_free(const mu_relay *r, const mu_relay_group *g) {
     return g->complete && !r->nodes->owed[topic_of(g)];
 }
 
+// Its learners must be told first where to end: they are granted the next step when this one is formed.
+static bool is_to_halt(const mu_relay *r, const mu_relay_group *g) {
+    return g->may > end_of(r, g);
+}
+
 static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err) {
     follow_deal(r, g);
+    if (g->begun && g->stopped && !g->formed && is_given_up(r, g)) g->begun = false;
     if (!g->begun) MU_TRY(begin_step(r, g, err));
     if (!g->begun) return MU_OK;
     *moved |= add_sums(g);
     *moved |= find_pushes(g);
     MU_TRY(send_step(r, g, moved, err));
-    if (!g->formed && is_complete(r, g)) *moved |= g->formed = form(g);
+    if (!g->formed && !is_to_halt(r, g) && is_complete(r, g)) *moved |= g->formed = form(g);
     if (g->formed && !g->given) *moved |= g->given = relay_give(r, g);
     if (!g->given || !is_free(r, g) || !commit(g)) return MU_OK;
     g->step++;
@@ -327,6 +347,7 @@ mu_status mu_relay_look(mu_relay *r, mu_bell *bell, int64_t limit_ns, mu_err *er
         const uint32_t seen = mu_bell_read(bell);
         bool left = true;
         MU_TRY(mu_nodes_look(r->nodes, err));
+        stop_when_due(r);
         for (bool moved = true; moved;) {
             moved = false;
             for (int i = 0; i < r->n; i++)
@@ -334,7 +355,6 @@ mu_status mu_relay_look(mu_relay *r, mu_bell *bell, int64_t limit_ns, mu_err *er
             if (mu_relay_leads(r)) MU_TRY(mu_root_go_on(&r->root, err));
         }
         MU_TRY(relay_tell(r, err));
-        stop_when_due(r);
         show_life(r);
         for (int i = 0; i < r->n; i++) left &= r->group[i].left;
         if (left && (r->closed || mu_relay_leads(r))) break;
@@ -349,9 +369,10 @@ mu_status mu_relay_say_stop(mu_relay *r, bool due, mu_err *err) {
     if (r->said_stop) return MU_OK;
     const bool leads = mu_relay_leads(r);
     r->said_stop = true;
-    // No group has begun a step beyond what is granted, and each hears of the end before it is granted more.
+    // Learners may have begun the step behind the last one granted, for whose weights they wait, but none
+    // beyond; and each group hears of the end before it is granted more.
     for (int g = 0; g < r->root.n; g++)
-        if (r->root.group[g].granted > r->stop_at) r->stop_at = r->root.group[g].granted;
+        if (r->root.group[g].granted >= r->stop_at) r->stop_at = r->root.group[g].granted + 1;
     if (r->stop_at > r->in_step) r->stop_at = 0;
     r->stops |= leads;
     const mu_wire w = {.type = MU_WIRE_STOP,

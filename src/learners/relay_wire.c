@@ -109,13 +109,14 @@ static mu_status send_weights(mu_relay *r, int peer, mu_node_topic topic, const 
     return MU_OK;
 }
 
-// With the newest weights, where they are waited for.
+// With the newest weights, where they are waited for. The first gradient is being computed already, on those
+// that all began with.
 static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     const mu_grant *grant = &r->pending[group];
     mu_root_group *g = &r->root.group[group];
     const int peer = rank_of(r, group);
     const int64_t version = mu_root_version(&r->root);
-    const bool newer = waits(r, grant->step) && version > g->sent;
+    const bool newer = grant->step > 0 && waits(r, grant->step) && version > g->sent;
     const mu_wire w = {
         .type = MU_WIRE_GRANT,
         .grant = {.learner = group * r->own, .incarnation = 1, .answer = MU_GO, .grant = *grant}};
@@ -128,7 +129,7 @@ static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     memcpy(out, r->root.value, (size_t)r->nodes->shape.count * sizeof *out);
     g->sent = version;
     const mu_wire_weights weights = {.version = version, .block = group % r->n, .floats = out};
-    return send_weights(r, peer, MU_TOPIC_GROUP + group, &weights, err);
+    return send_weights(r, peer, MU_TOPIC_GROUP + (mu_node_topic)group, &weights, err);
 }
 
 // One of this rank's groups; NULL = it is not.

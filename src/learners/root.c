@@ -214,14 +214,13 @@ mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err) {
     return MU_OK;
 }
 
-void mu_root_leave(mu_root *r, int group) {
-    r->group[group].left = true;
-    mu_core_leave(r->core, group);
-}
+// The core is told by mu_root_go_on: the group's last gradient may be complete and not in there yet, as both
+// come in one look of the relay.
+void mu_root_leave(mu_root *r, int group) { r->group[group].left = true; }
 
 bool mu_root_is_left(const mu_root *r) {
     bool all = true;
-    for (int g = 0; g < r->n; g++) all &= r->group[g].left;
+    for (int g = 0; g < r->n; g++) all &= r->group[g].gone;
     return all && mu_core_idle(r->core);
 }
 
@@ -380,12 +379,13 @@ static mu_status deal(mu_root *r, int group, mu_err *err) {
     return MU_OK;
 }
 
-// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it has.
+// In step, or where the group waits for weights, it gets those of the clock; else it goes on with what it
+// has. The core alone does not keep places apart: behind one that was rejected, the one before may still wait.
 static mu_status grant_next(mu_root *r, int group, mu_err *err) {
     mu_root_group *g = &r->group[group];
     const bool goes_on = r->o.training->s->setup.architecture == MU_ARCHITECTURE_ADV_STAR;
     mu_grant grant;
-    if (g->left || g->ended || g->granted > g->next) return MU_OK;
+    if (g->left || g->ended || g->granted > g->next || place_of(r, group, g->next)->step >= 0) return MU_OK;
     MU_TRY(deal(r, group, err));
     const mu_answer a =
         mu_core_ask_with(r->core, group, g->incarnation, goes_on ? g->has : INT64_MAX, &grant);
@@ -397,14 +397,23 @@ static mu_status grant_next(mu_root *r, int group, mu_err *err) {
     return r->o.grant(r->o.ctx, group, &grant, err);
 }
 
+// All that is complete; then those leave who want to. *moved: something was done.
+static mu_status take_in(mu_root *r, bool *moved, mu_err *err) {
+    for (int g = 0; g < r->n; g++) {
+        mu_root_group *one = &r->group[g];
+        const bool pushes = place_of(r, g, one->next)->complete, leaves = one->left && !one->gone;
+        if (pushes) MU_TRY(push(r, g, err));
+        else if (leaves) mu_core_leave(r->core, g);
+        one->gone |= leaves && !pushes;
+        *moved |= pushes || leaves;
+    }
+    return MU_OK;
+}
+
 mu_status mu_root_go_on(mu_root *r, mu_err *err) {
     for (bool moved = true; moved;) {
         moved = false;
-        for (int g = 0; g < r->n; g++) {
-            if (!place_of(r, g, r->group[g].next)->complete) continue;
-            MU_TRY(push(r, g, err));
-            moved = true;
-        }
+        MU_TRY(take_in(r, &moved, err));
         if (!r->o.hold && mu_core_form(r->core)) {
             update(r);
             moved = true;

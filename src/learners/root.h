@@ -12,8 +12,9 @@
 //   leave      the group has ended
 //
 // Gradient k of a group lies in its place k % 2. It may come when it is granted, and k is granted when the
-// core has a queue slot for it, so k - 2 is in the weights by then. The core's leases are dealt to the groups
-// some steps ahead (deal.h): who is fast gets more. A training ends with a whole step.
+// core has a queue slot for it and k - 2 has left that place: it is in the weights, or was rejected. The
+// core's leases are dealt to the groups some steps ahead (deal.h): who is fast gets more. A training ends
+// with a whole step.
 #ifndef MU_LEARNERS_ROOT_H
 #define MU_LEARNERS_ROOT_H
 
@@ -40,7 +41,7 @@ typedef struct mu_root_group {
     int64_t  has;                       // weights that it is known to have
     int64_t  sent;                      // weights that were sent to it last
     bool     ended;                     // it was told that there is nothing more
-    bool     left;
+    bool     left, gone;                // it has said so; the core knows, too
 } mu_root_group;
 
 // Of one group: grant NULL = it has all of them; lease: samples of the next step that was not dealt yet.
@@ -90,7 +91,7 @@ MU_MUST_CHECK mu_status mu_root_put(mu_root *r, const mu_wire_push *p, mu_err *e
 MU_MUST_CHECK mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end,
                                         const void *floats, mu_err *err);
 MU_MUST_CHECK mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err);
-void mu_root_leave(mu_root *r, int group);
+void mu_root_leave(mu_root *r, int group);      // what is complete of it counts
 MU_MUST_CHECK mu_status mu_root_go_on(mu_root *r, mu_err *err);
 bool mu_root_is_left(const mu_root *r);         // by all groups
 

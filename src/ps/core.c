@@ -345,7 +345,8 @@ bool mu_core_form(mu_core *c) {
     const mu_protocol_class *p = core_class(c);
     if (c->applying || !p->take || waits_for_pair(c)) return false;
     const int most = longest_run(c);
-    while (c->applying < most && !is_over(c, c->applying ? rows_taken(c) : 0) && form_one(c, p)) {}
+    // The first one may come behind a phase that was over with a rejected gradient: it ends it.
+    while (c->applying < most && !(c->applying && is_over(c, rows_taken(c))) && form_one(c, p)) {}
     return c->applying > 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mutants: 1 2 3 4 5 6 7 8 9
+// mutants: 1 2 3 4 5 6 7 8 9 10
 // pan: -a
 //
 // core.pml - Spin model of one gradient's way through the parameter server: core.h's lease, ask, push, form,
@@ -16,7 +16,8 @@
 // seen: a bit may be set once in each half of each slice. `hard` is chosen by Spin: one gradient of each
 // learner makes an update, or any one does (async, refused beyond BOUND). So is `most`: without a bound, as many
 // updates as gradients wait are formed together, a run; every slice gets them one after the other. `holds`: a
-// learner with a gradient in the run begins only behind it (mu_core_ask), whatever else is on the way. A
+// learner with a gradient in the run begins only behind it (mu_core_ask), whatever else is on the way. By
+// `pairs` one gradient alone waits for a second one, while any learner has work left (waits_for_pair). A
 // learner may also hang: the watchdog replaces it, but its push is under way and arrives later (zombie). By
 // `turns` one step is made by hardsync, and at the end of its update async takes over.
 //
@@ -24,7 +25,7 @@
 // 3 a restart forgets the lease, 4 commit before the last slice is done, 5 the repair puts back a piece that
 // was already finished, 6 a lost learner is still taken for computing, 7 the undo piece is given up before
 // the piece is marked as finished, 8 the second update of a run is dropped in one slice, 9 a batch of the step
-// is handed out again behind the change.
+// is handed out again behind the change, 10 one gradient waits for a second one though none is to come.
 //
 // No process polls here, so the claim needs no fairness: whatever is scheduled, every process comes to its
 // end, with the last update committed. That covers deadlocks, which Spin does not look for beside a claim.
@@ -54,6 +55,7 @@ learner_row row[N];
 
 bool hard, turns, applying, ended, finished;
 bool holds;                                     // who has a gradient in the run waits for it
+bool pairs;                                     // one gradient waits for a second one
 byte batches, executors, deaths;                // of the run Spin has chosen; deaths still to come, at most
 byte most;                                      // updates formed together; with 1 the bound holds
 byte running;                                   // processes not at their end
@@ -78,7 +80,10 @@ byte held[EXECUTORS], was[EXECUTORS], before[EXECUTORS]; // slice, what it was, 
                        !(hard && turns && row[i].accepted > 0) && \
                        (!hard || row[i].accepted == version || (applying && row[i].accepted == version + 1)))
 #define IN_RUN(i)     (applying && ((n_parts > 0 && part_learner[0] == i) || (n_parts > 1 && part_learner[1] == i)))
-#define CAN_FORM      (!applying && len(fifo) >= (hard -> N : 1))
+#define CAN_FORM      (!applying && len(fifo) >= (hard -> N : 1) && !WAITS_FOR_PAIR)
+// One gradient alone waits while a learner has work left, which brings the next one.
+#define WORKS(i)      (row[i].computing || !NO_MORE(i))
+#define WAITS_FOR_PAIR (pairs && len(fifo) == 1 && (MUTANT == 10 || WORKS(0) || WORKS(1)))
 #define ALL_DONE      (done[0] && done[1])
 #define TEST_END      if :: (committed | refused) == ALL -> ended = true :: else fi
 #define ONE_DONE      (done[0] || done[1])
@@ -298,6 +303,7 @@ proctype Watchdog() {
 init {
     atomic {
         if              // two deaths with one executor, one with two or with more batches
+        :: hard = false; batches = 3; deaths = 1; executors = 1; most = 2; pairs = true
         :: hard = true; batches = 4; deaths = 1; executors = 2
         :: hard = true; batches = 4; deaths = 2; executors = 1
         :: hard = false; batches = 2; deaths = 2; executors = 1

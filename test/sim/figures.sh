@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# figures.sh <muster-sim> - the same seed gives the same events, and the staleness of 1000 learners is what
-# the protocols promise: hardsync 0; n-softsync a mean near n and never more than 2n; async near the learners.
+# figures.sh <muster-sim> - the same seed gives the same events, of one level and of two; and the staleness of
+# 1000 learners is what the protocols promise: hardsync 0; n-softsync a mean near n and never more than 2n; async
+# near the learners.
 set -euo pipefail
 sim=$1
 status=0
@@ -14,6 +15,8 @@ again=$("$sim" --seeds 50 --hash)
 cmp -s <("$sim" --seed 7 --trace) <("$sim" --seed 7 --trace) || bad "a seed gave two traces"
 [ "$("$sim" --seeds 4 --first 1 --hash --jobs 2 | sort)" = "$(head -n 4 <<<"$once" | sort)" ] ||
     bad "the number of jobs changed a history"
+[ "$("$sim" --ranks --seeds 20 --hash)" = "$("$sim" --ranks --seeds 20 --hash --jobs 2 | sort -k2n)" ] ||
+    bad "a seed gave two histories over ranks"
 
 # figure "options" MEAN_LOW MEAN_HIGH MAX
 figure() {

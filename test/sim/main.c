@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// main.c - muster-sim: many seeds, one seed again, the staleness figures, the self-test.
-#include "sim/sim.h"
+// main.c - muster-sim: many seeds, one seed again, the staleness figures, the self-test; of one level or two.
+#include "sim/ranks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,28 +15,65 @@ static const char usage[] =
     "       muster-sim --seed S [--trace] ...       one seed again\n"
     "       muster-sim --stats --protocol P --learners L [--splits n] [--events E]\n"
     "       muster-sim --self-test                  wrong drivers must be caught\n"
+    "       muster-sim --ranks ...                  of groups of learners on ranks, and their root\n"
     "Runs the protocol core under a random but repeatable schedule with faults; checks it at every event.\n";
 
-static int report(const sim_world *w) {
-    printf("seed %" PRId64 " event %" PRId64 ": %s\n", w->seed, w->events, w->book.why);
-    printf("again: muster-sim --seed %" PRId64 " --events %" PRId64 " --trace\n", w->seed, w->opts.events);
+// A world of one level, or of two.
+typedef struct world {
+    bool two;
+    sim_world one;
+    ranks_world *ranks; // owned
+    const char *why;    // of the last seed
+    int64_t seed, events;
+    uint64_t hash;
+} world;
+
+static bool create(world *w, const sim_opts *o) {
+    w->two = o->ranks;
+    w->ranks = NULL;
+    if (!w->two) return sim_world_create(&w->one, o);
+    w->ranks = calloc(1, sizeof *w->ranks);
+    if (w->ranks && ranks_create(w->ranks, o)) return true;
+    free(w->ranks);
+    return false;
+}
+
+static void destroy(world *w) {
+    if (w->two) ranks_destroy(w->ranks);
+    else sim_world_destroy(&w->one);
+    free(w->ranks);
+}
+
+static bool run(world *w, int64_t seed) {
+    const bool good = w->two ? ranks_run(w->ranks, seed) : sim_world_run(&w->one, seed);
+    w->seed = seed;
+    w->why = w->two ? w->ranks->book.why : w->one.book.why;
+    w->events = w->two ? w->ranks->events : w->one.events;
+    w->hash = w->two ? w->ranks->hash : w->one.hash;
+    return good;
+}
+
+static int report(const world *w, const sim_opts *o) {
+    printf("seed %" PRId64 " event %" PRId64 ": %s\n", w->seed, w->events, w->why);
+    printf("again: muster-sim%s --seed %" PRId64 " --events %" PRId64 " --trace\n", w->two ? " --ranks" : "",
+           w->seed, o->events);
     return 1;
 }
 
 // Seeds first + k, first + k + step, ...; an exit status.
 static int run_seeds(const sim_opts *o, int k, int step) {
-    sim_world w;
-    if (!sim_world_create(&w, o)) {
+    static world w;
+    if (!create(&w, o)) {
         fprintf(stderr, "muster-sim: out of memory\n");
         return 2;
     }
     int status = 0;
     for (int64_t i = k; i < o->seeds && status == 0; i += step) {
-        if (!sim_world_run(&w, o->first + i)) status = report(&w);
+        if (!run(&w, o->first + i)) status = report(&w, o);
         else if (o->hash) printf("seed %" PRId64 " hash %016" PRIx64 "\n", w.seed, w.hash);
     }
     fflush(stdout);
-    sim_world_destroy(&w);
+    destroy(&w);
     return status;
 }
 
@@ -61,10 +98,10 @@ static int run_jobs(const sim_opts *o) {
 }
 
 static int run_stats(const sim_opts *o) {
-    sim_world w;
-    if (!sim_world_create(&w, o)) return 2;
-    const bool good = sim_world_run(&w, o->first);
-    const book *b = &w.book;
+    static world w;
+    if (!create(&w, o)) return 2;
+    const bool good = run(&w, o->first);
+    const book *b = &w.one.book;
     if (good) {
         printf("%s, %d learners, n %d: %" PRId64 " gradients, staleness mean %.3f max %" PRId64 "\n",
                b->target->name, b->config.learners, b->config.splits, b->n_stale,
@@ -73,9 +110,9 @@ static int run_stats(const sim_opts *o) {
             if (b->stale_bin[i])
                 printf("%d%s %" PRId64 "\n", i, i == SIM_BINS - 1 ? "+" : "", b->stale_bin[i]);
     } else {
-        report(&w);
+        report(&w, o);
     }
-    sim_world_destroy(&w);
+    destroy(&w);
     return !good;
 }
 
@@ -84,21 +121,21 @@ static int self_test(sim_opts o) {
     const int64_t most = 300;
     int status = 0;
     o.events = o.events < 3000 ? o.events : 3000;
-    for (int m = SIM_M_NONE; m <= SIM_M_LAST; m++) {
-        sim_world w;
+    for (int m = SIM_M_NONE; m <= (o.ranks ? (int)RANKS_M_LAST : (int)SIM_M_LAST); m++) {
+        static world w;
         o.mutant = m;
-        if (!sim_world_create(&w, &o)) return 2;
+        if (!create(&w, &o)) return 2;
         int64_t seed = 1;
-        while (seed <= most && sim_world_run(&w, seed)) {
-            w.scribbled = false;
+        while (seed <= most && run(&w, seed)) {
+            w.one.scribbled = false;
             seed++;
         }
         const bool caught = seed <= most;
         const bool right = caught == (m != SIM_M_NONE);
-        printf("%-6s %s: %s\n", right ? "" : "WRONG:", sim_mutant_name(m),
-               caught ? w.book.why : "nothing found");
+        printf("%-6s %s: %s\n", right ? "" : "WRONG:", o.ranks ? ranks_mutant_name(m) : sim_mutant_name(m),
+               caught ? w.why : "nothing found");
         if (!right) status = 1;
-        sim_world_destroy(&w);
+        destroy(&w);
     }
     return status;
 }
@@ -118,6 +155,7 @@ static int parse(int argc, char **argv, sim_opts *o) {
         else if (!strcmp(a, "--stats")) o->stats = true;
         else if (!strcmp(a, "--hash")) o->hash = true;
         else if (!strcmp(a, "--self-test")) o->self_test = true;
+        else if (!strcmp(a, "--ranks")) o->ranks = true;
         else if (i + 1 >= argc) return i;
         else if (!strcmp(a, "--protocol")) {
             o->protocol = mu_protocol_index(argv[++i]);

@@ -10,6 +10,8 @@
 //   fault.c   deaths, hangs, pauses, duplicates, forgeries, a server that dies in an update, stops
 //   book.c    the simulator's own account of everything, kept without looking into the core
 //   mutant.c  drivers that are wrong on purpose: proof that the checks can fail
+//   queue.c   events by time
+//   ranks.h   the same over two levels: groups of learners on ranks, and the root that they train
 //   main.c    options, many seeds in many processes, the staleness figures
 //
 // A seed is a sequence of episodes (runs) until its events are used up. After every event the book must agree
@@ -64,6 +66,20 @@ typedef struct sim_event {
     uint16_t learner, kind;
 } sim_event;
 
+typedef struct sim_queue {          // by key, the least first
+    int64_t     n, room;
+    uint32_t    number;             // of the next event, modulo 2^20
+    sim_event  *event;              // owned
+} sim_queue;
+
+bool sim_queue_create(sim_queue *q, int64_t room);              // false: no memory
+void sim_queue_destroy(sim_queue *q);
+void sim_queue_clear(sim_queue *q);
+// At a time; events of the same time keep their order. False: it is full.
+bool sim_queue_put(sim_queue *q, int64_t time, int kind, int whom, uint32_t mark);
+sim_event sim_queue_take(sim_queue *q);
+static inline int64_t sim_event_time(const sim_event *e) { return (int64_t)(e->key >> 20); }
+
 // ---- the plan of an episode ----
 typedef enum sim_spread { SIM_EQUAL, SIM_UNEQUAL, SIM_HEAVY, SIM_STRAGGLER } sim_spread;
 enum {                          // faults, as bits
@@ -98,9 +114,14 @@ typedef struct sim_opts {
     int     protocol;                           // -1: drawn
     int     mutant;                             // 0: none
     bool    trace, stats, self_test, hash;
+    bool    ranks;                              // two levels (ranks.h)
 } sim_opts;
 
 void sim_plan_draw(sim_plan *p, const sim_opts *o, uint64_t *rng);
+void sim_protocol_draw(mu_core_config *c, const sim_opts *o, uint64_t *rng);    // for c->learners
+static inline int64_t sim_pick(uint64_t *rng, int64_t low, int64_t high) {      // [low, high]
+    return low + sim_below(rng, high - low + 1);
+}
 
 // ---- the book ----
 typedef struct sim_batch { int64_t first, rows; } sim_batch;
@@ -181,7 +202,6 @@ typedef struct sim_world {
     uint64_t    rng, hash;
     int64_t     now, events, since_progress;
     int64_t     seed;
-    uint32_t    number;         // of the next event, modulo 2^20
     int32_t     check_every, until_check;
     bool        faults_on;
     bool        moving;         // SIM_MOVE is under way
@@ -193,8 +213,8 @@ typedef struct sim_world {
     int32_t    *held, n_held;
     bool        server_dead;
     uint32_t    server_mark;
-    int64_t     n_queue, n_own, queue_room;     // events; without SIM_FAULT; heap capacity
-    sim_event  *queue;          // 4-ary heap
+    int64_t     n_own;          // events without SIM_FAULT
+    sim_queue   queue;
     sim_message *message;
     int32_t     free_message;
 } sim_world;
@@ -205,8 +225,11 @@ void sim_world_destroy(sim_world *w);
 bool sim_world_run(sim_world *w, int64_t seed);
 
 void sim_post(sim_world *w, int64_t delay, sim_kind kind, int learner, uint32_t mark);
-void sim_trace(sim_world *w, const char *format, ...) MU_PRINTF(2, 3);
-#define SIM_TRACE(w, ...) do { if ((w)->opts.trace) sim_trace((w), __VA_ARGS__); } while (0)
+void sim_trace(int64_t event, int64_t now, const char *format, ...) MU_PRINTF(3, 4);
+#define SIM_TRACE(w, ...)                                                                                    \
+    do {                                                                                                     \
+        if ((w)->opts.trace) sim_trace((w)->events, (w)->now, __VA_ARGS__);                                  \
+    } while (0)
 int64_t sim_time(sim_world *w, int64_t mean);   // 0 .. 2 * mean
 void sim_wake(sim_world *w);                    // everybody who was held asks again
 void sim_look(sim_world *w);                    // the server looks for work

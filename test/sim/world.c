@@ -9,46 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- time and events: a 4-ary heap ----
-
-static void sift_up(sim_event *q, int64_t i, sim_event e) {
-    for (; i > 0 && q[(i - 1) / 4].key > e.key; i = (i - 1) / 4) q[i] = q[(i - 1) / 4];
-    q[i] = e;
-}
-
-static sim_event pop(sim_world *w) {
-    sim_event *q = w->queue;
-    const sim_event top = q[0], e = q[--w->n_queue];
-    int64_t i = 0;
-    for (int64_t child; (child = 4 * i + 1) < w->n_queue;) {
-        int64_t least = child, end = child + 4 < w->n_queue ? child + 4 : w->n_queue;
-        for (int64_t k = child + 1; k < end; k++)
-            if (q[k].key < q[least].key) least = k;
-        if (q[least].key >= e.key) break;
-        q[i] = q[least];
-        i = least;
-    }
-    q[i] = e;
-    w->n_own -= top.kind != SIM_FAULT;
-    return top;
-}
+// ---- time and events ----
 
 void sim_post(sim_world *w, int64_t delay, sim_kind kind, int learner, uint32_t mark) {
-    if (w->n_queue == w->queue_room) {
+    if (!sim_queue_put(&w->queue, w->now + delay, (int)kind, learner, mark)) {
         book_wrong(&w->book, "the simulator's queue is full");
         return;
     }
-    const uint64_t key = (uint64_t)(w->now + delay) << 20 | (w->number++ & 0xFFFFF);
     w->n_own += kind != SIM_FAULT;
-    sift_up(w->queue, w->n_queue++, (sim_event){key, mark, (uint16_t)learner, (uint16_t)kind});
 }
 
 int64_t sim_time(sim_world *w, int64_t mean) { return sim_below(&w->rng, 2 * mean + 1); }
 
-void sim_trace(sim_world *w, const char *format, ...) {
+void sim_trace(int64_t event, int64_t now, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    printf("%6" PRId64 " %9" PRId64 "  ", w->events, w->now);
+    printf("%6" PRId64 " %9" PRId64 "  ", event, now);
     vprintf(format, args);
     printf("\n");
     va_end(args);
@@ -409,8 +385,8 @@ static void begin_episode(sim_world *w) {
     memset(w->spare, 0, w->core_bytes);
     book_init(&w->book, c);
     w->now = 0;
-    w->number = 0;
-    w->n_queue = w->n_own = w->n_held = 0;
+    sim_queue_clear(&w->queue);
+    w->n_own = w->n_held = 0;
     w->since_progress = 0;
     w->server_dead = w->moving = false;
     if (w->plan.halts) set_halt(w);
@@ -451,8 +427,9 @@ static void run_episode(sim_world *w, int64_t budget) {
     const int64_t patience = 2000 + 100 * w->plan.config.learners;
     const int64_t end = w->opts.events;
     while (w->n_own > 0 && book_good(&w->book)) {
-        const sim_event e = pop(w);
-        w->now = (int64_t)(e.key >> 20);
+        const sim_event e = sim_queue_take(&w->queue);
+        w->n_own -= e.kind != SIM_FAULT;
+        w->now = sim_event_time(&e);
         w->events++;
         w->hash = (w->hash ^ e.key ^ ((uint64_t)e.kind << 56 | (uint64_t)e.learner << 40)) * 0x100000001B3u;
         switch_cores(w);
@@ -488,19 +465,18 @@ bool sim_world_create(sim_world *w, const sim_opts *o) {
     const size_t n = SIM_MAX_LEARNERS;
     memset(w, 0, sizeof *w);
     w->opts = *o;
-    w->queue_room = 16 * (int64_t)n;
     w->core = mu_alloc(mu_core_size((int)n), "sim");
     w->spare = mu_alloc(mu_core_size((int)n), "sim");
     w->process = mu_alloc_array(n, sizeof *w->process, "sim");
     w->held = mu_alloc_array(n, sizeof *w->held, "sim");
-    w->queue = mu_alloc_array((size_t)w->queue_room, sizeof *w->queue, "sim");
+    const bool queue = sim_queue_create(&w->queue, 16 * (int64_t)n);
     w->message = mu_alloc_array(4 * n + 64, sizeof *w->message, "sim");
     w->book.learner = mu_alloc_array(n, sizeof *w->book.learner, "sim");
     w->book.fifo = mu_alloc_array((size_t)mu_core_most_parts((int)n), sizeof *w->book.fifo, "sim");
     w->book.part = mu_alloc_array((size_t)mu_core_most_parts((int)n), sizeof *w->book.part, "sim");
     w->book.sample = mu_alloc(SIM_MAX_SAMPLES, "sim");
     w->book.stale_bin = mu_alloc_array(SIM_BINS, sizeof *w->book.stale_bin, "sim");
-    if (w->core && w->spare && w->process && w->held && w->queue && w->message && w->book.learner &&
+    if (w->core && w->spare && w->process && w->held && queue && w->message && w->book.learner &&
         w->book.fifo && w->book.part && w->book.sample && w->book.stale_bin)
         return true;
     sim_world_destroy(w);
@@ -508,8 +484,9 @@ bool sim_world_create(sim_world *w, const sim_opts *o) {
 }
 
 void sim_world_destroy(sim_world *w) {
-    void *all[] = {w->core,         w->spare,     w->process,   w->held,        w->queue,         w->message,
+    void *all[] = {w->core,         w->spare,     w->process,   w->held,        w->message,
                    w->book.learner, w->book.fifo, w->book.part, w->book.sample, w->book.stale_bin};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) mu_free(all[i]);
+    sim_queue_destroy(&w->queue);
     memset(w, 0, sizeof *w);
 }
