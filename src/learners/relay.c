@@ -107,18 +107,25 @@ static mu_status say_left(mu_relay *r, mu_relay_group *g, mu_err *err) {
     return MU_OK;
 }
 
-// Who takes part: in the last step perhaps not all. Nobody: the group has ended.
-static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
-    if (r->stop_at && g->step >= r->stop_at && !g->stopped) return MU_OK; // the end comes first
+// Who takes part: in the last step perhaps not all. -1: it cannot be seen now.
+static int look_who_takes_part(const mu_relay *r, mu_relay_group *g) {
     mu_core *c = mu_shared_begin(shared_of(g));
     int n = 0;
-    if (!c) return MU_OK;
+    if (!c) return -1;
     for (int i = 0; i < r->own; i++) {
         const mu_core_learner *l = mu_core_learner_at(c, i);
         g->takes_part[i] = l->working || mu_core_step(l) > g->step;
         n += g->takes_part[i];
     }
     mu_shared_cancel(shared_of(g));
+    return n;
+}
+
+// Nobody takes part: the group has ended.
+static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    if (r->stop_at && g->step >= r->stop_at && !g->stopped) return MU_OK; // the end comes first
+    const int n = look_who_takes_part(r, g);
+    if (n < 0) return MU_OK;
     if (n == 0) return say_left(r, g, err);
     g->begun = true;
     g->complete = g->formed = g->given = false;
@@ -212,7 +219,8 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
     const mu_wire_forms *f = g->adding.forms;
     const float *sum = g->sum[g->step % MU_CORE_SLOTS];
     for (int64_t at = f->at[param], end = f->at[param + 1], to; at < end; at = to) {
-        to = end - at < RELAY_CHUNK ? end : at + RELAY_CHUNK;
+        to = at + relay_chunk(at - f->at[param]);
+        to = to < end ? to : end;
         const mu_wire w = {.type = MU_WIRE_SUM,
                            .sum = {.rank = r->nodes->rank,
                                    .group = g->number,
@@ -227,7 +235,18 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
     return MU_OK;
 }
 
+// Its next step begins with those that it has by then.
+static mu_status send_promise(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    const int64_t version = relay_newest(r, g);
+    if (mu_relay_leads(r)) return mu_root_promise(&r->root, g->number, version, err);
+    const mu_wire w = {
+        .type = MU_WIRE_ASK,
+        .ask = {.learner = g->number * r->own, .incarnation = 1, .what = MU_ASK_LEASE, .version = version}};
+    return mu_nodes_send(r->nodes, 0, topic_of(g), &w, err);
+}
+
 static mu_status send_complete(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    if (!relay_waits(r, g->step + 1)) MU_TRY(send_promise(r, g, err));
     g->complete = true;
     if (mu_relay_leads(r)) return mu_root_complete(&r->root, g->number, g->step, err);
     const mu_wire w = {
@@ -260,7 +279,7 @@ static bool is_free(const mu_relay *r, const mu_relay_group *g) {
 
 static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err) {
     if (!g->begun) MU_TRY(begin_step(r, g, err));
-    if (!g->begun) return MU_OK;
+    if (!g->begun || (r->stop_at && !g->halts)) return MU_OK; // its learners must not begin too much
     *moved |= add_sums(g);
     *moved |= find_pushes(g);
     MU_TRY(send_step(r, g, moved, err));
@@ -281,9 +300,19 @@ static bool stop_group(const mu_relay *r, mu_relay_group *g) {
     return g->halts && !g->begun && g->step >= r->stop_at && mu_server_group_end(g->group);
 }
 
+// A step that no learner had begun when they were told to end is none: all make it, or nobody does.
+static void give_up_step(const mu_relay *r, mu_relay_group *g) {
+    if (g->n_found) return;
+    const int n = look_who_takes_part(r, g);
+    if (n >= 0) g->begun = n > 0, g->settled = true;
+}
+
 static void stop_when_due(mu_relay *r) {
-    for (int i = 0; i < r->n && r->stops; i++)
-        if (!r->group[i].stopped) r->group[i].stopped = stop_group(r, &r->group[i]);
+    for (int i = 0; i < r->n && r->stops; i++) {
+        mu_relay_group *g = &r->group[i];
+        if (!g->stopped) g->stopped = stop_group(r, g);
+        if (g->stopped && g->begun && !g->settled) give_up_step(r, g);
+    }
 }
 
 // Learners that wait for other ranks see that these are alive.
@@ -308,6 +337,7 @@ mu_status mu_relay_look(mu_relay *r, mu_bell *bell, int64_t limit_ns, mu_err *er
         const uint32_t seen = mu_bell_read(bell);
         bool left = true;
         MU_TRY(mu_nodes_look(r->nodes, err));
+        stop_when_due(r); // before a step is formed
         for (bool moved = true; moved;) {
             moved = false;
             for (int i = 0; i < r->n; i++)
@@ -330,9 +360,10 @@ mu_status mu_relay_say_stop(mu_relay *r, bool due, mu_err *err) {
     if (r->said_stop) return MU_OK;
     const bool leads = mu_relay_leads(r);
     r->said_stop = true;
-    // No group has begun a step beyond what is granted, and each hears of the end before it is granted more.
+    // Learners may have begun the step behind the last one that is granted: they wait for its weights. No
+    // group has begun the next one, and each hears of the end before it is granted more.
     for (int g = 0; g < r->root.n; g++)
-        if (r->root.group[g].granted > r->stop_at) r->stop_at = r->root.group[g].granted;
+        if (r->root.group[g].granted >= r->stop_at) r->stop_at = r->root.group[g].granted + 1;
     if (r->stop_at > r->in_step) r->stop_at = 0;
     r->stops |= leads;
     const mu_wire w = {.type = MU_WIRE_STOP,

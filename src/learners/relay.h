@@ -38,6 +38,7 @@ typedef struct mu_relay_group {
     int64_t   step;                     // under way, of this run
     bool      begun, complete, formed, given, left;
     bool      halts, stopped;           // it knows where to end; its learners were told
+    bool      settled;                  // since then it is known whether the step under way is made
     bool     *takes_part;               // (own) in this step; owned
     int64_t  *done;                     // (own) gradients that are in the core; owned
     mu_gradient_id *found;              // (own) of this step; owned

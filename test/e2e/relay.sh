@@ -53,10 +53,10 @@ done
 jq -e '.staleness.max <= 2' softsync-adv.json >/dev/null || bad "softsync: $(jq -c .staleness softsync-adv.json)"
 
 # ---- deaths, stops, resumes ----
-run calm conv.yaml --learners 4 --steps 600
+run calm conv.yaml --learners 4 --steps 1500
 for way in adv 'adv*'; do
     out=killed-${way/\*/s}
-    long $out conv.yaml --learners 4 --steps 600 --set cluster.architecture="$way"
+    long $out conv.yaml --learners 4 --steps 1500 --set cluster.architecture="$way"
     kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
     wait $pid || bad "a learner was killed: $(tail -n 4 $out.err)"
     jq -e '.learners_lost == 1 and .learners_replaced == 1' $out.json >/dev/null || bad "$out: $(cat $out.json)"
@@ -66,6 +66,23 @@ long killed-async conv.yaml --learners 4 --steps 4000 --set cluster.architecture
 kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
 wait $pid || bad "async: a learner was killed: $(tail -n 4 killed-async.err)"
 balanced killed-async
+
+# Steps of microseconds, stopped wherever they are: a step that no learner has begun is none, and what a rank has sent
+# before it leaves counts.
+job tiny '{batch: 16}' '{type: sgd, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 20}
+  - {name: act, type: sigmoid}
+END
+for k in 1 2 3; do
+    for way in adv 'adv*'; do
+        run_on 4 tiny-$k-${way/\*/s} tiny.yaml --learners 4 --protocol async --set cluster.architecture="$way" \
+            --set cluster.warm_start=never --epochs 0 --set train.deadline=0.5s --set checkpoint.every=never
+    done
+done
+run_on 4 tiny-all tiny.yaml --learners 4 --protocol async --set cluster.architecture='adv*' --set checkpoint.every=never \
+    --set cluster.warm_start=never --epochs 3
+jq -e '.stopped_by == "epochs" and .samples == .applied_samples and .samples >= 3 * 810' tiny-all.json >/dev/null ||
+    bad "tiny-all: $(cat tiny-all.json)"
 
 # In step all groups end before the same one, so what goes on has the bits of a run that was not stopped.
 export OMPI_MCA_odls_base_sigkill_timeout=5
