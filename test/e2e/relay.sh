@@ -59,6 +59,9 @@ for way in adv 'adv*'; do
     long $out conv.yaml --learners 4 --steps 1500 --set cluster.architecture="$way"
     kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
     wait $pid || bad "a learner was killed: $(tail -n 4 $out.err)"
+    jq -e '(.rank_times | [.compute_s[], .wait_s[]] | length == 4 and all(. > 0)) and
+        (.rank_times | (.compute_s | add) / ((.compute_s | add) + (.wait_s | add))) - .overlap | fabs < 1e-6' $out.json >/dev/null ||
+        bad "$out: overlap $(jq -c '[.overlap, .rank_times]' $out.json)"
     jq -e '.learners_lost == 1 and .learners_replaced == 1' $out.json >/dev/null || bad "$out: $(cat $out.json)"
     near $out calm 1e-4 || bad "a death changes the result by $way"
 done
@@ -88,6 +91,13 @@ jq -e '.stopped_by == "epochs" and .samples == .applied_samples and .samples >= 
 export OMPI_MCA_odls_base_sigkill_timeout=5
 for protocol in hardsync async; do
     long stopped-$protocol conv.yaml --learners 4 --steps 100000 --set cluster.architecture=adv --protocol $protocol
+    for _ in $(seq 100); do # each rank tells rank 0 now and then
+        "$MUSTER" status stopped-$protocol --json >status.json 2>/dev/null &&
+            jq -e '.rank_times.compute_s | length == 2 and all(. > 0)' status.json >/dev/null && break
+        sleep 0.1
+    done
+    jq -e '.overlap > 0 and .overlap < 1 and (.rank_times.overlap | all(. > 0))' status.json >/dev/null ||
+        bad "status: $(jq -c '[.overlap, .rank_times]' status.json)"
     kill -TERM $pid
     wait $pid
     jq -e '.stopped_by == "signal"' stopped-$protocol.json >/dev/null ||
