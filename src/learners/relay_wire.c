@@ -112,7 +112,7 @@ static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     memcpy(out, r->root.value, (size_t)r->nodes->shape.count * sizeof *out);
     g->sent = version;
     const mu_wire_weights weights = {.version = version, .block = group % r->n, .floats = out};
-    return send_weights(r, peer, MU_TOPIC_GROUP + group, &weights, err);
+    return send_weights(r, peer, MU_TOPIC_GROUP + (mu_node_topic)group, &weights, err);
 }
 
 static mu_status take_grant(mu_relay *r, const mu_wire_grant *w, mu_err *err) {

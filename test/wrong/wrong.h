@@ -2,8 +2,8 @@
 // wrong.h - muster-wrong: the program with one step of training over ranks wrong on purpose, so that a test
 // which never fails is found out (test/e2e/equal_ranks.sh).
 //
-// A file here is a source of the program with some functions that it calls, or has, replaced; the linker takes
-// it in the place of the right one. MUSTER_WRONG chooses what goes wrong; without it nothing does.
+// A file here is a source of the program with some functions that it calls, or has, replaced; the linker
+// takes it in the place of the right one. MUSTER_WRONG chooses what goes wrong; without it nothing does.
 //
 //     dropped   what rank 1 computed counts for nothing
 //     factor    gradients count as often as there are ranks
