@@ -160,13 +160,14 @@ if [ "$EQUAL" = all ]; then
     done
 else
     for way in step base adv 'adv*'; do
-        equal 2 4 lenet "$way" auto
         equal 2 2 mlp "$way" auto
         equal 2 4 kim "$way" auto
     done
+    equal 2 4 lenet step auto
+    equal 2 4 lenet 'adv*' auto
     equal 4 4 mlp step dense
-    equal 4 4 kim base auto
-    equal 4 4 lenet adv dense
+    equal 4 4 kim adv auto
+    equal 4 4 lenet base dense
     equal 4 4 mlp 'adv*' dense
 fi
 
