@@ -9,7 +9,7 @@ set -uo pipefail
 set -f # adv* is no file
 program=$(dirname "$MUSTER")/muster-wrong
 [ -x "$program" ] || { echo "skipped: needs $program"; exit 77; }
-: "${SECONDS_EACH:=3.5}"
+: "${SECONDS_EACH:=4}"
 
 cat >job.yaml <<'END_OF_JOB'
 name: job
@@ -39,7 +39,7 @@ law() {
     echo "$way, $2 learners on $1 ranks, $4: $(jq -c '[.staleness.mean, .staleness.max, .gradients.applied]' "$out.json"), not $5"
     jq -e ".staleness.mean >= 0.8 * $5 and .staleness.mean <= 1.2 * $5 and .staleness.max <= $6" "$out.json" >/dev/null ||
         bad "$out, $4: the mean is to be $5: $(jq -c .staleness "$out.json")"
-    jq -e '.gradients.applied > 100 and .gradients.rejected < 0.02 * .gradients.applied' "$out.json" >/dev/null ||
+    jq -e '.gradients.applied > 100 and .gradients.rejected < 0.1 * .gradients.applied' "$out.json" >/dev/null ||
         bad "$out, $4: $(jq -c .gradients "$out.json")"
     rm -rf "$out"
 }
