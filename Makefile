@@ -22,7 +22,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts
+.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm test-equal bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -65,6 +65,11 @@ test-slurm: ## train under a Slurm of the test's own, lose nodes of it; as root 
 	@$(SETUP) slurm
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@MUSTER=$(BUILD)/muster test/slurm/slurm.sh
+
+test-equal: ## ranks against one learner: all nets, ways, ranks and forms of gradients, on hosts as root (minutes)
+	@$(SETUP) test
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@MUSTER=$(BUILD)/muster EQUAL=all bash test/e2e/equal_ranks.sh
 
 bench: ## time Muster against PyTorch on this machine, print the table
 	@$(SETUP) bench

@@ -13,7 +13,9 @@ Parts: speed     two hosts at 1 Gb/s, hardsync, over one host, and over PyTorch'
        wire      bytes that rank 0 sends for a step: those of two lengths of run, subtracted. Sums of dense gradients
                  against 2 P (n - 1) / n floats, factors against dense ones; `cable` is what left its host, with all heads
        slow      four hosts with links of 20 Mb/s and 50 ms: hardsync over all ranks against server groups, one per rank
-       accuracy  of these, LeNet on Fashion-MNIST after the same samples (minutes; links without a limit)
+       overlap   four hosts at 1 Gb/s, softsync (n = 1) by base, adv and adv*, learners on each: computing over computing
+                 and waiting (docs/cluster.md) of the learners of all ranks, in the window of the speed
+       accuracy  of `slow`, LeNet on Fashion-MNIST after the same samples (minutes; links without a limit)
 
 --here has all ranks on this host, without links and without root: a trial, whose speeds say nothing.
 Status 77: what is needed is not here, as the last line says.
@@ -51,11 +53,16 @@ FACTORS = ("mlp",)
 #        workload       batch   goal: the best setting over hardsync
 SLOW = [("cifar10_full", 16,    10.0),
         ("lenet",        16,    10.0)]
+#            workload       batch   more keys                 goals of adv, adv*
+OVERLAP = [("cifar10_full", 16,    (),                       (0.90, 0.99)),
+           ("lenet",        64,    (),                       (0.90, 0.99)),
+           ("mlp",          4,     ("gradients=dense",),     (None, None))]       # Rudra's hard case
+WAYS = ("base", "adv", "adv*")
 SLOW_LINKS = ("20mbit", "50ms")
 MERGES, EVERY = ("average", "outer"), (10, 50, 200)
 ACCURACY_GOAL = 0.7     # points behind hardsync, of the best merge with each interval
 ACCURACY_JOB = os.path.join(HERE, "..", "examples", "lenet-fashion.yaml")
-PARTS = ("speed", "wire", "slow", "accuracy")
+PARTS = ("speed", "wire", "slow", "overlap", "accuracy")
 DENSE = ("cluster.gradients=dense",)
 
 
@@ -222,10 +229,14 @@ class Bench:
             words += ["--set", s]
         return words
 
-    def speed_of(self, hosts, ranks, name, batch, sets=(), seconds=None):
+    def speed_of(self, hosts, ranks, name, batch, sets=(), seconds=None, learners=None):
         """Samples/s, and bytes that rank 0 sent for a sample of all ranks."""
+        return self.window_of(hosts, ranks, name, batch, sets, seconds, learners)[:2]
+
+    def window_of(self, hosts, ranks, name, batch, sets=(), seconds=None, learners=None):
+        """The same, with the metrics of the window and the result."""
         seconds = seconds or self.a.seconds
-        words = self.words(name, batch, max(1, ranks), sets) + ["--deadline", f"{seconds * (1 + WARM_UP):g}s"]
+        words = self.words(name, batch, learners or max(1, ranks), sets) + ["--deadline", f"{seconds * (1 + WARM_UP):g}s"]
         for _ in range(TRIES):
             result, lines, _ = self.run(hosts, ranks, words, START_S + 10 * seconds)
             if not result:
@@ -238,7 +249,7 @@ class Bench:
             sys.exit("hosts.py: raise --seconds")
         samples = RECORDS * (window[-1]["epoch"] - window[0]["epoch"])
         speed = samples / (window[-1]["wall_s"] - window[0]["wall_s"])
-        return speed, result["wire_bytes_sent"] / max(1, result["samples"])
+        return speed, result["wire_bytes_sent"] / max(1, result["samples"]), window, result
 
     # ---- the peer ----
 
@@ -400,6 +411,37 @@ class Bench:
                       flush=True)
         hosts.close()
 
+    def overlap_of(self, hosts, name, batch, sets):
+        """Overlap of all ranks, of the lowest one, samples/s, mean staleness, bytes of rank 0 for a sample."""
+        n = self.a.overlap_hosts
+        speed, size, window, result = self.window_of(hosts, n, name, batch, sets, None, n * self.a.overlap_learners)
+        compute, wait = ([sum(m["rank_times"][key][r] for m in window[1:]) for r in range(n)] for key in ("compute_s", "wait_s"))
+        each = [c / (c + w) if c + w > 0 else 0.0 for c, w in zip(compute, wait)]
+        return sum(compute) / max(1e-9, sum(compute) + sum(wait)), min(each), speed, result["staleness"]["mean"], size
+
+    def overlap(self):
+        n = self.a.overlap_hosts
+        hosts = self.hosts(n, "1gbit")
+        print(f"\n{n} hosts with links of 1gbit, {self.a.overlap_learners} learners on each, softsync: communication overlap"
+              f"{self.of_here(hosts)}")
+        print(f"{'workload':13} {'batch':>5} {'way':5} {'overlap':>8} {'lowest':>7} {'goal':>5}{'':7} {'samples/s':>9}"
+              f" {'staleness':>9} {'KB/sample':>9} {'Mb/s':>6} {'trip ms':>7} {'busy':>5}")
+        for name, batch, keys, goals in self.wanted(OVERLAP):
+            got, proofs = {way: [] for way in WAYS}, []
+            for _ in range(self.a.rounds):
+                proofs.append(hosts.proof())
+                for way, rounds in got.items():
+                    sets = ("cluster.protocol=softsync", f"cluster.architecture={way}") + tuple(f"cluster.{k}" for k in keys)
+                    rounds.append(self.overlap_of(hosts, name, batch, sets))
+            for (way, rounds), goal in zip(got.items(), (None,) + goals):
+                share, lowest, speed, stale, size = ([r[k] for r in rounds] for k in range(5))
+                self.add(part="overlap", workload=name, batch=batch, way=way, keys=keys, overlap=share, lowest=lowest,
+                         speed=speed, staleness=stale, bytes=size, links=proofs)
+                print(f"{name:13} {batch:5} {way:5} {100 * median(share):7.1f}% {100 * median(lowest):6.1f}%"
+                      f" {f'{100 * goal:.0f}%' if goal else '':>5} {self.judge(median(share), goal, proofs):6} {median(speed):9.0f}"
+                      f" {median(stale):9.2f} {1e-3 * median(size):9.3f} {self.links(proofs)}", flush=True)
+        hosts.close()
+
     def accuracy(self):
         """The links do not change what is computed, so there is no limit to their rate."""
         n = self.a.slow_hosts
@@ -437,9 +479,11 @@ def options():
     p.add_argument("--muster", default="build/muster", help="the program")
     p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch, for the peer")
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--seconds", type=float, default=3.0, help="per measurement of `speed`")
+    p.add_argument("--seconds", type=float, default=3.0, help="per measurement of `speed` and `overlap`")
     p.add_argument("--slow-seconds", type=float, default=15.0, help="per measurement of `slow`; twice that from 200 on")
     p.add_argument("--slow-hosts", type=int, default=4, help="hosts of `slow` and `accuracy`")
+    p.add_argument("--overlap-hosts", type=int, default=4, help="hosts of `overlap`")
+    p.add_argument("--overlap-learners", type=int, default=2, help="learners on each of them; they share its core")
     p.add_argument("--every", type=numbers, default=EVERY, help="intervals of `slow` and `accuracy`, e.g. 10,50,200")
     p.add_argument("--steps", type=numbers, default=(10, 40), help="the two lengths of run of `wire`, e.g. 10,40")
     p.add_argument("--ranks", type=numbers, default=WIRE_RANKS, help="of `wire`, e.g. 2,4")

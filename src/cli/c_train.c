@@ -115,6 +115,10 @@ static json_t *staleness_json(const mu_learners_result *g) {
     return o;
 }
 
+static int ranks_told(const mu_learners_result *g) {
+    return g->ranks < 2 ? 0 : g->ranks < MU_RANKS_TOLD ? g->ranks : MU_RANKS_TOLD;
+}
+
 static void print_json(const mu_run_result *r) {
     const mu_learners_result *g = &r->learners;
     const mu_json_real numbers[] = {
@@ -148,6 +152,7 @@ static void print_json(const mu_run_result *r) {
     mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (size_t i = 0; i < MU_COUNT(texts); i++)
         json_object_set_new(o, texts[i].key, json_string(texts[i].value));
+    if (ranks_told(g)) json_object_set_new(o, "rank_times", mu_rank_times_json(g->rank, ranks_told(g)));
     json_object_set_new(o, "staleness", staleness_json(g));
     json_object_set_new(o, "bytes", mu_moved_json(g->counts_moved, &g->moved, g->steps));
     json_object_set_new(o, "gradients",
@@ -170,12 +175,23 @@ static void tell(const mu_args *a, const char *fmt, ...) {
     else if (!a->json) puts(text);
 }
 
+static void print_ranks(const mu_args *a, const mu_learners_result *g) {
+    const int n = ranks_told(g);
+    if (!n) return;
+    const int low = mu_rank_by_overlap(g->rank, n, -1), high = mu_rank_by_overlap(g->rank, n, 1);
+    tell(a, "%d ranks: overlap %.1f %% (rank %d) to %.1f %% (rank %d); rank 0 sent %.1f MB", g->ranks,
+         100 * mu_overlap(g->rank[low].compute_s, g->rank[low].wait_s), low,
+         100 * mu_overlap(g->rank[high].compute_s, g->rank[high].wait_s), high,
+         1e-6 * (double)g->wire_sent);
+}
+
 static void print_learners(const mu_args *a, const mu_learners_result *g) {
     tell(a,
          "%d learner%s, %s: %" PRId64 " gradients = %" PRId64 " applied + %" PRId64 " rejected + %" PRId64
-         " lost; staleness %.2f (at most %" PRId64 "); computing %.1f %% of the time",
+         " lost; staleness %.2f (at most %" PRId64 "); overlap %.1f %%",
          g->count, g->count == 1 ? "" : "s", g->protocol, g->produced, g->applied, g->rejected, g->lost,
          g->staleness_mean, g->staleness_max, 100 * g->overlap);
+    print_ranks(a, g);
     if (g->server_groups > 1)
         tell(a, "%d server groups: %" PRId64 " merges, %.1f MB given and taken", g->server_groups, g->merges,
              1e-6 * (double)g->merged_bytes);

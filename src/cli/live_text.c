@@ -53,6 +53,16 @@ static void put_head(page *p, const mu_live_view *v) {
     mu_text_put(p->t, "\n", 1);
 }
 
+static void put_ranks(page *p, const mu_live_view *v) {
+    char a[32], b[32];
+    const int low = mu_rank_by_overlap(v->rank, v->n_ranks, -1),
+              high = mu_rank_by_overlap(v->rank, v->n_ranks, 1);
+    const mu_rank_times *l = &v->rank[low], *h = &v->rank[high];
+    mu_text_printf(p->t, "ranks      %d  overlap %s (rank %d) to %s (rank %d)\n", v->n_ranks,
+                   number(a, mu_overlap(l->compute_s, l->wait_s), "percent"), low,
+                   number(b, mu_overlap(h->compute_s, h->wait_s), "percent"), high);
+}
+
 static void put_progress(page *p, const mu_live_view *v) {
     char a[32], b[32];
     mu_text_printf(p->t, "progress   step %" PRId64, v->step);
@@ -67,6 +77,7 @@ static void put_progress(page *p, const mu_live_view *v) {
                        number(a, (double)v->merged_bytes / 4, "count"));
     mu_text_printf(p->t, "speed      %s samples/s  overlap %s\n", number(a, v->samples_per_s, "count"),
                    number(b, v->overlap, "percent"));
+    if (v->n_ranks) put_ranks(p, v);
 }
 
 static void put_moved(page *p, const mu_live_view *v) {

@@ -67,7 +67,8 @@ void mu_counts_add(const mu_wire_counts *c, mu_learners_result *r) {
     r->compute_s += c->compute_s;
     r->wait_s += c->wait_s;
     r->apply_s += c->apply_s;
-    r->overlap = r->compute_s > 0 ? r->compute_s / (r->compute_s + r->wait_s) : 0;
+    r->overlap = mu_overlap(r->compute_s, r->wait_s);
+    if (c->rank < MU_RANKS_TOLD) r->rank[c->rank] = (mu_rank_times){c->compute_s, c->wait_s};
     r->replace_p50_s = fmax(r->replace_p50_s, c->replace_p50_s); // fmax passes over NaN
     r->replace_p99_s = fmax(r->replace_p99_s, c->replace_p99_s);
     add_staleness(c, r);

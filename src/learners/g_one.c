@@ -156,7 +156,6 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
     close_view(r);
     mu_source_set_lease(s->train.source, NULL, NULL);
     if (how != MU_OK) return MU_OK;
-    const double all = r->w.compute_s + r->w.wait_s;
     *out = (mu_learners_result){.count = 1,
                                 .protocol = s->setup.protocol->name,
                                 .rows = s->setup.rows,
@@ -173,7 +172,7 @@ static mu_status stop(void *state, mu_status how, mu_learners_result *out, MU_UN
                                 .wait_s = r->w.wait_s,
                                 .replace_p50_s = NAN,
                                 .replace_p99_s = NAN};
-    out->overlap = all > 0 ? out->compute_s / all : 0;
+    out->overlap = mu_overlap(out->compute_s, out->wait_s);
     return MU_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "learners/joint.h"
 #include "learners/load.h"
 #include "learners/merging.h"
+#include "learners/rank_times.h"
 #include "learners/relay.h"
 #include "learners/run_log.h"
 #include "learners/spread.h"
@@ -336,6 +337,7 @@ static mu_status advance(void *state, mu_advance *out, mu_err *err) {
     mu_training *t = c->t;
     wait_for_work(c);
     mu_run_log_drain(&c->log);
+    mu_rank_times_note(t->o->nodes, c->group, c->n);
     MU_TRY(look_at_ranks(c, err));
     for (int i = 0; i < c->n; i++) MU_TRY(mu_watchdog_look(&c->group[i].dog, err));
     if (!c->pausing && !c->relay.nodes) MU_TRY(mu_merging_look(&c->merging, &c->waits, err));
@@ -416,6 +418,7 @@ static mu_status sum_up(shared_run *c, mu_learners_result *r, mu_err *err) {
         .replace_p99_s = NAN,
     };
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_sum_up(&c->group[i], r, err));
+    r->rank[0] = (mu_rank_times){r->compute_s, r->wait_s}; // of others it is in their counts
     r->steps = (double)(c->t->at.samples - c->group->begin.samples) / (double)p->global_batch;
     return MU_OK;
 }

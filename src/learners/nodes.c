@@ -17,7 +17,7 @@
 #define TAG "nodes"
 #define SECOND_NS INT64_C(1000000000)
 
-enum { EVENTS = 4096, NAP_NS = 300000, LEAVE_S = 5 };
+enum { EVENTS = 4096, NAP_NS = 300000, TELL_NS = 200000000, LEAVE_S = 5 };
 
 typedef enum letter_state { DONE, TO_SEND, UNDER_WAY } letter_state;
 
@@ -59,7 +59,9 @@ static mu_status make(mu_nodes *n, const mu_peers_terms *terms, mu_err *err) {
     n->hello = mu_alloc_array(all, sizeof *n->hello, TAG);
     n->layout = mu_alloc_array(all, sizeof *n->layout, TAG);
     n->greeted = mu_alloc_array(all, sizeof *n->greeted, TAG);
-    return n->hello && n->layout && n->greeted ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
+    n->times = mu_alloc_array(all, sizeof *n->times, TAG);
+    const bool good = n->hello && n->layout && n->greeted && n->times;
+    return good ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
 }
 
 mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const mu_peers_terms *terms,
@@ -312,7 +314,12 @@ mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wir
 
 // Past all that waits. Where there is no room it is left out: what fills the room is a sign of life, too.
 static void beat(mu_nodes *n, int peer, int64_t now) {
-    const mu_wire w = {.type = MU_WIRE_HEARTBEAT, .heartbeat = {.number = n->beats++, .sent_ns = now}};
+    const mu_node_times *own = &n->times[n->rank];
+    const mu_wire w = {.type = MU_WIRE_HEARTBEAT,
+                       .heartbeat = {.number = n->beats++,
+                                     .sent_ns = now,
+                                     .compute_ns = own->compute_ns,
+                                     .wait_ns = own->wait_ns}};
     mu_letter *l = pack(n, &w, NULL);
     mu_peers_sent(&n->peers, peer, now);
     if (!l) return;
@@ -336,6 +343,7 @@ static mu_status take_frame(mu_nodes *n, int peer, const mu_wire *w, bool *later
     *later = false;
     switch (w->type) {
     case MU_WIRE_HEARTBEAT:
+        n->times[peer] = (mu_node_times){w->heartbeat.compute_ns, w->heartbeat.wait_ns};
         return MU_OK;
     case MU_WIRE_HELLO:
         n->hello[peer] = w->hello;
@@ -411,9 +419,20 @@ static mu_status handle(mu_nodes *n, const mu_transport_event *e, mu_err *err) {
     }
 }
 
+// What else goes to rank 0 says nothing of times.
+static void tell_times(mu_nodes *n, int64_t now) {
+    const mu_node_times *own = &n->times[n->rank];
+    const bool news = own->compute_ns != n->told.compute_ns || own->wait_ns != n->told.wait_ns;
+    if (!n->rank || !news || now - n->told_ns < TELL_NS) return;
+    n->told = *own;
+    n->told_ns = now;
+    beat(n, 0, now);
+}
+
 static void look_at_peers(mu_nodes *n) {
     const int64_t now = mu_clock_ns();
     int p;
+    tell_times(n, now);
     while ((p = mu_peers_look(&n->peers, now)) >= 0) lose(n, p, n->peers.peer[p].why);
     while ((p = mu_peers_due(&n->peers, now)) >= 0) beat(n, p, now);
 }
@@ -513,5 +532,6 @@ void mu_nodes_destroy(mu_nodes *n) {
     mu_free(n->hello);
     mu_free(n->layout);
     mu_free(n->greeted);
+    mu_free(n->times);
     mu_free(n);
 }

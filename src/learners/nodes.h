@@ -26,6 +26,10 @@ static inline mu_node_topic mu_node_topic_of_step(int64_t step) {
     return step % 2 ? MU_TOPIC_ODD : MU_TOPIC_EVEN;
 }
 
+// What the learners of a rank did with their time, since the training began: waiting is that for data,
+// weights and permission, whoever they waited for.
+typedef struct mu_node_times { int64_t compute_ns, wait_ns; } mu_node_times;
+
 // Of a frame that came. *later: it is to be given again at the next look, and its arrays stay.
 typedef mu_status (*mu_nodes_taker)(void *ctx, int peer, const mu_wire *w, bool *later, mu_err *err);
 
@@ -45,6 +49,9 @@ typedef struct mu_nodes {
     struct mu_held   *held;             // came, and is to be given again; owned
     int       owed[MU_TOPICS];          // letters that are not sent to all yet
     int64_t   beats;                    // signs of life sent
+    mu_node_times *times;               // (n) own, and what came with the last sign of life; owned
+    mu_node_times told;                 // of own ones, to rank 0
+    int64_t   told_ns;                  // when
     int64_t   bytes_sent, bytes_received;
     struct mu_lent *lent;               // frames may be sent from these, whoever had them is gone; owned
     bool      parting;                  // that a rank leaves is no loss any more
@@ -68,6 +75,8 @@ bool mu_nodes_share_host(const mu_nodes *n);    // any two of all ranks
 // To a peer, or to all (-1). Arrays stay as they are until nothing is owed of the topic.
 MU_MUST_CHECK mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wire *w,
                                       mu_err *err);
+// Of own learners. Rank 0 is told now and then, by a sign of life.
+static inline void mu_nodes_note_times(mu_nodes *n, mu_node_times own) { n->times[n->rank] = own; }
 // Sends what there is room for, takes what came, gives signs of life, notices who gives none.
 MU_MUST_CHECK mu_status mu_nodes_look(mu_nodes *n, mu_err *err);
 // Looks until done says so. done NULL: until nothing is owed at all.

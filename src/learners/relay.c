@@ -122,19 +122,26 @@ static void follow_deal(const mu_relay *r, mu_relay_group *g) {
     if (may != g->may && mu_server_set_halt(shared_of(g), version_of(r, may))) g->may = may;
 }
 
-// Who takes part. Nobody: the group has ended.
-static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
-    const bool dealt = atomic_load(&g->deal->known) > g->step;
-    if (!g->stopped && (g->step >= end_of(r, g) || !dealt)) return MU_OK; // the end comes first
+// Who takes part: in the last step perhaps not all. -1: it cannot be seen now.
+static int look_who_takes_part(const mu_relay *r, mu_relay_group *g) {
     mu_core *c = mu_shared_begin(shared_of(g));
     int n = 0;
-    if (!c) return MU_OK;
+    if (!c) return -1;
     for (int i = 0; i < r->own; i++) {
         const mu_core_learner *l = mu_core_learner_at(c, i);
         g->takes_part[i] = l->working || mu_core_step(l) > g->step;
         n += g->takes_part[i];
     }
     mu_shared_cancel(shared_of(g));
+    return n;
+}
+
+// Nobody takes part: the group has ended.
+static mu_status begin_step(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    const bool dealt = atomic_load(&g->deal->known) > g->step;
+    if (!g->stopped && (g->step >= end_of(r, g) || !dealt)) return MU_OK; // the end comes first
+    const int n = look_who_takes_part(r, g);
+    if (n < 0) return MU_OK;
     if (n == 0) return say_left(r, g, err);
     g->begun = true;
     g->complete = g->formed = g->given = false;
@@ -242,7 +249,8 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
     const mu_wire_forms *f = g->adding.forms;
     const float *sum = g->sum[g->step % MU_CORE_SLOTS];
     for (int64_t at = f->at[param], end = f->at[param + 1], to; at < end; at = to) {
-        to = end - at < RELAY_CHUNK ? end : at + RELAY_CHUNK;
+        to = at + relay_chunk(at - f->at[param]);
+        to = to < end ? to : end;
         const mu_wire w = {.type = MU_WIRE_SUM,
                            .sum = {.rank = r->nodes->rank,
                                    .group = g->number,
@@ -257,7 +265,18 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
     return MU_OK;
 }
 
+// Its next step begins with those that it has by then.
+static mu_status send_promise(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    const int64_t version = relay_newest(r, g);
+    if (mu_relay_leads(r)) return mu_root_promise(&r->root, g->number, version, err);
+    const mu_wire w = {
+        .type = MU_WIRE_ASK,
+        .ask = {.learner = g->number * r->own, .incarnation = 1, .what = MU_ASK_LEASE, .version = version}};
+    return mu_nodes_send(r->nodes, 0, topic_of(g), &w, err);
+}
+
 static mu_status send_complete(mu_relay *r, mu_relay_group *g, mu_err *err) {
+    if (!relay_waits(r, g->step + 1)) MU_TRY(send_promise(r, g, err));
     g->complete = true;
     if (mu_relay_leads(r)) return mu_root_complete(&r->root, g->number, g->step, err);
     const mu_wire w = {
@@ -347,7 +366,7 @@ mu_status mu_relay_look(mu_relay *r, mu_bell *bell, int64_t limit_ns, mu_err *er
         const uint32_t seen = mu_bell_read(bell);
         bool left = true;
         MU_TRY(mu_nodes_look(r->nodes, err));
-        stop_when_due(r);
+        stop_when_due(r); // before a step is formed
         for (bool moved = true; moved;) {
             moved = false;
             for (int i = 0; i < r->n; i++)

@@ -6,7 +6,13 @@
 
 #include "learners/relay.h"
 
-enum { RELAY_CHUNK = 1 << 16 };         // floats of a frame: small enough that layers are on their way early
+// Floats of the frame that begins `at` floats behind the first. The lowest layers are to be on their way
+// early: their frames are as small as go to a host by TCP without asking that host first. Later ones are
+// larger, so that the frames of a large net are not many.
+static inline int64_t relay_chunk(int64_t at) {
+    const int64_t least = 15 << 10, most = 1 << 18;
+    return at / 4 < least ? least : at / 4 > most ? most : at / 4;
+}
 
 // A frame came (mu_nodes_taker).
 mu_status relay_take(void *relay, int peer, const mu_wire *w, bool *later, mu_err *err);
@@ -15,6 +21,10 @@ mu_status relay_granted(void *relay, int group, const mu_grant *grant, mu_err *e
 mu_status relay_dealt(void *relay, int group, const mu_lease *lease, mu_err *err);
 // Tells groups of other ranks what was granted, and ranks below of newer weights.
 MU_MUST_CHECK mu_status relay_tell(mu_relay *r, mu_err *err);
+// Does this step begin with the weights that come with its grant? Else with the newest that the rank has by
+// then: of the version that relay_newest tells, or a later one.
+bool relay_waits(const mu_relay *r, int64_t step);
+int64_t relay_newest(const mu_relay *r, const mu_relay_group *g);
 // The weights for the group's next step, if they are there. True: its learners have them.
 bool relay_give(mu_relay *r, mu_relay_group *g);
 MU_MUST_CHECK mu_status relay_tree_open(mu_relay *r, mu_err *err);

@@ -13,8 +13,12 @@ enum { TREE_BLOCK = 1 }; // WEIGHTS: those that come down the tree, not with a g
 static int rank_of(const mu_relay *r, int group) { return group / r->n; }
 static mu_shared *shared_of(mu_relay_group *g) { return &g->group->shared; }
 
-// Does this step begin with the weights that come with its grant?
-static bool waits(const mu_relay *r, int64_t step) { return !r->goes_on || step < r->in_step; }
+bool relay_waits(const mu_relay *r, int64_t step) { return !r->goes_on || step < r->in_step; }
+
+int64_t relay_newest(const mu_relay *r, const mu_relay_group *g) {
+    const int64_t here = mu_relay_leads(r) ? mu_root_version(&r->root) : r->tree.version;
+    return here > g->version && !g->given ? here : g->version;
+}
 
 static mu_status unexpected(int peer, const char *what, mu_err *err) {
     return MU_FAIL(err, MU_EDATA, "rank %d sent %s, which is not due", peer, what);
@@ -48,7 +52,8 @@ static bool install(const mu_relay *r, mu_relay_group *g, const float *from, int
     mu_shared *s = shared_of(g);
     const size_t count = s->head->count;
     for (size_t at = 0, n; at < count && version > g->version; at += n) {
-        n = count - at < RELAY_CHUNK ? count - at : RELAY_CHUNK;
+        n = (size_t)relay_chunk((int64_t)at);
+        n = n < count - at ? n : count - at;
         memcpy(s->weights + at, from + at, n * sizeof *from);
         show_slices(r, g, at + n);
     }
@@ -56,7 +61,7 @@ static bool install(const mu_relay *r, mu_relay_group *g, const float *from, int
 }
 
 bool relay_give(mu_relay *r, mu_relay_group *g) {
-    const bool must_wait = waits(r, g->step + 1);
+    const bool must_wait = relay_waits(r, g->step + 1);
     if (must_wait && g->granted <= g->step + 1) return g->last && has_all(r, g, g->version);
     if (mu_relay_leads(r)) return install(r, g, r->root.value, mu_root_version(&r->root));
     if (!must_wait) return install(r, g, r->tree.block[r->tree.ready], r->tree.version);
@@ -102,7 +107,8 @@ static mu_status send_weights(mu_relay *r, int peer, mu_node_topic topic, const 
     mu_wire w = {.type = MU_WIRE_WEIGHTS, .weights = *of};
     for (int64_t at = 0; at < count; at = w.weights.end) {
         w.weights.begin = at;
-        w.weights.end = count - at < RELAY_CHUNK ? count : at + RELAY_CHUNK;
+        w.weights.end = at + relay_chunk(at);
+        if (w.weights.end > count) w.weights.end = count;
         w.weights.floats = (const float *)of->floats + at;
         MU_TRY(mu_nodes_send(r->nodes, peer, topic, &w, err));
     }
@@ -116,7 +122,7 @@ static mu_status tell_grant(mu_relay *r, int group, mu_err *err) {
     mu_root_group *g = &r->root.group[group];
     const int peer = rank_of(r, group);
     const int64_t version = mu_root_version(&r->root);
-    const bool newer = grant->step > 0 && waits(r, grant->step) && version > g->sent;
+    const bool newer = grant->step > 0 && relay_waits(r, grant->step) && version > g->sent;
     const mu_wire w = {
         .type = MU_WIRE_GRANT,
         .grant = {.learner = group * r->own, .incarnation = 1, .answer = MU_GO, .grant = *grant}};
@@ -153,7 +159,7 @@ static mu_status take_grant(mu_relay *r, const mu_wire_grant *w, mu_err *err) {
     g->last = last;
     if (last) return MU_OK;
     g->granted++;
-    if (!waits(r, w->grant.step) || w->grant.version <= g->version) return MU_OK;
+    if (!relay_waits(r, w->grant.step) || w->grant.version <= g->version) return MU_OK;
     g->coming = w->grant.version;
     g->came = 0;
     return MU_OK;
@@ -252,8 +258,11 @@ static mu_status take_ask(mu_relay *r, int peer, const mu_wire_ask *w, mu_err *e
         r->tree.wanted[child] = w->version;
         return MU_OK;
     }
-    if (w->what != MU_ASK_BEGIN || !mu_relay_leads(r) || rank_of(r, group) != peer || w->version < 0)
+    const bool promises = w->what == MU_ASK_LEASE && r->goes_on;
+    if ((w->what != MU_ASK_BEGIN && !promises) || !mu_relay_leads(r) || rank_of(r, group) != peer ||
+        w->version < 0)
         return unexpected(peer, "a question", err);
+    if (promises) return mu_root_promise(&r->root, group, w->version, err);
     return mu_root_complete(&r->root, group, w->version, err);
 }
 

@@ -143,9 +143,11 @@ static mu_root_place *place_of(mu_root *r, int group, int64_t step) {
     return &r->group[group].place[step % MU_CORE_SLOTS];
 }
 
-static mu_status unexpected(int group, int64_t step, mu_err *err) {
-    return MU_FAIL(err, MU_EDATA, "group %d sent a gradient of step %lld, which is not due", group,
-                   (long long)step);
+static mu_status unexpected(const mu_root *r, int group, int64_t step, const char *why, mu_err *err) {
+    const mu_root_group *g = &r->group[group];
+    return MU_FAIL(err, MU_EDATA,
+                   "group %d sent a gradient of step %lld, which is not due: %s (%lld to %lld are granted)",
+                   group, (long long)step, why, (long long)g->next, (long long)g->granted - 1);
 }
 
 // The place of a gradient of which something came.
@@ -153,7 +155,7 @@ static mu_status open_place(mu_root *r, int group, int64_t step, mu_root_place *
     const mu_root_group *g = &r->group[group];
     mu_root_place *p = *out = place_of(r, group, step);
     if (step < g->next || step >= g->granted || p->complete || (p->step >= 0 && p->step != step))
-        return unexpected(group, step, err);
+        return unexpected(r, group, step, "it was not granted, or is complete", err);
     if (p->step == step) return MU_OK;
     p->step = step;
     p->version = INT64_MAX;
@@ -179,7 +181,7 @@ mu_status mu_root_put(mu_root *r, const mu_wire_push *w, mu_err *err) {
     const int group = w->id.learner / r->own, i = w->id.learner % r->own;
     mu_root_place *p;
     MU_TRY(open_place(r, group, w->id.step, &p, err));
-    if (p->has[i]) return unexpected(group, w->id.step, err);
+    if (p->has[i]) return unexpected(r, group, w->id.step, "a learner sent it twice", err);
     char *message = p->message + (size_t)i * r->o.forms->message.bytes;
     if (w->slot) copy_message(r, w->slot, message);
     else mu_wire_put_message(r->o.shape, w, message);
@@ -199,7 +201,8 @@ mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, in
     mu_root_place *p;
     MU_TRY(open_place(r, group, step, &p, err));
     const int64_t all = mu_wire_forms_floats(r->o.forms);
-    if (end > all || p->floats + end - begin > all) return unexpected(group, step, err);
+    if (end > all || p->floats + end - begin > all)
+        return unexpected(r, group, step, "it has too many floats", err);
     memcpy(p->sum + begin, floats, (size_t)(end - begin) * sizeof *p->sum);
     p->floats += end - begin;
     return MU_OK;
@@ -208,9 +211,19 @@ mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, in
 mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err) {
     mu_root_place *p;
     MU_TRY(open_place(r, group, step, &p, err));
-    if (p->rows != r->core->config.rows || p->floats != mu_wire_forms_floats(r->o.forms))
-        return unexpected(group, step, err);
+    if (p->rows != r->core->config.rows) return unexpected(r, group, step, "it is of other samples", err);
+    if (p->floats != mu_wire_forms_floats(r->o.forms))
+        return unexpected(r, group, step, "floats are missing", err);
     p->complete = true;
+    return MU_OK;
+}
+
+mu_status mu_root_promise(mu_root *r, int group, int64_t version, mu_err *err) {
+    mu_root_group *g = &r->group[group];
+    if (version > r->core->version)
+        return MU_FAIL(err, MU_EDATA, "group %d has weights of version %lld at version %lld", group,
+                       (long long)version, (long long)r->core->version);
+    if (version > g->has) g->has = version;
     return MU_OK;
 }
 
@@ -238,7 +251,7 @@ static mu_status push(mu_root *r, int group, mu_err *err) {
     mu_root_place *p = place_of(r, group, g->next);
     mu_grant grant;
     if (mu_core_ask(r->core, group, g->incarnation, &grant) != MU_GO || grant.step != g->next)
-        return unexpected(group, g->next, err);
+        return unexpected(r, group, g->next, "the protocol does not await it", err);
     const mu_gradient_id id = {group, g->incarnation, grant.step, p->version, grant.first, grant.rows};
     const mu_push_result how = mu_core_push(r->core, &id);
     if (how != MU_ACCEPTED && how != MU_TOO_STALE)
@@ -343,15 +356,23 @@ static void apply(mu_root *r, const mu_step_rate *rate) {
     }
 }
 
+// Those of a warm start do not count.
+static bool warms(const mu_root *r) {
+    return r->core->version - r->core->config.first_version < r->core->config.warm_versions;
+}
+
+static void count_staleness(mu_root *r, int64_t sigma, int n) {
+    r->n_stale += n;
+    r->stale_sum += sigma * n;
+    r->stale_hist[sigma < MU_WIRE_BINS ? sigma : MU_WIRE_BINS - 1] += n;
+    if (sigma > r->stale_max) r->stale_max = sigma;
+}
+
 static void count_parts(mu_root *r) {
     for (int j = 0; j < r->core->n_parts; j++) {
         const mu_gradient_id *id = &mu_core_part_at(r->core, j)->id;
         mu_root_place *p = place_of(r, id->learner, id->step);
-        const int64_t sigma = mu_core_staleness(r->core, j);
-        r->n_stale += learners_in(r, p);
-        r->stale_sum += sigma * learners_in(r, p);
-        r->stale_hist[sigma < MU_WIRE_BINS ? sigma : MU_WIRE_BINS - 1] += learners_in(r, p);
-        if (sigma > r->stale_max) r->stale_max = sigma;
+        if (!warms(r)) count_staleness(r, mu_core_staleness(r->core, j), learners_in(r, p));
         p->step = -1;
     }
 }

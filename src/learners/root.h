@@ -91,6 +91,9 @@ MU_MUST_CHECK mu_status mu_root_put(mu_root *r, const mu_wire_push *p, mu_err *e
 MU_MUST_CHECK mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end,
                                         const void *floats, mu_err *err);
 MU_MUST_CHECK mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err);
+// Of a group that goes on by itself: the gradient behind the one under way is of these weights, or of newer
+// ones. So an update can wait for it where it may become too stale, and does not where it cannot.
+MU_MUST_CHECK mu_status mu_root_promise(mu_root *r, int group, int64_t version, mu_err *err);
 void mu_root_leave(mu_root *r, int group);      // what is complete of it counts
 MU_MUST_CHECK mu_status mu_root_go_on(mu_root *r, mu_err *err);
 bool mu_root_is_left(const mu_root *r);         // by all groups

@@ -67,6 +67,7 @@ static mu_status create_shared(mu_server_group *g, const mu_server_group_opts *o
         .first = o->first ? &o->first->shared : NULL,
         .group = o->index,
         .n_groups = o->of,
+        .n_ranks = mu_setup_nodes(&t->s->setup),
         .partition = t->s->partition,
         .worker_net = t->s->worker_net,
         .updater = t->s->updater,
@@ -251,7 +252,7 @@ mu_status mu_server_group_sum_up(mu_server_group *g, mu_learners_result *r, mu_e
     add_staleness(&g->shared, &sum, &n, r);
     r->n_stale = n;
     r->staleness_mean = n > 0 ? sum / n : 0;
-    r->overlap = r->compute_s > 0 ? r->compute_s / (r->compute_s + r->wait_s) : 0;
+    r->overlap = mu_overlap(r->compute_s, r->wait_s);
     r->rate_effective = atomic_load(&g->shared.head->rate);
     r->replace_p50_s = fmax(r->replace_p50_s, mu_watchdog_replace_s(&g->dog, 0.5)); // fmax passes over NaN
     r->replace_p99_s = fmax(r->replace_p99_s, mu_watchdog_replace_s(&g->dog, 0.99));

@@ -6,6 +6,7 @@
 #include "learners/tables.h"
 
 #include "base/clock.h"
+#include "learners/nodes.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,12 +20,16 @@ enum {
 };
 enum { W_COMPUTE, W_WAIT, W_BRIDGE, W_APPLY, W_VALUES, W_GRADIENTS, W_WEIGHTS, W_RECORDS, W_TOLD };
 
+enum { R_COMPUTE, R_WAIT, R_OVERLAP, R_TOLD };
+
 static const char *const group_column[G_TOLD] = {
     "version", "samples", "loss", "staleness", "merges", "merged_version", "merged_s_ago", "waited_s",
     "queued", "learners"};
 static const char *const worker_column[W_TOLD] = {
     "compute_s", "wait_s", "bridge_wait_s", "apply_s", "value_bytes", "gradient_bytes", "weight_bytes",
     "records_read"};
+
+static const char *const rank_column[R_TOLD] = {"compute_s", "wait_s", "overlap"};
 
 static double seconds(int64_t ns) { return 1e-9 * (double)ns; }
 
@@ -96,9 +101,30 @@ static void tell_workers(const mu_tables *t, mu_metric_table *out) {
     *out = (mu_metric_table){"workers", worker_column, W_TOLD, rows, value};
 }
 
+static void tell_ranks(const mu_tables *t, mu_metric_table *out) {
+    const int rows = t->ranks;
+    const size_t begin = (size_t)(G_ALL * t->n + W_TOLD * t->processes);
+    double *now = t->now + begin, *seen = t->seen + begin, *value = t->value + begin;
+    for (int r = 0; r < rows; r++) {
+        const mu_node_times *of = &t->t->o->nodes->times[r];
+        now[R_COMPUTE * rows + r] = seconds(of->compute_ns);
+        now[R_WAIT * rows + r] = seconds(of->wait_ns);
+    }
+    for (int i = 0; i < R_OVERLAP * rows; i++) {
+        value[i] = now[i] - seen[i];
+        seen[i] = now[i];
+    }
+    for (int r = 0; r < rows; r++) { // NaN: it told nothing since the line before
+        const double compute = value[R_COMPUTE * rows + r], wait = value[R_WAIT * rows + r];
+        value[R_OVERLAP * rows + r] = compute + wait > 0 ? mu_overlap(compute, wait) : NAN;
+    }
+    *out = (mu_metric_table){"rank_times", rank_column, R_TOLD, rows, value};
+}
+
 static size_t fill(void *ctx, mu_metric_table *out) {
     const mu_tables *t = ctx;
     size_t n = 0;
+    if (t->ranks) tell_ranks(t, &out[n++]);
     if (mu_setup_merges(&t->t->s->setup)) tell_groups(t, &out[n++]);
     if (t->processes) tell_workers(t, &out[n++]);
     return n;
@@ -110,8 +136,9 @@ mu_status mu_tables_open(mu_tables *tables, mu_training *t, const mu_server_grou
     const int all = n * group->shared.head->n_processes;
     *tables = (mu_tables){.t = t, .group = group, .n = n};
     if (p->workers > 1 && all <= MU_TABLES_WORKERS) tables->processes = all;
-    if (!mu_setup_merges(p) && !tables->processes) return MU_OK;
-    const size_t count = (size_t)(G_ALL * n + W_TOLD * tables->processes);
+    if (t->o && t->o->nodes && t->o->nodes->n <= MU_TABLES_WORKERS) tables->ranks = t->o->nodes->n;
+    if (!mu_setup_merges(p) && !tables->processes && !tables->ranks) return MU_OK;
+    const size_t count = (size_t)(G_ALL * n + W_TOLD * tables->processes + R_TOLD * tables->ranks);
     tables->now = mu_alloc_array(3 * count, sizeof *tables->now, TAG);
     if (!tables->now) return MU_FAIL_NOMEM(err, "tables of the metrics");
     tables->seen = tables->now + count;

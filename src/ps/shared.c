@@ -40,6 +40,7 @@ static void lay_out(mu_shared_head *h) {
     h->core_bytes = (mu_core_size(h->n_learners) + 63) / 64 * 64;
     h->at_core = place(&at, 2 * h->core_bytes, 64);
     h->at_rw = place(&at, mu_rwlock_size(h->n_processes), 64);
+    h->at_ranks = place(&at, (uint64_t)h->n_ranks * sizeof(mu_shared_rank), 64);
     h->at_learners = place(&at, (uint64_t)h->n_processes * sizeof(mu_shared_learner), 64);
     h->at_executors = place(&at, (uint64_t)h->n_executors * sizeof(mu_executor), 64);
     h->workers_stride = mu_workers_row_bytes(h->n_workers);
@@ -72,6 +73,7 @@ static void set_pointers(mu_shared *g) {
     g->head = h;
     g->lock = (mu_lock *)(void *)(base + h->at_lock);
     g->rw = (mu_rwlock *)(void *)(base + h->at_rw);
+    g->rank = (mu_shared_rank *)(void *)(base + h->at_ranks);
     g->learner = (mu_shared_learner *)(void *)(base + h->at_learners);
     g->executor = (mu_executor *)(void *)(base + h->at_executors);
     g->update = (mu_shared_update *)(void *)(base + h->at_update);
@@ -203,6 +205,7 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .n_processes = mu_setup_processes(p),
         .own_first = mu_setup_first_learner(p),
         .own_n = mu_setup_own_learners(p),
+        .n_ranks = o->n_ranks > 1 && !o->first ? o->n_ranks : 0,
         .group = o->first ? o->group : 0,
         .n_groups = o->n_groups > 1 ? o->n_groups : 1,
         .n_executors = mu_setup_processes(p) + p->server_threads,

@@ -7,6 +7,8 @@
 //   | lock, core x 2   |  the protocol core twice: changes are made in the spare one and switched over, so
 //   |                  |  a process that dies inside leaves the last good state
 //   +------------------+
+//   | rank x R         |  of several ranks: the times of each one's learners
+//   +------------------+
 //   | process x P      |  pid, incarnation, pulse, times, counters, staleness histogram of each worker
 //   +------------------+
 //   | executor x E     |  processes or server threads: the slice in hand and its undo piece
@@ -99,6 +101,9 @@ typedef struct mu_executor {
     mu_undo  undo;
 } mu_executor;
 
+// One rank: what its learners did with their time. Of rank 0, which alone is looked at; by its parent.
+typedef struct mu_shared_rank { _Atomic int64_t compute_ns, wait_ns; } mu_shared_rank;
+
 enum { MU_MAX_EXECUTORS = 4095 };
 
 typedef struct mu_update_part {
@@ -144,6 +149,7 @@ typedef struct mu_shared_head {
     uint32_t head_bytes;                // sizeof of this struct: `status` of another version refuses
     int32_t  n_learners, n_workers, n_processes;        // the last is the product
     int32_t  own_first, own_n;          // learners of this rank; the others are far, on other ranks
+    int32_t  n_ranks;                   // 0 = the training is on one, or this is not the first group
     int32_t  group, n_groups;           // which server group, and of how many
     _Atomic int32_t next_fd; // of the parent: the region of the next group; 0 = this is the last one
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
@@ -151,7 +157,8 @@ typedef struct mu_shared_head {
     uint64_t slot_bytes;                // head and the messages of all workers
     uint64_t workers_stride, channels_stride;
     uint64_t total_bytes;
-    uint64_t at_lock, at_core, core_bytes, at_rw, at_learners, at_executors, at_workers, at_channels;
+    uint64_t at_lock, at_core, core_bytes, at_rw, at_ranks, at_learners, at_executors, at_workers;
+    uint64_t at_channels;
     uint64_t at_update, at_slices, at_owners;
     uint64_t at_extra, extra_bytes;
     uint64_t at_journal, journal_room;  // entries; 0 = the run is not recorded
@@ -216,6 +223,7 @@ typedef struct mu_shared {               // a process's view; pointers into its 
     mu_shared_head    *head;
     mu_lock          *lock;
     mu_rwlock        *rw;
+    mu_shared_rank   *rank;             // (n_ranks)
     mu_shared_learner *learner;
     mu_executor      *executor;
     mu_shared_update  *update;
@@ -254,6 +262,7 @@ typedef struct mu_shared_opts {
     mu_params        *params;           // moved into the region of the first group, copied into the others'
     const struct mu_shared *first;      // of the first server group; NULL = this is the first
     int               group, n_groups;  // 0 groups = 1
+    int               n_ranks;          // below 2 = one
     const mu_partition *partition;      // of the net over the workers of a learner; NULL = one worker
     mu_net *const    *worker_net;       // (workers) their nets
     const mu_updater *updater;

@@ -88,6 +88,7 @@ typedef struct mu_wire_heartbeat {
     int64_t  number;                    // of this sender to this receiver
     int64_t  sent_ns, echo_ns;          // its clock; and the receiver's, of the last one it heard. 0 = none
     int64_t  version;                   // of its weights
+    int64_t  compute_ns, wait_ns;       // of its learners so far
 } mu_wire_heartbeat;
 
 typedef struct mu_wire_lease {
@@ -99,7 +100,7 @@ typedef struct mu_wire_lease {
 
 typedef enum mu_wire_asking {
     MU_ASK_JOIN,                        // a process has started; incarnation 0
-    MU_ASK_LEASE,
+    MU_ASK_LEASE,                       // and the next gradient is of these weights, or of newer ones
     MU_ASK_BEGIN,
     MU_ASK_WEIGHTS,                     // those that are newer than `version`
     MU_ASKINGS

@@ -29,6 +29,8 @@ static const mu_wire_field heartbeat[] = {
     FIELD(mu_wire_heartbeat, sent_ns, MU_WIRE_I64, 0, INT64_MAX),
     FIELD(mu_wire_heartbeat, echo_ns, MU_WIRE_I64, 0, INT64_MAX),
     FIELD(mu_wire_heartbeat, version, MU_WIRE_I64, 0, MUCH),
+    FIELD(mu_wire_heartbeat, compute_ns, MU_WIRE_I64, 0, INT64_MAX),
+    FIELD(mu_wire_heartbeat, wait_ns, MU_WIRE_I64, 0, INT64_MAX),
 };
 
 static const mu_wire_field lease[] = {

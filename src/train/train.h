@@ -57,6 +57,10 @@ typedef struct mu_run_opts {
     mu_run_watch watch;
 } mu_run_opts;
 
+enum { MU_RANKS_TOLD = 128 };
+
+typedef struct mu_rank_times { double compute_s, wait_s; } mu_rank_times; // of its learners
+
 typedef struct mu_learners_result {     // who computed the gradients, and what became of them
     int         count, most_staleness;        // most: bins of staleness_hist in use
     const char *protocol;
@@ -67,6 +71,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int64_t     produced, applied, rejected, lost;      // gradients: the ledger
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
     int         server_groups, ranks;
+    mu_rank_times rank[MU_RANKS_TOLD];          // of several ranks, the first ones of them
     int64_t     wire_sent, wire_received;       // bytes, by the rank that tells
     int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
@@ -77,6 +82,22 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     double      compute_s, wait_s, apply_s, overlap;    // over all learners
     double      replace_p50_s, replace_p99_s;   // from a learner's death to its successor's first sign
 } mu_learners_result;
+
+// Communication overlap, the one definition: computing over computing and waiting for data, weights and
+// permission. 0 where nothing was done.
+static inline double mu_overlap(double compute_s, double wait_s) {
+    return compute_s > 0 ? compute_s / (compute_s + wait_s) : 0;
+}
+// Of several ranks the one whose learners waited least (sign 1), or most (sign -1).
+static inline int mu_rank_by_overlap(const mu_rank_times *rank, int ranks, int sign) {
+    int best = 0;
+    for (int i = 1; i < ranks; i++) {
+        const double more = mu_overlap(rank[i].compute_s, rank[i].wait_s) -
+                            mu_overlap(rank[best].compute_s, rank[best].wait_s);
+        if (sign * more > 0) best = i;
+    }
+    return best;
+}
 
 typedef struct mu_run_result {
     int64_t     steps;

@@ -21,7 +21,7 @@ double mu_save_interval(double took_s);
 
 // What a source of gradients adds to each line of metrics: fills at most MU_TRAINING_TABLES, returns how
 // many.
-enum { MU_TRAINING_TABLES = 2 };
+enum { MU_TRAINING_TABLES = 3 };
 typedef struct mu_training_tables {
     size_t (*fill)(void *ctx, mu_metric_table *out);
     void  *ctx;

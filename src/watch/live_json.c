@@ -83,6 +83,19 @@ json_t *mu_moved_json(bool known, const mu_traffic *t, double steps) {
     return finished(o, wrong);
 }
 
+json_t *mu_rank_times_json(const mu_rank_times *rank, int ranks) {
+    json_t *o = json_object(), *compute = json_array(), *wait = json_array(), *overlap = json_array();
+    int wrong = 0;
+    for (int i = 0; i < ranks; i++) {
+        wrong |= json_array_append_new(compute, mu_json_number(rank[i].compute_s));
+        wrong |= json_array_append_new(wait, mu_json_number(rank[i].wait_s));
+        wrong |= json_array_append_new(overlap, mu_json_number(mu_overlap(rank[i].compute_s, rank[i].wait_s)));
+    }
+    wrong |= json_object_set_new(o, "compute_s", compute) | json_object_set_new(o, "wait_s", wait);
+    wrong |= json_object_set_new(o, "overlap", overlap);
+    return finished(o, wrong);
+}
+
 json_t *mu_live_json(const mu_live_view *v) {
     const struct { const char *key, *text; } texts[] = {
         {"state", mu_run_state_name(v->state)}, {"run", v->run_dir}, {"run_id", v->run_id},
@@ -123,6 +136,7 @@ json_t *mu_live_json(const mu_live_view *v) {
     wrong |= mu_json_put_ints(o, counts, MU_COUNT(counts)) | mu_json_put_reals(o, numbers, MU_COUNT(numbers));
     for (int i = 0; i < v->n_processes; i++)
         wrong |= json_array_append_new(list, learner_json(v, i));
+    if (v->n_ranks) wrong |= json_object_set_new(o, "rank_times", mu_rank_times_json(v->rank, v->n_ranks));
     wrong |= json_object_set_new(o, "staleness", staleness_json(v));
     wrong |= json_object_set_new(o, "bytes", mu_moved_json(v->counts_moved, &v->moved, v->run_steps));
     wrong |= json_object_set_new(o, "gradients", ledger_json(v)) | json_object_set_new(o, "table", list);

@@ -20,18 +20,20 @@
 #define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
 mu_status mu_live_view_init(mu_live_view *v, const mu_shared *g, mu_err *err) {
-    *v = (mu_live_view){.n_processes = mu_shared_all_processes(g)};
+    *v = (mu_live_view){.n_processes = mu_shared_all_processes(g), .n_ranks = g->head->n_ranks};
     v->n_learners = v->n_processes / g->head->n_workers;
     v->core_bytes = mu_core_size(g->head->n_learners); // all groups have as many
     v->learner = mu_alloc_array((size_t)v->n_processes, sizeof *v->learner, TAG);
+    v->rank = mu_alloc_array((size_t)v->n_ranks + 1, sizeof *v->rank, TAG);
     v->core = mu_alloc(v->core_bytes, TAG);
-    if (v->learner && v->core) return MU_OK;
+    if (v->learner && v->rank && v->core) return MU_OK;
     mu_live_view_fini(v);
     return MU_FAIL_NOMEM(err, "a view of the run");
 }
 
 void mu_live_view_fini(mu_live_view *v) {
     mu_free(v->learner);
+    mu_free(v->rank);
     mu_free(v->core);
     *v = (mu_live_view){0};
 }
@@ -96,6 +98,17 @@ static void add_learner(mu_live_view *v, const mu_live_learner *l, const mu_shar
     if (isfinite(l->loss)) v->loss += l->loss, ++*n_loss;
 }
 
+// Of several ranks: what each has told of itself counts, rank 0's own rows are a part of it.
+static void look_ranks(mu_live_view *v, const mu_shared *g) {
+    if (v->n_ranks) v->compute_s = v->wait_s = 0;
+    for (int i = 0; i < v->n_ranks; i++) {
+        v->rank[i] = (mu_rank_times){1e-9 * (double)LOAD(g->rank[i].compute_ns),
+                                     1e-9 * (double)LOAD(g->rank[i].wait_ns)};
+        v->compute_s += v->rank[i].compute_s;
+        v->wait_s += v->rank[i].wait_s;
+    }
+}
+
 static void look_learners(mu_live_view *v, const mu_shared *g) {
     int n_loss = 0;
     int64_t stale_sum = 0;
@@ -110,8 +123,8 @@ static void look_learners(mu_live_view *v, const mu_shared *g) {
     }
     v->loss = n_loss ? v->loss / n_loss : NAN;
     v->stale_mean = v->n_stale ? (double)stale_sum / (double)v->n_stale : NAN;
-    double busy = v->compute_s + v->wait_s;
-    v->overlap = busy > 0 ? v->compute_s / busy : NAN;
+    look_ranks(v, g);
+    v->overlap = v->compute_s + v->wait_s > 0 ? mu_overlap(v->compute_s, v->wait_s) : NAN;
 }
 
 static void copy_text(char *out, const char *from, size_t size) {

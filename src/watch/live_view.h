@@ -10,6 +10,7 @@
 #define MU_WATCH_LIVE_VIEW_H
 
 #include "ps/shared.h"
+#include "train/train.h"
 
 #include <jansson.h>
 
@@ -48,8 +49,8 @@ typedef struct mu_live_view {
     double   rate, loss;                                // loss: mean of the learners' last ones
     int64_t  server_losses, skipped_updates, lock_repairs;
     int64_t  losses;                                    // of learners
-    double   compute_s, wait_s, apply_s;                // of all learners; apply_s of all executors
-    double   overlap;           // compute / (compute + wait); NaN before the first step
+    double   compute_s, wait_s, apply_s;        // of the learners of all ranks; apply_s of own executors
+    double   overlap;           // mu_overlap; NaN before the first step
     double   stale_mean;                                // NaN before the first
     int64_t  n_stale, stale_max, stale_hist[MU_STALENESS_BINS];
     bool     ledger_known;
@@ -58,6 +59,8 @@ typedef struct mu_live_view {
     mu_traffic moved;           // bytes between processes, since the run began
     double   run_steps;         // of this run, without those before a resume
     double   samples_per_s;     // by mu_live_rates; before it, the mean since the start
+    int n_ranks;                // 0 = one
+    mu_rank_times *rank;        // (n_ranks)
     int n_learners, n_processes;
     mu_live_learner *learner; // (n_processes) worker w of learner l at l * workers + w; by server groups
     // private
@@ -76,6 +79,8 @@ const char *mu_run_state_name(mu_run_state s);  // "training"
 const char *mu_doing_name(mu_doing d);          // "compute"
 // {values, gradients, weights, per_step: {the same}}: bytes, null where they are not known. Owned.
 json_t *mu_moved_json(bool known, const mu_traffic *moved, double steps);
+// {compute_s, wait_s, overlap}: a list each. Owned.
+json_t *mu_rank_times_json(const mu_rank_times *rank, int ranks);
 // The view as one JSON object; NULL when out of memory. Owned. After mu_json_init.
 json_t *mu_live_json(const mu_live_view *v);
 

@@ -98,6 +98,11 @@ else
     jq -e '[.rows[] | [.merge, .every]] == [[null, 0], ["average", 5], ["average", 10], ["outer", 5], ["outer", 10]] and
         all(.rows[]; .speed[0] > 0 and .ratio[0] > 0 and .bytes[0] > 0) and
         (.rows[0].bytes[0] > 2 * .rows[1].bytes[0]) and (.rows[1].bytes[0] > .rows[2].bytes[0])' hosts.json >/dev/null || bad "hosts.py, slow, measures $(cat hosts.json)"
+    hosts --parts overlap --only lenet --overlap-hosts 2 --seconds 1.5 || bad "hosts.py, overlap: $(tail -n 3 err)"
+    jq -e '[.rows[].way] == ["base", "adv", "adv*"] and all(.rows[]; .overlap[0] > 0 and .overlap[0] < 1 and
+        .lowest[0] <= .overlap[0] and .speed[0] > 0 and .bytes[0] > 0 and .staleness[0] <= 2)' hosts.json >/dev/null ||
+        bad "hosts.py, overlap, measures $(cat hosts.json)"
+    [ "$(grep -c '^lenet  *64 ' table)" = 3 ] || bad "hosts.py, overlap, prints $(cat table)"
 fi
 cp "$MUSTER" muster # without the module beside it
 timeout 60 python3 "$root/bench/hosts.py" --muster muster --here >table 2>err

@@ -59,6 +59,9 @@ for way in adv 'adv*'; do
     long $out conv.yaml --learners 4 --steps 2000 --set cluster.architecture="$way"
     kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "no learner of rank 1"
     wait $pid || bad "a learner was killed: $(tail -n 4 $out.err)"
+    jq -e '(.rank_times | [.compute_s[], .wait_s[]] | length == 4 and all(. > 0)) and
+        ((.rank_times | (.compute_s | add) / ((.compute_s | add) + (.wait_s | add))) - .overlap | fabs) < 1e-6' $out.json >/dev/null ||
+        bad "$out: overlap $(jq -c '[.overlap, .rank_times]' $out.json)"
     jq -e '.learners_lost == 1 and .learners_replaced == 1' $out.json >/dev/null || bad "$out: $(cat $out.json)"
     near $out calm 1e-4 || bad "a death changes the result by $way"
 done
@@ -67,9 +70,33 @@ kill -KILL "$(learners_of "$(rank_1_of $pid)" | head -n 1)" 2>/dev/null || bad "
 wait $pid || bad "async: a learner was killed: $(tail -n 4 killed-async.err)"
 balanced killed-async
 
+# Steps of microseconds, stopped wherever they are: a step that no learner has begun is none, and what a rank has sent
+# before it leaves counts.
+job tiny '{batch: 16}' '{type: sgd, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 20}
+  - {name: act, type: sigmoid}
+END
+for k in 1 2 3; do
+    for way in adv 'adv*'; do
+        run_on 4 tiny-$k-${way/\*/s} tiny.yaml --learners 4 --protocol async --set cluster.architecture="$way" \
+            --set cluster.warm_start=never --epochs 0 --set train.deadline=0.5s --set checkpoint.every=never
+    done
+done
+run_on 4 tiny-all tiny.yaml --learners 4 --protocol async --set cluster.architecture='adv*' --set checkpoint.every=never \
+    --set cluster.warm_start=never --epochs 3
+jq -e '.stopped_by == "epochs" and .samples == .applied_samples and .samples >= 3 * 810' tiny-all.json >/dev/null ||
+    bad "tiny-all: $(cat tiny-all.json)"
+
 # In step all groups end before the same one, so what goes on has the bits of a run that was not stopped.
 for protocol in hardsync async; do
     long stopped-$protocol conv.yaml --learners 4 --steps 100000 --set cluster.architecture=adv --protocol $protocol
+    for _ in $(seq 100); do # each rank tells rank 0 now and then
+        "$MUSTER" status stopped-$protocol --json >status.json 2>/dev/null &&
+            jq -e '.rank_times.compute_s | length == 2 and all(. > 0)' status.json >/dev/null && break
+        sleep 0.1
+    done
+    jq -e '.overlap > 0 and .overlap < 1 and (.rank_times.overlap | all(. > 0))' status.json >/dev/null ||
+        bad "status: $(jq -c '[.overlap, .rank_times]' status.json)"
     kill -TERM "$(rank_1_of $pid)"
     wait $pid
     jq -e '.stopped_by == "signal" or .stopped_by == "stop"' stopped-$protocol.json >/dev/null ||

@@ -51,6 +51,7 @@ static void test_sum(void **unused) {
     assert_int_equal(all.staleness_hist[4], 8);
     assert_int_equal(all.most_staleness, 5);
     assert_true(fabs(all.overlap - 9.0 / 12) < 1e-12);
+    for (int k = 1; k < 3; k++) assert_true(all.rank[k].compute_s == 3 * k && all.rank[k].wait_s == 1);
     assert_true(fabs(all.apply_s - 1.5) < 1e-12);
     assert_true(fabs(all.replace_p50_s - 0.5) < 1e-12);
     assert_true(isnan(all.replace_p99_s));

@@ -102,6 +102,33 @@ static void test_do_not_agree(void **unused) {
     }
 }
 
+// Rank 0 hears how the learners of others did, by a sign of life that is due for nothing else; when there is
+// news, and not at each look.
+static void test_times(void **unused) {
+    (void)unused;
+    world w = make(&patient, NULL);
+    look_all(&w, 3);
+    for (int i = 0; i < N; i++) mu_nodes_note_times(w.node[i], (mu_node_times){100 + i, 10 + i});
+    look_all(&w, 3);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(w.node[0]->times[i].compute_ns, 100 + i);
+        assert_int_equal(w.node[0]->times[i].wait_ns, 10 + i);
+    }
+    const int64_t beats = w.node[1]->beats;
+    mu_nodes_note_times(w.node[1], (mu_node_times){200, 20});
+    look_all(&w, 3); // too soon
+    assert_int_equal(w.node[1]->beats, beats);
+    assert_int_equal(w.node[0]->times[1].compute_ns, 101);
+    w.node[1]->told_ns = 0;
+    look_all(&w, 3);
+    assert_int_equal(w.node[0]->times[1].compute_ns, 200);
+    w.node[1]->told_ns = 0;
+    const int64_t again = w.node[1]->beats;
+    look_all(&w, 3); // nothing new
+    assert_int_equal(w.node[1]->beats, again);
+    unmake(&w);
+}
+
 // ---- rounds ----
 
 typedef struct exchange {
@@ -207,7 +234,7 @@ static void test_lost(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_meet), cmocka_unit_test(test_do_not_agree),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_meet), cmocka_unit_test(test_times), cmocka_unit_test(test_do_not_agree),
                                        cmocka_unit_test(test_rounds), cmocka_unit_test(test_lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "run_help.h"
 
 #include "base/clock.h"
+#include "learners/nodes.h"
 #include "learners/tables.h"
 
 #include <math.h>
@@ -87,6 +88,29 @@ static void test_groups(void **state) {
     assert_null(f.training.tables.fill);
 }
 
+static void test_ranks(void **state) {
+    (void)state;
+    mu_metric_table t[MU_TRAINING_TABLES];
+    mu_node_times times[3] = {{4000000000, 1000000000}, {3000000000, 3000000000}, {0, 0}};
+    mu_nodes nodes = {.n = 3, .times = times};
+    const mu_run_opts o = {.nodes = &nodes};
+    make(1, 1);
+    mu_tables_close(&f.tables);
+    f.training.o = &o;
+    assert_ok(mu_tables_open(&f.tables, &f.training, f.group, 1, err));
+    assert_int_equal(f.training.tables.fill(f.training.tables.ctx, t), 1);
+    assert_string_equal(t->key, "rank_times");
+    assert_int_equal(t->rows, 3);
+    assert_true(fabs(told(t, "overlap", 0) - 0.8) < 1e-9 && fabs(told(t, "overlap", 1) - 0.5) < 1e-9);
+    assert_true(isnan(told(t, "overlap", 2)));
+    times[1] = (mu_node_times){6000000000, 4000000000};
+    assert_int_equal(f.training.tables.fill(f.training.tables.ctx, t), 1);
+    assert_true(fabs(told(t, "compute_s", 1) - 3) < 1e-9 && fabs(told(t, "wait_s", 1) - 1) < 1e-9);
+    assert_true(fabs(told(t, "overlap", 1) - 0.75) < 1e-9); // since the line before
+    assert_true(told(t, "compute_s", 0) == 0 && isnan(told(t, "overlap", 0)));
+    mu_tables_close(&f.tables);
+}
+
 static void test_workers(void **state) {
     (void)state;
     mu_metric_table t[MU_TRAINING_TABLES];
@@ -136,7 +160,7 @@ static void test_nothing_to_tell(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_ranks), cmocka_unit_test(test_workers),
         cmocka_unit_test(test_nothing_to_tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

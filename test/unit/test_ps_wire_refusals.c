@@ -42,6 +42,8 @@ static const refusal refusals[] = {
     {MU_WIRE_HEARTBEAT, "sent_ns", -1, "`sent_ns`"},
     {MU_WIRE_HEARTBEAT, "echo_ns", -1, "`echo_ns`"},
     {MU_WIRE_HEARTBEAT, "version", -1, "`version`"},
+    {MU_WIRE_HEARTBEAT, "compute_ns", -1, "`compute_ns`"},
+    {MU_WIRE_HEARTBEAT, "wait_ns", -1, "`wait_ns`"},
     {MU_WIRE_LEASE, "learner", 6, "`learner` is 6, not within 0 to 5"},
     {MU_WIRE_LEASE, "incarnation", 0, "`incarnation` is 0"},
     {MU_WIRE_LEASE, "ended", 2, "`ended`"},

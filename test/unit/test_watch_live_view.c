@@ -47,6 +47,31 @@ static void test_before_the_first_step(void **state) {
     mu_region_close(&f.g.region);
 }
 
+// Of several ranks the times are those that each has told, and the first one's rows are among them.
+static void test_ranks(void **state) {
+    (void)state;
+    fake_run f;
+    mu_live_view v;
+    mu_shared_rank rank[2];
+    still(&f, 2);
+    set_learner(&f.g.learner[0], 11);
+    atomic_store(&rank[0].compute_ns, 9000000000), atomic_store(&rank[0].wait_ns, 1000000000);
+    atomic_store(&rank[1].compute_ns, 5000000000), atomic_store(&rank[1].wait_ns, 5000000000);
+    f.g.rank = rank;
+    f.g.head->n_ranks = 2;
+    assert_ok(mu_live_view_init(&v, &f.g, err));
+    mu_live_look(&v, &f.g);
+    assert_int_equal(v.n_ranks, 2);
+    assert_true(fabs(v.compute_s - 14) < 1e-9 && fabs(v.wait_s - 6) < 1e-9 && fabs(v.overlap - 0.7) < 1e-9);
+    assert_int_equal(mu_rank_by_overlap(v.rank, 2, 1), 0);
+    assert_int_equal(mu_rank_by_overlap(v.rank, 2, -1), 1);
+    json_t *o = mu_live_json(&v), *times = json_object_get(o, "rank_times");
+    assert_true(fabs(json_real_value(json_array_get(json_object_get(times, "overlap"), 1)) - 0.5) < 1e-9);
+    json_decref(o);
+    mu_live_view_fini(&v);
+    mu_region_close(&f.g.region);
+}
+
 static void test_numbers_and_rates(void **state) {
     (void)state;
     fake_run f;
@@ -225,7 +250,7 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_before_the_first_step), cmocka_unit_test(test_numbers_and_rates),
+        cmocka_unit_test(test_before_the_first_step), cmocka_unit_test(test_ranks), cmocka_unit_test(test_numbers_and_rates),
         cmocka_unit_test(test_ledger_is_of_one_moment), cmocka_unit_test(test_json),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_no_memory),

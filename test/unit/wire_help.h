@@ -120,7 +120,7 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
         w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 3, 0x123456789abcdef0u, -5, "node-2.example"};
         break;
     case MU_WIRE_HEARTBEAT:
-        w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12};
+        w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12, 7000000021, 81};
         break;
     case MU_WIRE_LEASE:
         w.lease = (mu_wire_lease){5, 3, 0, {640, 4, 16, 96, 9}};
