@@ -123,14 +123,24 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
                          .pid = (int32_t)getpid(),
                          .level = mu_level(),
                          .job = mu_job_hash(s->job),
-                         .seed = s->job->seed};
-    char host[256] = "";
+                         .seed = s->job->seed,
+                         .data = s->train.source ? mu_source_reader(s->train.source)->shard.whole : 0};
+    char host[256] = "", file[400] = "all data";
+    if (h->data) mu_reader_describe_file(mu_source_reader(s->train.source), file, sizeof file);
+    put_text(h->file, sizeof h->file, file);
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
     put_text(h->host, sizeof h->host, host);
     n->hello[n->rank] = *h;
     n->layout[n->rank] = n->shape.layout;
     n->greeted[n->rank] = true;
     return mu_nodes_send(n, -1, MU_TOPIC_WORD, &w, err);
+}
+
+static mu_status other_data(const mu_nodes *n, int peer, mu_err *err) {
+    const mu_wire_hello *own = &n->hello[n->rank], *h = &n->hello[peer];
+    return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s has %s, which does not belong to %s of rank %d on %s",
+                                 peer, h->host, h->file, own->file, n->rank, own->host),
+                         err, "Shards are made for all ranks at once: `muster data shard --parts %d`.", n->n);
 }
 
 mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
@@ -155,6 +165,7 @@ mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
                            : h->workers != own->workers         ? "another number of workers"
                            : n->layout[p] != n->layout[n->rank] ? "a net with other parameters"
                                                                 : NULL;
+        if (!what && h->data != own->data) return other_data(n, p, err);
         if (what)
             return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s trains %s than rank %d on %s", p,
                                          h->host, what, n->rank, own->host),

@@ -29,7 +29,7 @@
 #define MU_WIRE_MOST ((uint64_t)1 << 30)        // bytes of a frame
 
 enum {
-    MU_WIRE_VERSION = 1,
+    MU_WIRE_VERSION = 2,
     MU_WIRE_HEAD = 32,
     MU_WIRE_IDS = 4096,                 // gradients in a sum
     MU_WIRE_RANGES = 1 << 20,           // of samples, in a frame
@@ -81,7 +81,8 @@ typedef struct mu_wire_hello {
     int32_t  level;                     // of the processor, as its kernels are chosen (base/level.h)
     uint64_t job;                       // mu_job_hash
     int64_t  seed;
-    char     host[MU_WIRE_HOST];
+    uint64_t data;                      // hash of the data that it has a shard of; 0 = it has it whole
+    char     host[MU_WIRE_HOST], file[MU_WIRE_PATH];     // file: of the shard, for messages
 } mu_wire_hello;
 
 typedef struct mu_wire_heartbeat {

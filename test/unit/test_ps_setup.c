@@ -36,7 +36,7 @@ static void rig_init_on(rig *r, const char *section, int ranks) {
     mu_srcpos origin = {"test.yaml", 1, 1, 0};
     if (mu_yaml_parse(&r->arena, &r->diags, origin, text, strlen(text), &root, &err) != MU_OK)
         fail_msg("`%s`: %s", text, err.msg);
-    r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
+    r->binder = (mu_binder){.arena = &r->arena, .diags = &r->diags, .folder = ".", .registries = registries};
     r->node = section ? mu_node_find(root, "cluster") : NULL;
     r->opts = mu_cluster_bind(&r->binder, r->node, ranks);
 }

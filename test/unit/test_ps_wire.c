@@ -35,7 +35,7 @@ static void test_round_trip(void **unused) {
 static void test_bytes(void **unused) {
     (void)unused;
     static const unsigned char want[] = {
-        'M', 'U', 'W', 'F', 1,  0, 12, 0, 24, 0, 0, 0, 0, 0,  0, 0,             // version 1, STOP, 24 bytes
+        'M', 'U', 'W', 'F', 2,  0, 12, 0, 24, 0, 0, 0, 0, 0,  0, 0,             // version 2, STOP, 24 bytes
         1,   2,   3,   4,   5,  6, 7,  8,                                       // layout
         0,   0,   0,   0,   0,  0, 0,  0,                                       // check
         1,   0,   0,   0,   94, 0, 0,  0, 0,  0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, // why, version, samples
