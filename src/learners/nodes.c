@@ -85,7 +85,7 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     // A group that sends its gradients to a root is one of two that meet.
     const int parties = joint ? n->n : relayed ? 2 : 1;
     const int learners = p->learners / (relayed ? p->server_groups : n->n);
-    MU_TRY(mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, &n->forms, err));
+    MU_TRY(mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, p->wire, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0, blocks = 1 + s->params->n_slots + center;
     const int own_groups = mu_setup_own_groups(p);
     n->shape = (mu_wire_shape){.ranks = n->n,
@@ -95,6 +95,7 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
                                .rows = relayed ? p->global_batch / p->server_groups : p->rows,
                                .count = (int64_t)s->params->count,
                                .blocks = blocks > own_groups ? blocks : own_groups,
+                               .half = p->wire,
                                .share = &n->forms.share};
     n->shape.layout = mu_wire_layout_hash(&n->shape);
     if (joint || relayed) return MU_OK;

@@ -29,6 +29,7 @@
 
 #include "learners/adding.h"
 #include "learners/gathering.h"
+#include "learners/halves.h"
 #include "learners/root.h"
 
 typedef struct mu_relay_group {
@@ -44,6 +45,7 @@ typedef struct mu_relay_group {
     int       n_found, n_sent;
     bool     *added, *sent;             // (params) sums; owned
     float    *sum[MU_CORE_SLOTS];       // of even and odd steps; owned
+    mu_halves halves;                   // of ranks that send them
     int64_t   granted;                  // gradients that may be sent
     int64_t   version;                  // the root's, of the weights its learners have
     int64_t   used[MU_CORE_SLOTS];      // the same of those that a step was computed on

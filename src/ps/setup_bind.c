@@ -17,6 +17,9 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD_ENUM(mu_cluster_opts, gradients, "auto", "auto|dense",
                   "gradients travel in the smallest form, as factors or rows where these are smaller, or all "
                   "as dense ones; to compare"),
+    MU_FIELD_ENUM(mu_cluster_opts, wire, "fp32", "fp32|bf16|fp16",
+                  "floats of sums of gradients between ranks: as they are, or rounded to two bytes; what "
+                  "rounding leaves out goes with the next step's"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
                    "how learners synchronise; or a list of such, each but the last with `until`: until when, "
                    "as `1 epoch` or `300 steps`"),
@@ -279,6 +282,20 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
     }
 }
 
+// Sums of gradients are what is rounded: with one rank, or groups that merge, there are none.
+static void check_wire(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
+    const bool merges = o->server_groups > 1 && o->architecture == MU_ARCHITECTURE_AUTO;
+    if (!o->wire) return;
+    if (ranks < 2) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_WARNING, cluster_place_of(node, "wire"),
+                                  "`wire` in `cluster` changes nothing: with one rank nothing travels");
+        mu_diag_label(b->diags, g, "it is for several ranks, such as those of `mpirun -n 2`");
+    } else if (merges) {
+        refuse(b, node, "wire", "`wire` in `cluster` is for gradients: server groups send their weights",
+               "leave it out, or write `server_groups: 1` or an `architecture`");
+    }
+}
+
 static void check_server_groups(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
     static const char *const keys[] = {"sync_every", "sync_parts", "merge"};
     for (size_t i = 0; i < MU_COUNT(keys); i++)
@@ -306,6 +323,7 @@ static void check_together(mu_binder *b, const mu_node *node, int ranks, mu_clus
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
     spread_over_ranks(b, node, ranks, o);
+    check_wire(b, node, ranks, o);
     check_server_groups(b, node, ranks, o);
     if (o->n_before && cluster_is_given(node, "warm_start"))
         refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",

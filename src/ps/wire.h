@@ -21,6 +21,7 @@
 #ifndef MU_PS_WIRE_H
 #define MU_PS_WIRE_H
 
+#include "ops/half.h"
 #include "ps/core.h"
 #include "ps/message.h"
 
@@ -70,6 +71,7 @@ typedef struct mu_wire_shape {          // what both ends have agreed on
     int64_t  rows;                      // the most of a gradient
     int64_t  count;                     // floats of a block
     int32_t  blocks;                    // weights and histories
+    mu_half  half;                      // floats of a SUM: as they are, or of two bytes
     uint64_t layout;                    // mu_wire_layout_hash of this
     const mu_wire_share *share;         // (workers)
     int32_t  channels;
@@ -144,7 +146,7 @@ typedef struct mu_wire_sum {
     int32_t  parts;                     // perhaps with the first floats, else 0
     const mu_wire_part *part;           // packing
     const void *ids;                    // unpacked: mu_wire_sum_part
-    const void *floats;
+    const void *floats;                 // as wide as the shape says
 } mu_wire_sum;
 
 typedef struct mu_wire_weights {

@@ -553,6 +553,7 @@ static void test_ranks(void **unused) {
         {"{server_groups: 1, workers: 2}", "`workers` of learners need a server group on each rank"},
         {"{learners: 3}", "3 learners cannot be spread evenly over 2 ranks"},
         {"{merge: elastic}", "`merge: elastic` does not work over several ranks"},
+        {"{wire: fp16, sync_every: 5}", "`wire` in `cluster` is for gradients"},
         {"{protocol: mirror}", "weights of their own already"},
     };
     for (size_t i = 0; i < MU_COUNT(bad); i++) {

@@ -70,7 +70,8 @@ static inline void wire_fill(wire_rig *r, int64_t n) {
             mu_message_put(&r->layout[k], r->slot[k], i, r->ps[k].list[i]);
 }
 
-static inline wire_rig *wire_rig_make(void) {
+// half: how wide the floats of a SUM are.
+static inline wire_rig *wire_rig_make_half(mu_half half) {
     wire_rig *r = calloc(1, sizeof *r);
     mu_err err = {0};
     if (!r) abort();
@@ -93,6 +94,7 @@ static inline wire_rig *wire_rig_make(void) {
                                .rows = 32,
                                .count = WIRE_FLOATS,
                                .blocks = 3,
+                               .half = half,
                                .share = r->share,
                                .channels = 3,
                                .channel_bytes = r->channel_bytes};
@@ -105,6 +107,8 @@ static inline wire_rig *wire_rig_make(void) {
     if (mu_wire_frame_init(&r->shape, &r->frame, &err) != MU_OK) abort();
     return r;
 }
+
+static inline wire_rig *wire_rig_make(void) { return wire_rig_make_half(MU_HALF_NONE); }
 
 static inline void wire_rig_free(wire_rig *r) {
     for (int k = 0; k < 2; k++) free(r->slot[k]), mu_message_layout_fini(&r->layout[k]);
