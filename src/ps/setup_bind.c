@@ -255,7 +255,6 @@ static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_clust
 // What is not given follows from the ranks. Learners in step are one server group; else each rank has one of
 // its own. A learner each.
 static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
-    const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     if (ranks < 2) return;
     if (o->architecture != MU_ARCHITECTURE_AUTO) {
         check_relayed(b, node, ranks, o);
@@ -274,11 +273,6 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
                                   "%lld server groups cannot be spread evenly over %d ranks",
                                   (long long)o->server_groups, ranks);
         mu_diag_label(b->diags, g, "write a multiple of %d, or leave it out", ranks);
-    }
-    if (merge && merge->most_ahead) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "merge"),
-                                  "`merge: %s` does not work over several ranks", merge->plugin.name);
-        mu_diag_label(b->diags, g, "use average or outer");
     }
 }
 

@@ -552,7 +552,6 @@ static void test_ranks(void **unused) {
         {"{server_groups: 1, protocol: async}", "on several ranks needs `protocol: hardsync`"},
         {"{server_groups: 1, workers: 2}", "`workers` of learners need a server group on each rank"},
         {"{learners: 3}", "3 learners cannot be spread evenly over 2 ranks"},
-        {"{merge: elastic}", "`merge: elastic` does not work over several ranks"},
         {"{wire: fp16, sync_every: 5}", "`wire` in `cluster` is for gradients"},
         {"{protocol: mirror}", "weights of their own already"},
     };
