@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_data.c - `muster data`: pack any data into one record file, or into shards for the ranks of a training, look
-// into data, read it through.
+// c_data.c - `muster data`: pack any data into one record file, or into shards for the ranks of a training,
+// look into data, read it through.
 //
 // Data is named in one of three ways: a job file (its block --split), the words of a data block
 // (`reader=idx images=a.gz`), or a file or folder alone, which tells its reader (look/survey.h). All three
@@ -284,7 +284,8 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     for (size_t i = 0; i < MU_COUNT(known); i++) found |= !strcmp(known[i], a->word[0]);
     if (!found)
         return mu_err_suggest(
-            MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, shard, info and verify, not `%s`", a->word[0]), err,
+            MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, shard, info and verify, not `%s`", a->word[0]),
+            err,
             "muster data ", mu_nearest(a->word[0], known, MU_COUNT(known)));
     data_block o = {0};
     mu_arena_init(&o.arena, "data-verb");

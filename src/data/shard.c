@@ -11,7 +11,9 @@ static mu_srcpos place_of(const mu_source_spec *spec, const char *key) {
 }
 
 // "`parts/shard-1.rec` is shard 1 of 3"
-typedef struct shard_text { char s[600]; } shard_text;
+typedef struct shard_text {
+    char s[600];
+} shard_text;
 static shard_text name_of(const mu_reader *r) {
     shard_text t;
     char file[500];
@@ -37,18 +39,18 @@ static mu_status check_rank(const mu_source_spec *spec, const mu_source_opts *o,
 
 // What needs to see all records.
 static mu_status check_keys(const mu_source_spec *spec, const mu_reader *r, mu_err *err) {
-    const char *key = spec->limit                  ? "limit"
-                      : spec->part != MU_PART_ALL  ? "part"
-                      : spec->mean_auto            ? "mean"
-                                                   : NULL;
+    const char *key = spec->limit                 ? "limit"
+                      : spec->part != MU_PART_ALL ? "part"
+                      : spec->mean_auto           ? "mean"
+                                                  : NULL;
     if (!key) return MU_OK;
-    return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, place_of(spec, key), "`%s` needs all records, and %s", key,
-                                    name_of(r).s),
-                         err, "%s",
-                         spec->mean_auto && !spec->limit && spec->part == MU_PART_ALL
-                             ? "Give the mean as numbers, or as a file (`mean_file`)."
-                         : spec->limit ? "Make shards of as many records as are wanted."
-                                       : "Give validation data of its own.");
+    return mu_err_hinted(
+        MU_FAIL_AT(err, MU_EJOB, place_of(spec, key), "`%s` needs all records, and %s", key, name_of(r).s),
+        err, "%s",
+        spec->mean_auto && !spec->limit && spec->part == MU_PART_ALL
+            ? "Give the mean as numbers, or as a file (`mean_file`)."
+        : spec->limit ? "Make shards of as many records as are wanted."
+                      : "Give validation data of its own.");
 }
 
 mu_status mu_shard_open(const mu_source_spec *spec, const mu_source_opts *o, const mu_reader *r,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // shard.h - training data of which each rank has a part of its own (`muster data shard`).
 //
-// Samples are numbered, dealt and counted as ever: of each step of all ranks, W samples a rank, rank r computes
-// those from r * W on. What changes is which record a sample is. With two ranks and W = 3, and records of rank 0
-// in capitals:
+// Samples are numbered, dealt and counted as ever: of each step of all ranks, W samples a rank, rank r
+// computes those from r * W on. What changes is which record a sample is. With two ranks and W = 3, and
+// records of rank 0 in capitals:
 //
 //     sample   0 1 2   3 4 5   6 7 8   9 ...
 //     rank       0       1       0     1
 //     record   C A E   b f a   D B F   e ...      each rank goes through its own in an order of its own
 //
-// So a record is a function of the sample's number alone, as it is without shards, and nothing else has to know
-// of them. Two things follow. A rank begins its records anew when it has used all: an epoch of the training has
-// every record once where it is a whole number of steps and shards are equally large; else some of its last step
-// come from the next. And a run has to begin between two steps.
+// So a record is a function of the sample's number alone, as it is without shards, and nothing else has to
+// know of them. Two things follow. A rank begins its records anew when it has used all: an epoch of the
+// training has every record once where it is a whole number of steps and shards are equally large; else some
+// of its last step come from the next. And a run has to begin between two steps.
 #ifndef MU_DATA_SHARD_H
 #define MU_DATA_SHARD_H
 

@@ -110,8 +110,8 @@ mu_status mu_source_seek_warmup(mu_source *s, mu_err *err);
 // From now on sample numbers of training are those of a run that goes on from `f` (finished.h), which is
 // copied. Random choices go by the sample, a batch keeps its numbers. Not while started.
 void      mu_source_set_finished(mu_source *s, const mu_finished *f);
-// Do records continue each other, or are they a shard's? Then they are used in order, and a run that goes on has
-// nothing finished beyond its cursor.
+// Do records continue each other, or are they a shard's? Then they are used in order, and a run that goes on
+// has nothing finished beyond its cursor.
 bool      mu_source_in_order(const mu_source *s);
 // Of a shard (shard.h): samples of a step of all ranks, which come in turn. Before anything is read.
 void      mu_source_set_step(mu_source *s, int64_t samples);

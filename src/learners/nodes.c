@@ -85,7 +85,8 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     // A group that sends its gradients to a root is one of two that meet.
     const int parties = joint ? n->n : relayed ? 2 : 1;
     const int learners = p->learners / (relayed ? p->server_groups : n->n);
-    MU_TRY(mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, p->wire, &n->forms, err));
+    MU_TRY(
+        mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, p->wire, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0, blocks = 1 + s->params->n_slots + center;
     const int own_groups = mu_setup_own_groups(p);
     n->shape = (mu_wire_shape){.ranks = n->n,
@@ -139,8 +140,9 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
 
 static mu_status other_data(const mu_nodes *n, int peer, mu_err *err) {
     const mu_wire_hello *own = &n->hello[n->rank], *h = &n->hello[peer];
-    return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s has %s, which does not belong to %s of rank %d on %s",
-                                 peer, h->host, h->file, own->file, n->rank, own->host),
+    return mu_err_hinted(MU_FAIL(err, MU_EJOB,
+                                 "rank %d on %s has %s, which does not belong to %s of rank %d on %s", peer,
+                                 h->host, h->file, own->file, n->rank, own->host),
                          err, "Shards are made for all ranks at once: `muster data shard --parts %d`.", n->n);
 }
 

@@ -36,8 +36,8 @@ typedef struct mu_sums {                // zeroed: nothing is summed
     const mu_wire_forms *forms;         // NULL = so
     int       first, own, keeper;       // learners
     int64_t   step, version;            // under way, and of its weights
-    // Of even and odd steps: own learners, totals of own pieces; owned. In half width only the first, of which
-    // nothing is lent
+    // Of even and odd steps: own learners, totals of own pieces; owned. In half width only the first, of
+    // which nothing is lent
     float    *sum[2];
     mu_halves halves;
     bool     *sent;                     // (params) own learners' part of this step; owned

@@ -44,10 +44,10 @@ static inline uint16_t to_fp16(float v) {
     const uint32_t small = bits_of(float_of(size) + 0.5f) - bits_of(0.5f);
     const uint32_t usual = (size - (112u << 23) + 0xfffu + (size >> 13 & 1)) >> 13;
     const uint32_t odd = 0x7c00u | (size > INFINITE ? 0x200u | (size >> 13 & 0x3ffu) : 0);
-    const uint32_t h = size >= INFINITE      ? odd
-                       : size > 0x477fe000u  ? 0x7bffu // 65504
-                       : size < 113u << 23   ? small
-                                             : usual;
+    const uint32_t h = size >= INFINITE     ? odd
+                       : size > 0x477fe000u ? 0x7bffu // 65504
+                       : size < 113u << 23  ? small
+                                            : usual;
     return (uint16_t)((bits >> 16 & 0x8000u) | h);
 }
 
@@ -83,7 +83,8 @@ static size_t round_vectors(size_t n, float *v, float *left, uint16_t *out) {
     for (; i + LANES <= n; i += LANES) {
         const __m256 all = _mm256_add_ps(_mm256_loadu_ps(v + i), _mm256_loadu_ps(left + i));
         const __m256 finite = _mm256_cmp_ps(_mm256_and_ps(all, no_sign), infinite, _CMP_LT_OQ);
-        const __m256 within = _mm256_max_ps(_mm256_min_ps(all, most), _mm256_sub_ps(_mm256_setzero_ps(), most));
+        const __m256 within =
+            _mm256_max_ps(_mm256_min_ps(all, most), _mm256_sub_ps(_mm256_setzero_ps(), most));
         const __m128i h = _mm256_cvtps_ph(_mm256_blendv_ps(all, within, finite), _MM_FROUND_TO_NEAREST_INT);
         const __m256 got = _mm256_cvtph_ps(h);
         _mm_storeu_si128((__m128i *)(void *)(out + i), h);

@@ -102,8 +102,9 @@ static mu_status open_zip(mu_reader *r, mu_err *err) {
         MU_TRY(
             mu_reader_open(class, c->state, s->parts.pos[i], r->known ? &of_part : NULL, &s->part[i], err));
         if (s->part[i]->shard.of)
-            return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, s->parts.pos[i], "part %zu, `%s`, is shard %d of %d",
-                                            i + 1, class->name, s->part[i]->shard.index,
+            return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, s->parts.pos[i],
+                                            "part %zu, `%s`, is shard %d of %d", i + 1, class->name,
+                                            s->part[i]->shard.index,
                                             s->part[i]->shard.of),
                                  err, "Put the parts together first: `muster data shard` of this block.");
         if (s->part[i]->n_records != s->part[0]->n_records)

@@ -123,7 +123,7 @@ void mu_reader_close(mu_reader *r);             // NULL is fine
 // class->read with the index checked.
 MU_MUST_CHECK mu_status mu_reader_read(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
 void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t size);
-void mu_reader_describe_file(const mu_reader *r, char *out, size_t size);       // of packed records: "`a.rec`"
+void mu_reader_describe_file(const mu_reader *r, char *out, size_t size);       // packed records: "`a.rec`"
 
 // Takes a copy of the names as r->label_names and r->n_labels.
 MU_MUST_CHECK mu_status mu_reader_keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err);

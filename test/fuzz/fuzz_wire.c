@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuzz_wire.c - libFuzzer target: any bytes as a frame of another node. They are refused with a message, or
-// pack to the same bytes again, whether sums travel as they are or in half width. The check would stop nearly every mutation, so the target first makes it
-// right, and the size in the head.
+// pack to the same bytes again, whether sums travel as they are or in half width. The check would stop nearly
+// every mutation, so the target first makes it right, and the size in the head.
 #include "../unit/wire_help.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -23,8 +23,9 @@ static void make_shards(int n_records, int n, const char *folder) {
         snprintf(paths[k], sizeof paths[k], "%s-%d.rec", test_path(folder), k);
         list[k] = paths[k];
     }
-    assert_ok(reader_open(&b, yaml_of("{reader: csv, header: 'no', label: 1, file: %s}",
-                                      write_file("whole.csv", text, at)),
+    assert_ok(reader_open(&b,
+                          yaml_of("{reader: csv, header: 'no', label: 1, file: %s}",
+                                  write_file("whole.csv", text, at)),
                           &r, &err),
               &err);
     assert_ok(mu_record_write_shards(r, list, n, &p, &err), &err);
@@ -314,9 +315,9 @@ static void test_lying_notes(void **ctx) {
 int main(void) {
     make_test_dir();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_union),  cmocka_unit_test(test_cannot_be_dealt),
-        cmocka_unit_test(test_epochs), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_begin),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_union),       cmocka_unit_test(test_cannot_be_dealt),
+        cmocka_unit_test(test_epochs),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_begin),       cmocka_unit_test(test_refused),
         cmocka_unit_test(test_lying_notes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

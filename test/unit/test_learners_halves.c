@@ -55,9 +55,9 @@ static void test_feedback(void **unused) {
         mu_half form;
         double size, most; // error with feedback
     } cases[] = {
-        {MU_HALF_BF16, 1e-3, 5e-4}, {MU_HALF_BF16, 1e-9, 5e-4}, {MU_HALF_FP16, 1e-3, 5e-5},
-        {MU_HALF_FP16, 1e-9, 2e-1}, // far below the smallest that fp16 has, 6e-8
-        {MU_HALF_FP16, 3e4, 2e-1},  // beyond the largest
+        {MU_HALF_BF16, 1e-3, 5e-4}, {MU_HALF_BF16, 1e-9, 5e-4},
+        {MU_HALF_FP16, 1e-3, 5e-5}, {MU_HALF_FP16, 1e-9, 2e-1}, // far below the smallest that fp16 has, 6e-8
+        {MU_HALF_FP16, 3e4, 2e-1},                              // beyond the largest
     };
     for (size_t c = 0; c < MU_COUNT(cases); c++) {
         const double with = error_of(cases[c].form, cases[c].size, false);

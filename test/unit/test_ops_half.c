@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ops_half.c - floats in two bytes: each of the 65536 there and back, any float against the definition, by
-// its two neighbours; what rounding leaves out is kept; NaN and infinity stay.
+// test_ops_half.c - floats in two bytes: each of the 65536 there and back, any float against the definition,
+// by its two neighbours; what rounding leaves out is kept; NaN and infinity stay.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,8 @@ static void test_widen(void **unused) {
     (void)unused;
     static unsigned char from[2 * ALL + 1]; // not aligned
     static float to[ALL];
-    for (int i = 0; i < ALL; i++) from[1 + 2 * i] = (unsigned char)i, from[2 + 2 * i] = (unsigned char)(i >> 8);
+    for (int i = 0; i < ALL; i++)
+        from[1 + 2 * i] = (unsigned char)i, from[2 + 2 * i] = (unsigned char)(i >> 8);
     for (int f = 0; f < 2; f++) {
         mu_half_widen(forms[f], ALL, from + 1, to);
         for (int i = 0; i < ALL; i++) {
@@ -85,7 +86,8 @@ static void test_back(void **unused) {
         mu_half_round(forms[f], ALL, v, left, out);
         for (int i = 0; i < ALL; i++) {
             const bool nan = isnan(value_of(forms[f], in[i]));
-            if (nan ? !isnan(value_of(forms[f], out[i])) || !isnan(v[i]) : out[i] != in[i] && (in[i] & 0x7fff))
+            if (nan ? !isnan(value_of(forms[f], out[i])) || !isnan(v[i])
+                    : out[i] != in[i] && (in[i] & 0x7fff))
                 fail_msg("form %d: %#x became %#x", f, i, out[i]);
             if (left[i] != 0) fail_msg("form %d: %#x leaves %g", f, i, (double)left[i]);
         }
@@ -98,14 +100,14 @@ static void fill(mu_half form, float *v) {
     for (int i = 0; i < N; i++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         const uint16_t h = (uint16_t)(x >> 20) % largest(form);
-        const double middle =
-            value_of(form, h) / 2 + value_of(form, (uint16_t)(h + 1)) / 2;
+        const double middle = value_of(form, h) / 2 + value_of(form, (uint16_t)(h + 1)) / 2;
         const float m = (float)middle;
         const float some[] = {float_of((uint32_t)x), m, -m, nextafterf(m, INFINITY), nextafterf(m, 0)};
         v[i] = some[i % 5];
         if (!isfinite(v[i])) v[i] = 1;
     }
-    const float ends[] = {0, -0.0f, 65504, 65519.99f, 65520, 70000, -3.4e38f, 3.4e38f, 1e-40f, 2.9e-8f, 3e-8f, 6e-8f};
+    const float ends[] = {0,        -0.0f,   65504,  65519.99f, 65520, 70000,
+                          -3.4e38f, 3.4e38f, 1e-40f, 2.9e-8f,   3e-8f, 6e-8f};
     memcpy(v + 8, ends, sizeof ends);
 }
 
@@ -126,10 +128,12 @@ static void test_nearest(void **unused) {
                 if (out[i] != want && (want & 0x7fff))
                     fail_msg("form %d: %a became %#x, want %#x", f, (double)was[i], out[i], want);
                 if (v[i] != got || left[i] != was[i] - got)
-                    fail_msg("form %d: of %a stays %a, left is %a", f, (double)was[i], (double)v[i], (double)left[i]);
+                    fail_msg("form %d: of %a stays %a, left is %a", f, (double)was[i], (double)v[i],
+                             (double)left[i]);
             }
             for (size_t i = n; i < N; i++)
-                if (out[i] != 0xeeee || bits_of(v[i]) != bits_of(was[i])) fail_msg("%zu of %zu is written", i, n);
+                if (out[i] != 0xeeee || bits_of(v[i]) != bits_of(was[i]))
+                    fail_msg("%zu of %zu is written", i, n);
         }
     }
 }
@@ -144,7 +148,8 @@ static void test_left(void **unused) {
             for (size_t i = 0; i < n; i++) v[i] = 1, left[i] = 0x1p-9f + 0x1p-12f;
             mu_half_round(forms[f], n, v, left, out);
             for (size_t i = 0; i < n; i++) {
-                const float all = 1 + 0x1p-9f + 0x1p-12f, got = (float)value_of(forms[f], want_of(forms[f], all));
+                const float all = 1 + 0x1p-9f + 0x1p-12f,
+                            got = (float)value_of(forms[f], want_of(forms[f], all));
                 assert_true(v[i] == got && left[i] == all - got);
             }
             for (size_t i = 0; i < n; i++) v[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;

@@ -35,7 +35,8 @@ static void make_half(rig *r, int ranks, int learners, bool scaled, mu_half half
     r->p[FACTORED].max_batch = 8;
     r->p[MEAN].is_stat = true;
     r->p[FROZEN].lr_mult = r->p[FROZEN_BIAS].lr_mult = 0;
-    if (mu_wire_forms_make(&r->ps, ranks, learners, scaled, half, &r->f, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_wire_forms_make(&r->ps, ranks, learners, scaled, half, &r->f, &err) != MU_OK)
+        fail_msg("%s", err.msg);
 }
 
 static void make(rig *r, int ranks, int learners, bool scaled) {
@@ -82,8 +83,8 @@ static void test_half(void **unused) {
     assert_summed(&r, "seeeaas");
     assert_int_equal(r.f.step_bytes, 3 * 4 * (8 * 300 + 300 + 5000) + (21000 + 9000) * 2 * 2 * 3 / 4);
     mu_wire_forms_text(&r.f, text, sizeof text);
-    assert_string_equal(text,
-                        "1 as factors, 2 dense, 2 summed up in bf16; at most 182.4 KB leave a rank in a step");
+    assert_string_equal(
+        text, "1 as factors, 2 dense, 2 summed up in bf16; at most 182.4 KB leave a rank in a step");
     mu_wire_forms_fini(&r.f);
     make(&r, 4, 3, false);
     assert_true(r.p[FACTORED].allow_factors);
@@ -140,7 +141,6 @@ static void test_no_memory(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choice), cmocka_unit_test(test_half),
-                                       cmocka_unit_test(test_floats),
-                                       cmocka_unit_test(test_no_memory)};
+                                       cmocka_unit_test(test_floats), cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

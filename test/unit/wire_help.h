@@ -121,7 +121,8 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
     mu_wire w = {.type = type};
     switch (type) {
     case MU_WIRE_HELLO:
-        w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 3, 0x123456789abcdef0u, -5, 77, "node-2.example", "`b.rec`"};
+        w.hello = (mu_wire_hello){2,  4,  3,  2, 4711, 3, 0x123456789abcdef0u,
+                                  -5, 77, "node-2.example", "`b.rec`"};
         break;
     case MU_WIRE_HEARTBEAT:
         w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12};
