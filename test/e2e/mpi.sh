@@ -20,7 +20,10 @@ long() { # long OUT JOB options...: two ranks in the background, until there is 
     shift 2
     "${mpi[@]}" -n 2 "$MUSTER" train "$job" --out "$out" --json "$@" >"$out.json" 2>"$out.err" &
     pid=$!
-    for _ in $(seq 200); do ls "$out"/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.05; done
+    for _ in $(seq 200); do # also of a test without patterns (set -f)
+        [ -n "$(find "$out/checkpoints" -maxdepth 1 -name 'step-*' -print -quit 2>/dev/null)" ] && break
+        sleep 0.05
+    done
 }
 ranks_of() { pgrep -P "$1" -x muster; } # of mpirun
 rank_1_of() {
