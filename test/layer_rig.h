@@ -102,7 +102,7 @@ static inline void rig_bind(rig *r, const mu_layer_class *c, const char *setting
     mu_err err = {0};
     mu_status st = mu_job_parse("rig.yaml", text, strlen(text), NULL, 0, &r->job, &err);
     if (st != MU_OK) fail_msg("layer %s {%s}: %s", c->name, settings, err.msg);
-    r->binder = (mu_binder){&r->job->arena, &r->job->diags, ".", rig_registries};
+    r->binder = (mu_binder){&r->job->arena, &r->job->diags, ".", rig_registries, 0};
     r->layer.node = r->job->net->item[0];
     r->layer.state = mu_arena_alloc(&r->net.arena, c->state_size + 1);
     assert_non_null(r->layer.state);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_data.c - `muster data`: pack any data into one record file, look into data, read it through.
+// c_data.c - `muster data`: pack any data into one record file, or into shards for the ranks of a training,
+// look into data, read it through.
 //
 // Data is named in one of three ways: a job file (its block --split), the words of a data block
 // (`reader=idx images=a.gz`), or a file or folder alone, which tells its reader (look/survey.h). All three
@@ -14,13 +15,14 @@
 #include "read/table.h"
 #include "data/source.h"
 #include "job/set.h"
+#include "file/fs.h"
 #include "file/json.h"
 #include "train/stopflag.h"
 
 #include <string.h>
 #include <unistd.h>
 
-struct data { const char *split; };
+struct data { const char *split, *out; int64_t parts; };
 
 typedef struct data_block {         // what stands behind a reader
     mu_arena       arena;
@@ -184,20 +186,68 @@ static int64_t allowed_bad(const data_block *o) {
     return thousandth > 10 ? thousandth : 10;
 }
 
-static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
+// To one file, or dealt to several.
+static mu_status write_files(const mu_args *a, data_block *o, const char *const *path, int n,
+                             mu_record_progress *p, mu_err *err) {
     bool live = !a->quiet && mu_term_live(stderr);
-    mu_record_progress p = {.report = live ? show_progress : NULL, .ctx = (void *)(uintptr_t) "pack",
-                            .stop = stop_asked, .max_bad = allowed_bad(o)};
-    MU_TRY(mu_stop_install(err));       // the half-written file is removed before the program ends
-    mu_status s = mu_record_write(o->reader, path, &p, err);
+    *p = (mu_record_progress){.report = live ? show_progress : NULL, .ctx = (void *)(uintptr_t) "pack",
+                              .stop = stop_asked, .max_bad = allowed_bad(o)};
+    MU_TRY(mu_stop_install(err));       // half-written files are removed before the program ends
+    mu_status s = n == 1 ? mu_record_write(o->reader, path[0], p, err)
+                         : mu_record_write_shards(o->reader, path, n, p, err);
     mu_stop_uninstall();
     erase_progress(live);
-    if (s) return s;
-    if (p.n_bad) mu_warn("%lld bad records were left out", (long long)p.n_bad);
+    if (s == MU_OK && p->n_bad) mu_warn("%lld bad records were left out", (long long)p->n_bad);
+    return s;
+}
+
+static mu_status pack(const mu_args *a, data_block *o, const char *path, mu_err *err) {
+    mu_record_progress p;
+    MU_TRY(write_files(a, o, &path, 1, &p, err));
     if (a->json) printf("{\"records\":%lld,\"bad\":%lld}\n", (long long)p.n_written, (long long)p.n_bad);
     mu_info("wrote %s: %lld records\nin a job: {reader: record, file: %s}", path, (long long)p.n_written,
             path);
     return MU_OK;
+}
+
+// ---- shards ----
+
+typedef struct shard_files {
+    char path[MU_RECORD_SHARDS][MU_FS_PATH];
+    const char *list[MU_RECORD_SHARDS];
+} shard_files;
+
+static mu_status write_shards(const mu_args *a, const struct data *d, data_block *o, shard_files *f,
+                              mu_err *err) {
+    const int n = (int)d->parts;
+    mu_record_progress p;
+    for (int k = 0; k < n; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "shard-%d.rec", k);
+        MU_TRY(mu_fs_join(f->path[k], d->out, name, err));
+        f->list[k] = f->path[k];
+    }
+    MU_TRY(mu_fs_mkdirs(d->out, err));
+    MU_TRY(write_files(a, o, f->list, n, &p, err));
+    if (a->json)
+        printf("{\"records\":%lld,\"bad\":%lld,\"shards\":%d}\n", (long long)p.n_written,
+               (long long)p.n_bad, n);
+    mu_info("wrote %s to shard-%d.rec: %lld records in %d shards\nin a job for %d ranks: {reader: record, "
+            "file: \"%s/shard-{rank}.rec\"}",
+            f->path[0], n - 1, (long long)p.n_written, n, n, d->out);
+    return MU_OK;
+}
+
+static mu_status shard(const mu_args *a, const struct data *d, data_block *o, mu_err *err) {
+    if (!d->out) return MU_FAIL(err, MU_EUSAGE, "`data shard` needs `--out`, the folder to write into");
+    if (d->parts < 2 || d->parts > MU_RECORD_SHARDS)
+        return MU_FAIL(err, MU_EUSAGE, "`data shard` needs `--parts`, a number from 2 to %d",
+                       MU_RECORD_SHARDS);
+    shard_files *f = mu_alloc(sizeof *f, "data/shard");
+    if (!f) return MU_FAIL_NOMEM(err, "the names of shards");
+    const mu_status s = write_shards(a, d, o, f, err);
+    mu_free(f);
+    return s;
 }
 
 // ---- the verb -----------------------------------------------------------------------------------
@@ -209,12 +259,15 @@ static mu_status run_opened(const mu_args *a, const struct data *d, data_block *
     if (n < 1)
         return MU_FAIL(err, MU_EUSAGE,
                        packs ? "`data pack` needs data and a file to write" : "no data is named");
+    if (strcmp(what, "shard") && (d->out || d->parts))
+        return MU_FAIL(err, MU_EUSAGE, "`--%s` is for `data shard`", d->out ? "out" : "parts");
     const char *const *words = a->word + 1;
     const char *out = a->word[a->n_words - 1];
     if (packs && strchr(out, '='))
         return MU_FAIL(err, MU_EUSAGE, "the last word, `%s`, is no file to write", out);
     MU_TRY(open_data(o, a, words, n, split, err));
     if (packs) return pack(a, o, out, err);
+    if (!strcmp(what, "shard")) return shard(a, d, o, err);
     return !strcmp(what, "info") ? info(a, o, err) : verify(a, o, err);
 }
 
@@ -226,12 +279,13 @@ static void keep_place(const data_block *o, const mu_args *a, mu_err *err) {
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
-    static const char *const known[] = {"pack", "info", "verify"};
+    static const char *const known[] = {"pack", "shard", "info", "verify"};
     bool found = false;
     for (size_t i = 0; i < MU_COUNT(known); i++) found |= !strcmp(known[i], a->word[0]);
     if (!found)
         return mu_err_suggest(
-            MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, info and verify, not `%s`", a->word[0]), err,
+            MU_FAIL(err, MU_EUSAGE, "`muster data` knows pack, shard, info and verify, not `%s`", a->word[0]),
+            err,
             "muster data ", mu_nearest(a->word[0], known, MU_COUNT(known)));
     data_block o = {0};
     mu_arena_init(&o.arena, "data-verb");
@@ -245,27 +299,32 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
 static const mu_opt options[] = {
     MU_OPT_ONE_OF(struct data, split, "split", MU_PHASE_CHOICES,
                   "block of the job's data; train when not given"),
+    MU_OPT(struct data, parts, "parts", MU_OPT_INT, "N", "shard: so many files, one for each rank"),
+    MU_OPT(struct data, out, "out", MU_OPT_FOLDER, "FOLDER", "shard: where they go"),
     {0},
 };
 
 const mu_verb_class mu_verb_data = {
     .name = "data",
-    .help = "pack data into one checked file, look into data, verify it",
+    .help = "pack data into checked files, one or one a rank, look into data, verify it",
     .state_size = sizeof(struct data),
-    .usage = "pack DATA OUT.rec | info DATA | verify DATA",
+    .usage = "pack DATA OUT.rec | shard DATA --parts N --out FOLDER | info DATA | verify DATA",
     .example = "muster data pack job.yaml train.rec --split train\n"
                "muster data pack reader=image_folder root=photos out.rec\n"
+               "muster data shard job.yaml --parts 4 --out parts\n"
                "muster data info table.csv",
     .about =
         "DATA is a job file (with --split), the keys of a data block as KEY=VALUE words, or a file alone: a "
         "record file, a table (.csv, .tsv), lines `label TAB text`, or a folder of images in folders. "
-        "`pack` writes the records as they are read, before scale, mean, crop and mirror. `info` shows "
+        "`pack` writes the records as they are read, before scale, mean, crop and mirror. `shard` deals them "
+        "to N files, shard-0.rec and so on, for a training of N ranks each of which has one of them alone: "
+        "`file: parts/shard-{rank}.rec`. `info` shows "
         "columns, fields, values and classes, and the block of a job that reads them; `verify` reads every "
         "record and names the bad ones.",
     .args = {.options = options,
              .common = MU_COMMON_SET | MU_COMMON_JSON,
              .min_words = 1,
              .max_words = -1,
-             .words_are = "pack, info or verify"},
+             .words_are = "pack, shard, info or verify"},
     .run = run,
 };

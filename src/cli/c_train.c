@@ -268,7 +268,9 @@ static mu_status open_ranks(mu_args *a, const struct train *v, mu_session_opts *
 // Where a rank is lost the transport is left as it is, and the process ends here.
 static void close_ranks(mu_nodes *n, mu_status st, const mu_err *err) {
     const bool told = st == MU_OK || mu_stop_was_asked(st);
-    if (mu_nodes_end(n, told ? NULL : err)) {
+    mu_err shown = {0}; // the job's problems are on this rank's terminal already, and no error any more
+    if (!told && err->status == MU_OK) MU_FAIL(&shown, st, "it has problems with the job, and says which");
+    if (mu_nodes_end(n, told ? NULL : shown.status != MU_OK ? &shown : err)) {
         mu_nodes_destroy(n);
         return;
     }

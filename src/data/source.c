@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "data/mean.h"
 #include "data/prefetch.h"
+#include "data/shard.h"
 #include "data/transform.h"
 
 #include <inttypes.h>
@@ -32,7 +33,8 @@ struct mu_source {
     mu_source_opts  o;
     mu_arena        arena;
     mu_reader      *reader;
-    int64_t         n_records;                  // after limit, of the part
+    int64_t         n_records;                  // after limit, of the part; of all shards
+    mu_own_records  own;                        // n > 0: of a shard
     int64_t        *part;                       // [n_records] the reader's numbers; NULL = the same
     int64_t         rows;                       // of one batch of this learner
     mu_data_field   field[MU_MAX_FIELDS];       // after transformation
@@ -103,14 +105,17 @@ static mu_status try_record(mu_source *s, int64_t index, mu_record *rec, bool *o
     return MU_OK;
 }
 
+static int64_t own_records(const mu_source *s) { return s->own.n ? s->own.n : s->n_records; }
+
 static int64_t record_at(const mu_source *s, int64_t epoch, int64_t position) {
     if (s->o.phase != MU_TRAIN || !s->o.shuffle || s->streams.n) return position;
-    return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)s->n_records,
+    return (int64_t)mu_rng_permute(s->shuffle_key, (uint64_t)epoch, (uint64_t)own_records(s),
                                    (uint64_t)position);
 }
 
 static mu_status read_sample(mu_source *s, int64_t sample, mu_record *rec, mu_err *err) {
-    int64_t n = s->n_records, epoch = sample / n, position = sample % n;
+    int64_t n = own_records(s), epoch = sample / n, position = sample % n;
+    if (s->own.n) MU_TRY(mu_shard_place(&s->own, sample, &epoch, &position, err));
     for (int64_t i = 0; i < n; i++) {
         bool ok;
         MU_TRY(try_record(s, record_at(s, epoch, (position + i) % n), rec, &ok, err));
@@ -237,7 +242,15 @@ mu_status mu_source_seek_warmup(mu_source *s, mu_err *err) {
 }
 
 void mu_source_set_finished(mu_source *s, const mu_finished *f) { s->finished = *f; }
-bool mu_source_in_streams(const mu_source *s) { return s->streams.n > 0; }
+bool mu_source_in_order(const mu_source *s) { return s->streams.n > 0 || s->own.n > 0; }
+void mu_source_set_step(mu_source *s, int64_t samples) {
+    if (s->own.n) s->own.stripe.width = samples / s->own.stripe.of;
+}
+
+int64_t mu_source_begin(const mu_source *s, int64_t cursor) {
+    const int64_t step = s->own.stripe.width * s->own.stripe.of;
+    return step ? cursor / step * step : cursor;
+}
 
 void mu_source_set_lease(mu_source *s, mu_source_lease lease, void *ctx) {
     s->lease = lease;
@@ -472,7 +485,8 @@ static mu_status set_up(mu_source *s, mu_err *err) {
                             in ? in->reader : NULL, in ? in->learnt : NULL};
     MU_TRY(mu_reader_open(s->spec.reader, s->spec.reader_state, s->spec.pos, in ? &known : NULL, &s->reader,
                           err));
-    s->n_records = s->reader->n_records;
+    MU_TRY(mu_shard_open(&s->spec, &s->o, s->reader, &s->own, err));
+    s->n_records = s->own.n ? s->reader->shard.records : s->reader->n_records;
     if (!s->n_records && s->o.phase != MU_PREDICT)
         return MU_FAIL_AT(err, MU_EJOB, place_of(&s->spec, "reader"),
                           "reader `%s` has no records of its own: it serves only `data.predict`",
@@ -480,7 +494,8 @@ static mu_status set_up(mu_source *s, mu_err *err) {
     if (s->spec.limit > 0 && s->spec.limit < s->n_records) s->n_records = s->spec.limit;
     MU_TRY(set_streams(s, err));
     MU_TRY(set_part(s, err));
-    s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : s->n_records / 1000 > 10 ? s->n_records / 1000 : 10;
+    const int64_t thousandth = own_records(s) / 1000;
+    s->max_bad = s->spec.max_bad >= 0 ? s->spec.max_bad : thousandth > 10 ? thousandth : 10;
     if (s->streams.n) s->max_bad = 0;
     MU_TRY(make_bad_records(s, err));
     bool has_image = false;

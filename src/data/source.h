@@ -51,6 +51,7 @@ typedef struct mu_source_opts {
     const mu_source *mean_of;           // `mean: auto` takes this source's mean; NULL = over its own records
     const mu_node *like;                // block whose transformation counts where this one says nothing
     const mu_inputs *inputs;            // of the model that reads; before mean_of. NULL = none, or training
+    int      node, nodes;               // ranks that train, and this one; of a shard. nodes 0 = not known
 } mu_source_opts;
 
 typedef struct mu_source_spec {         // one block of `data:`, bound
@@ -97,7 +98,7 @@ const mu_reader *mu_source_reader(const mu_source *s);
 int              mu_source_n_fields(const mu_source *s);
 // Field after transformation (cropped shape); shape has no batch axis.
 const mu_data_field *mu_source_field(const mu_source *s, int i);
-int64_t          mu_source_n_records(const mu_source *s);       // after `limit`, of its part
+int64_t          mu_source_n_records(const mu_source *s);       // after `limit`, of its part; of all shards
 int64_t          mu_source_record(const mu_source *s, int64_t i);       // the reader's number of record i
 
 // The next batch starts at this sample number. Not while started.
@@ -109,9 +110,13 @@ mu_status mu_source_seek_warmup(mu_source *s, mu_err *err);
 // From now on sample numbers of training are those of a run that goes on from `f` (finished.h), which is
 // copied. Random choices go by the sample, a batch keeps its numbers. Not while started.
 void      mu_source_set_finished(mu_source *s, const mu_finished *f);
-// Do records continue each other? Then they are used in order, and a run that goes on has nothing finished
-// beyond its cursor.
-bool      mu_source_in_streams(const mu_source *s);
+// Do records continue each other, or are they a shard's? Then they are used in order, and a run that goes on
+// has nothing finished beyond its cursor.
+bool      mu_source_in_order(const mu_source *s);
+// Of a shard (shard.h): samples of a step of all ranks, which come in turn. Before anything is read.
+void      mu_source_set_step(mu_source *s, int64_t samples);
+// Where a run may go on that has finished all samples below this: there, or, of a shard, between two steps.
+int64_t   mu_source_begin(const mu_source *s, int64_t cursor);
 // Batches are whatever `lease` says, instead of one after the other: samples [*first, *first + *rows), at
 // most the rows of a batch. False ends the stream. Called by the filling side, so by the prefetch thread
 // once started; training only. Not while started.

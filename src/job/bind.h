@@ -16,6 +16,7 @@ typedef struct mu_binder {
     mu_diags                 *diags;
     const char               *folder;           // MU_PATH values are resolved against it
     const mu_registry *const *registries;       // for MU_CLASS fields; NULL-terminated
+    int                       rank;             // stands in a MU_PATH value where that has `{rank}`
 } mu_binder;
 
 typedef struct mu_bind_part { const mu_field *fields; void *out; } mu_bind_part;

@@ -176,8 +176,19 @@ static void set_enum(const field_place *p, const mu_node *n, int *out) {
     mu_diag_suggest(p->b->diags, g, text, &valid, "values");
 }
 
+// Each rank of a training may have files of its own.
+static const char *with_rank(const field_place *p, const char *text) {
+    static const char mark[] = "{rank}";
+    const char *at = strstr(text, mark);
+    if (!at) return text;
+    const char *own =
+        mu_arena_printf(p->b->arena, "%.*s%d%s", (int)(at - text), text, p->b->rank, at + sizeof mark - 1);
+    return own ? with_rank(p, own) : text; // without memory the caller fails next, too
+}
+
 static const char *resolve(const field_place *p, const char *text) {
     bool path = p->f->type == MU_PATH || p->f->type == MU_PATHS;
+    if (path) text = with_rank(p, text);
     const char *folder = p->b->folder;
     bool here = !folder || !*folder || !strcmp(folder, ".");
     char *kept = path && text[0] != '/' && !here ? mu_arena_printf(p->b->arena, "%s/%s", folder, text)

@@ -10,8 +10,9 @@
 // and a stop is a part as long.
 //
 // With groups on several ranks a merge is a round (rounds.h): every rank has the weights of all groups then,
-// and makes the same merge of them, so weights and center have the same bits everywhere. A rank whose groups
-// have ended goes on answering the rounds of others.
+// and makes the same merge of them, so weights and center have the same bits everywhere. Where by a rule each
+// group merges alone with the center, over ranks they all come at once, one after the other. A rank whose
+// groups have ended goes on answering the rounds of others.
 #ifndef MU_LEARNERS_MERGING_H
 #define MU_LEARNERS_MERGING_H
 

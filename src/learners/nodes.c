@@ -87,7 +87,8 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     // A group that sends its gradients to a root is one of two that meet.
     const int parties = joint ? n->n : relayed ? 2 : 1;
     const int learners = p->learners / (relayed ? p->server_groups : n->n);
-    MU_TRY(mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, &n->forms, err));
+    MU_TRY(
+        mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, p->wire, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0, blocks = 1 + s->params->n_slots + center;
     const int own_groups = mu_setup_own_groups(p);
     n->shape = (mu_wire_shape){.ranks = n->n,
@@ -97,6 +98,7 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
                                .rows = relayed ? p->global_batch / p->server_groups : p->rows,
                                .count = (int64_t)s->params->count,
                                .blocks = blocks > own_groups ? blocks : own_groups,
+                               .half = p->wire,
                                .share = &n->forms.share};
     n->shape.layout = mu_wire_layout_hash(&n->shape);
     if (joint || relayed) return MU_OK;
@@ -114,9 +116,20 @@ static void put_text(char *to, size_t size, const char *from) {
     for (; i < size; i++) to[i] = '\0';
 }
 
+// A shard has the samples of its own rank alone; rank 0 deals others to it, once groups are not in step.
+static mu_status check_shard(const mu_session *s, mu_err *err) {
+    const mu_source *data = s->train.source;
+    const bool in_step = mu_setup_sync_versions(&s->setup, s->setup.warm_versions) == INT64_MAX;
+    if (!data || !mu_source_reader(data)->shard.of || !mu_setup_is_relayed(&s->setup) || in_step) return MU_OK;
+    return mu_err_hinted(MU_FAIL(err, MU_EJOB, "shards of the data do not go with `architecture` and `%s`",
+                                 s->setup.protocol->name),
+                         err, "Samples go to whoever is fast. Use `protocol: hardsync`, or leave `architecture` out.");
+}
+
 mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
     mu_wire w = {.type = MU_WIRE_HELLO};
     mu_wire_hello *h = &w.hello;
+    MU_TRY(check_shard(s, err));
     MU_TRY(set_shape(n, s, err));
     *h = (mu_wire_hello){.rank = n->rank,
                          .ranks = n->n,
@@ -125,14 +138,25 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
                          .pid = (int32_t)getpid(),
                          .level = mu_level(),
                          .job = mu_job_hash(s->job),
-                         .seed = s->job->seed};
-    char host[256] = "";
+                         .seed = s->job->seed,
+                         .data = s->train.source ? mu_source_reader(s->train.source)->shard.whole : 0};
+    char host[256] = "", file[400] = "all data";
+    if (h->data) mu_reader_describe_file(mu_source_reader(s->train.source), file, sizeof file);
+    put_text(h->file, sizeof h->file, file);
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
     put_text(h->host, sizeof h->host, host);
     n->hello[n->rank] = *h;
     n->layout[n->rank] = n->shape.layout;
     n->greeted[n->rank] = true;
     return mu_nodes_send(n, -1, MU_TOPIC_WORD, &w, err);
+}
+
+static mu_status other_data(const mu_nodes *n, int peer, mu_err *err) {
+    const mu_wire_hello *own = &n->hello[n->rank], *h = &n->hello[peer];
+    return mu_err_hinted(MU_FAIL(err, MU_EJOB,
+                                 "rank %d on %s has %s, which does not belong to %s of rank %d on %s", peer,
+                                 h->host, h->file, own->file, n->rank, own->host),
+                         err, "Shards are made for all ranks at once: `muster data shard --parts %d`.", n->n);
 }
 
 mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
@@ -157,6 +181,7 @@ mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err) {
                            : h->workers != own->workers         ? "another number of workers"
                            : n->layout[p] != n->layout[n->rank] ? "a net with other parameters"
                                                                 : NULL;
+        if (!what && h->data != own->data) return other_data(n, p, err);
         if (what)
             return mu_err_hinted(MU_FAIL(err, MU_EJOB, "rank %d on %s trains %s than rank %d on %s", p,
                                          h->host, what, n->rank, own->host),

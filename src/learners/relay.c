@@ -33,6 +33,8 @@ static mu_status make_group(mu_relay *r, int i, mu_server_group *group, mu_err *
     for (int k = 0; k < MU_CORE_SLOTS && floats && good; k++)
         good = (g->sum[k] = mu_alloc_block(floats * sizeof(float), TAG)) != NULL;
     if (!good) return MU_FAIL_NOMEM(err, "the gradients for rank 0");
+    const bool sends = floats && !mu_relay_leads(r);
+    MU_TRY(mu_halves_init(&g->halves, sends ? f->half : MU_HALF_NONE, (int64_t)floats, err));
     if (mu_server_set_halt(&group->shared, r->first_version)) return MU_OK; // nothing is dealt yet
     return MU_FAIL(err, MU_EBACKEND, "the core of group %d cannot be told to wait", g->number);
 }
@@ -84,6 +86,7 @@ void mu_relay_close(mu_relay *r) {
         mu_free(g->added);
         mu_free(g->sent);
         for (int k = 0; k < MU_CORE_SLOTS; k++) mu_nodes_give_back(n, g->sum[k]);
+        mu_halves_fini(&g->halves, n);
     }
     for (int g = 0; g < r->root.n - r->n && r->out; g++) mu_nodes_give_back(n, r->out[g]);
     for (int k = 0; k < 2; k++) mu_nodes_give_back(n, r->tree.block[k]);
@@ -247,7 +250,9 @@ static mu_status send_push(mu_relay *r, mu_relay_group *g, const mu_gradient_id 
 
 static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err) {
     const mu_wire_forms *f = g->adding.forms;
-    const float *sum = g->sum[g->step % MU_CORE_SLOTS];
+    float *sum = g->sum[g->step % MU_CORE_SLOTS];
+    mu_halves_round(&g->halves, g->step, f->at[param], (size_t)(f->at[param + 1] - f->at[param]),
+                    sum + f->at[param]);
     for (int64_t at = f->at[param], end = f->at[param + 1], to; at < end; at = to) {
         to = at + relay_chunk(at - f->at[param]);
         to = to < end ? to : end;
@@ -258,8 +263,8 @@ static mu_status send_sum(mu_relay *r, mu_relay_group *g, int param, mu_err *err
                                    .version = g->used[g->step % MU_CORE_SLOTS],
                                    .begin = at,
                                    .end = to,
-                                   .floats = sum + at}};
-        if (mu_relay_leads(r)) MU_TRY(mu_root_put_sum(&r->root, g->number, g->step, at, to, sum + at, err));
+                                   .floats = mu_halves_of(&g->halves, g->step, at, sum + at)}};
+        if (mu_relay_leads(r)) MU_TRY(mu_root_put_sum(&r->root, &w.sum, MU_HALF_NONE, err));
         else MU_TRY(mu_nodes_send(r->nodes, 0, topic_of(g), &w, err));
     }
     return MU_OK;

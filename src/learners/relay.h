@@ -29,6 +29,7 @@
 
 #include "learners/adding.h"
 #include "learners/gathering.h"
+#include "learners/halves.h"
 #include "learners/root.h"
 
 typedef struct mu_relay_group {
@@ -46,6 +47,7 @@ typedef struct mu_relay_group {
     bool     *added, *sent;             // (params) sums; owned
     float    *sum[MU_CORE_SLOTS];       // of even and odd steps; owned
     mu_deal  *deal;                     // its samples
+    mu_halves halves;                   // of ranks that send them
     int64_t   granted;                  // gradients that may be sent
     bool      last;                     // no more will be granted
     int64_t   version;                  // the root's, of the weights its learners have

@@ -286,7 +286,7 @@ static mu_status take_part(mu_relay *r, int peer, const mu_wire *w, mu_err *err)
     if (ends) mu_root_leave(&r->root, group);
     if (ends) return MU_OK;
     if (w->type == MU_WIRE_PUSH) return mu_root_put(&r->root, &w->push, err);
-    return mu_root_put_sum(&r->root, group, w->sum.number, w->sum.begin, w->sum.end, w->sum.floats, err);
+    return mu_root_put_sum(&r->root, &w->sum, r->nodes->shape.half, err);
 }
 
 mu_status relay_take(void *ctx, int peer, const mu_wire *w, MU_UNUSED bool *later, mu_err *err) {

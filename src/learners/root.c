@@ -196,15 +196,16 @@ mu_status mu_root_put(mu_root *r, const mu_wire_push *w, mu_err *err) {
     return MU_OK;
 }
 
-mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end, const void *floats,
-                          mu_err *err) {
+mu_status mu_root_put_sum(mu_root *r, const mu_wire_sum *w, mu_half width, mu_err *err) {
     mu_root_place *p;
-    MU_TRY(open_place(r, group, step, &p, err));
+    const size_t n = (size_t)(w->end - w->begin);
+    MU_TRY(open_place(r, w->group, w->number, &p, err));
     const int64_t all = mu_wire_forms_floats(r->o.forms);
-    if (end > all || p->floats + end - begin > all)
-        return unexpected(r, group, step, "it has too many floats", err);
-    memcpy(p->sum + begin, floats, (size_t)(end - begin) * sizeof *p->sum);
-    p->floats += end - begin;
+    if (w->end > all || p->floats + (int64_t)n > all)
+        return unexpected(r, w->group, w->number, "it has too many floats", err);
+    if (width == MU_HALF_NONE) memcpy(p->sum + w->begin, w->floats, n * sizeof *p->sum);
+    else mu_half_widen(width, n, w->floats, p->sum + w->begin);
+    p->floats += (int64_t)n;
     return MU_OK;
 }
 

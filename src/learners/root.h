@@ -87,9 +87,8 @@ void mu_root_close(mu_root *r);         // also one that was not opened
 
 // A message of learner id.learner, from the wire; or from a slot (p->slot) of this rank.
 MU_MUST_CHECK mu_status mu_root_put(mu_root *r, const mu_wire_push *p, mu_err *err);
-// Floats [begin, end) of a group's sum.
-MU_MUST_CHECK mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end,
-                                        const void *floats, mu_err *err);
+// Some floats of a group's sum, so wide.
+MU_MUST_CHECK mu_status mu_root_put_sum(mu_root *r, const mu_wire_sum *w, mu_half width, mu_err *err);
 MU_MUST_CHECK mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err);
 // Of a group that goes on by itself: the gradient behind the one under way is of these weights, or of newer
 // ones. So an update can wait for it where it may become too stale, and does not where it cannot.

@@ -10,7 +10,7 @@
 
 enum {
     CHUNKS = 64,            // of a stretch, about
-    CHUNK_LEAST = 15 << 10, // floats: a frame goes to a host by TCP without asking that host first
+    CHUNK_LEAST = 60 << 10, // bytes: a frame goes to a host by TCP without asking that host first
     CHUNK_MOST = 1 << 18,
     BLOCK = 1024, // floats added up at a time
 };
@@ -26,13 +26,14 @@ static char *message_at(const mu_sums *s, int learner, int64_t step) {
 
 static int64_t begin_of(const mu_sums *s, int rank) { return s->forms->stretch[rank]; }
 static int64_t end_of(const mu_sums *s, int rank) { return s->forms->stretch[rank + 1]; }
-static float *own_sum(const mu_sums *s) { return s->sum[s->step % 2]; }
+static float *own_sum(const mu_sums *s) { return s->sum[s->halves.form ? 0 : s->step % 2]; }
 
 // Floats of a frame and of a piece, at most: the same ones on all ranks, so a frame is of one piece. While one
 // is under way the one before is added up, and its total goes back.
 static int64_t chunk_of(const mu_sums *s) {
     const int64_t n = mu_wire_forms_floats(s->forms) / s->nodes->n / CHUNKS;
-    return n < CHUNK_LEAST ? CHUNK_LEAST : n > CHUNK_MOST ? CHUNK_MOST : n;
+    const int64_t least = CHUNK_LEAST / (int64_t)mu_half_width(s->forms->half);
+    return n < least ? least : n > CHUNK_MOST ? CHUNK_MOST : n;
 }
 
 // ---- beginning and end ----
@@ -62,9 +63,11 @@ mu_status mu_sums_init(mu_sums *s, mu_nodes *n, mu_shared *shared, mu_err *err) 
     s->sent = mu_alloc_array(params, sizeof *s->sent, TAG);
     s->totals = mu_alloc_array((size_t)n->n, sizeof *s->totals, TAG);
     bool good = s->sent && s->totals;
-    for (int k = 0; k < 2 && good; k++)
+    for (int k = 0; k < (s->forms->half ? 1 : 2) && good; k++)
         good = (s->sum[k] = mu_alloc_block((size_t)floats * sizeof(float), TAG)) != NULL;
-    return good ? list_pieces(s, err) : MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    if (!good) return MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    MU_TRY(mu_halves_init(&s->halves, s->forms->half, floats, err));
+    return list_pieces(s, err);
 }
 
 void mu_sums_fini(mu_sums *s) {
@@ -72,6 +75,7 @@ void mu_sums_fini(mu_sums *s) {
     mu_free(s->piece);
     mu_free(s->totals);
     for (int k = 0; k < 2 && s->nodes; k++) mu_nodes_give_back(s->nodes, s->sum[k]);
+    mu_halves_fini(&s->halves, s->nodes);
     *s = (mu_sums){0};
 }
 
@@ -106,9 +110,11 @@ static mu_status put_floats(mu_sums *s, int peer, const mu_wire_sum *w, bool min
     for (int64_t at = w->begin; at < w->end;) {
         const mu_summed p = mu_wire_forms_summed(s->forms, at, w->end);
         if (mine && is_too_much(s, at, p.n)) return unexpected(peer, w, err);
-        memcpy(mu_adding_dense(s->forms, message, p.param) + p.from, from, p.n * sizeof(float));
+        float *to = mu_adding_dense(s->forms, message, p.param) + p.from;
+        if (s->forms->half) mu_half_widen(s->forms->half, p.n, from, to);
+        else memcpy(to, from, p.n * sizeof *to);
         if (mine) piece_at(s, at)->came += (int64_t)p.n;
-        from += p.n * sizeof(float);
+        from += p.n * mu_half_width(s->forms->half);
         at += (int64_t)p.n;
     }
     return MU_OK;
@@ -141,7 +147,7 @@ static mu_status send_floats(mu_sums *s, int peer, int64_t begin, int64_t end, m
                                    .version = s->version,
                                    .begin = at,
                                    .end = end - at < chunk ? end : at + chunk,
-                                   .floats = own_sum(s) + at}};
+                                   .floats = mu_halves_of(&s->halves, s->step, at, own_sum(s) + at)}};
         MU_TRY(mu_nodes_send(s->nodes, peer, mu_node_topic_of_step(s->step), &w, err));
     }
     return MU_OK;
@@ -154,7 +160,9 @@ static mu_status send_own(mu_sums *s, int param, mu_err *err) {
     for (int r = 0; r < s->nodes->n; r++) {
         const int64_t begin = begin_of(s, r) > first ? begin_of(s, r) : first;
         const int64_t end = end_of(s, r) < last ? end_of(s, r) : last;
-        if (r != s->nodes->rank) MU_TRY(send_floats(s, r, begin, end, err));
+        if (r == s->nodes->rank || begin >= end) continue;
+        mu_halves_round(&s->halves, s->step, begin, (size_t)(end - begin), own_sum(s) + begin);
+        MU_TRY(send_floats(s, r, begin, end, err));
     }
     return MU_OK;
 }
@@ -175,7 +183,8 @@ static mu_status add_piece(mu_sums *s, mu_sums_piece *p, mu_err *err) {
                 (r == s->nodes->rank ? own : mu_adding_dense(s->forms, message, p->param) + p->from) + at, n);
         }
         memcpy(own + at, sum, n * sizeof *sum);
-        memcpy(kept + at, sum, n * sizeof *sum);
+        mu_halves_round(&s->halves, s->step, p->at + (int64_t)at, n, own + at);
+        memcpy(kept + at, own + at, n * sizeof *sum);
     }
     p->added = true;
     p->came = 0;

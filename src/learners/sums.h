@@ -11,12 +11,15 @@
 //     rank 1      goes to rank 0       adds up
 //     totals      go to all            go to all                    of that; frames are of pieces
 //
+// In half width (halves.h) what a rank sends of its sums is rounded, and so is each total, before its owner
+// takes it as all others do. What it adds up itself of its own sums is not.
+//
 // The totals lie in slots of the first far learner, its keeper: no learner of this rank writes there. What
 // came of other ranks for the own stretch lies in slots of their first learners.
 #ifndef MU_LEARNERS_SUMS_H
 #define MU_LEARNERS_SUMS_H
 
-#include "learners/nodes.h"
+#include "learners/halves.h"
 #include "ps/shared.h"
 
 typedef struct mu_sums_piece {
@@ -33,7 +36,10 @@ typedef struct mu_sums {                // zeroed: nothing is summed
     const mu_wire_forms *forms;         // NULL = so
     int       first, own, keeper;       // learners
     int64_t   step, version;            // under way, and of its weights
-    float    *sum[2];                   // of even and odd steps: own learners, totals of own pieces; owned
+    // Of even and odd steps: own learners, totals of own pieces; owned. In half width only the first, of
+    // which nothing is lent
+    float    *sum[2];
+    mu_halves halves;
     bool     *sent;                     // (params) own learners' part of this step; owned
     mu_sums_piece *piece;               // (n_pieces) owned
     int       n_pieces;

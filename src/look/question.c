@@ -149,7 +149,7 @@ static mu_status open_reader(const asker *a, mu_reader **out, mu_err *err) {
     mu_diags unheard;
     mu_source_spec spec;
     mu_diags_init(&unheard, a->arena);
-    mu_binder b = {a->arena, &unheard, a->job->folder, registries};
+    mu_binder b = {.arena = a->arena, .diags = &unheard, .folder = a->job->folder, .registries = registries};
     const mu_inputs *in = a->inputs;
     const mu_known known = {in ? in->learnt : NULL, in ? in->labels : NULL, in ? in->n_labels : 0,
                             in ? in->reader : NULL, in ? in->learnt : NULL};

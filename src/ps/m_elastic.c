@@ -4,7 +4,8 @@
 //   d = alpha * (w_g - c);  w_g -= d;  c += d
 //
 // Each group comes alone, so groups do not wait for each other and may explore on their own: they are never
-// made equal.
+// made equal. Over several ranks they come together, one after the other in the order of their numbers, so
+// that each rank computes the same center (learners/merging.h).
 #include "ps/merge.h"
 
 struct elastic {
@@ -35,7 +36,8 @@ static void merge(const void *state, const mu_merge *m) {
 
 const mu_merge_class mu_merge_elastic = {
     .name = "elastic",
-    .help = "server groups and a center are drawn to each other; no group waits for the others",
+    .help =
+        "server groups and a center are drawn to each other; no group waits for the others, but over ranks",
     .fields = fields,
     .state_size = sizeof(struct elastic),
     .most_ahead = 8,

@@ -35,7 +35,8 @@ typedef struct mu_merge {               // one parameter at one merge
 
 typedef struct mu_merge_class {
     MU_PLUGIN_HEAD;
-    // 0: all groups merge together. Else each alone, at most so many merges ahead of the slowest.
+    // 0: all groups merge together. Else each alone, at most so many merges ahead of the slowest; over
+    // several ranks together, too, one after the other.
     int         most_ahead;
     // (optional, no center) Histories of the center, with names for checkpoints.
     int       (*n_slots)(const void *state);

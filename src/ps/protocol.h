@@ -9,6 +9,7 @@
 #define MU_PS_PROTOCOL_H
 
 #include "job/bind.h"
+#include "ops/half.h"
 #include "ps/stale.h"
 
 struct mu_setup;
@@ -107,6 +108,7 @@ typedef struct mu_cluster_opts {        // `cluster:`, bound by mu_cluster_bind
     int64_t      workers;               // processes that compute a gradient together
     int          partition;             // how they share layers that do not say so: mu_partition_opts.split
     int          gradients;             // mu_gradient_forms
+    int          wire;                  // mu_half
     mu_class_ref protocol;              // of a list the last
     int          n_before;              // others before it
     mu_protocol_turn before[MU_CORE_PHASES];    // one more than phases, as the first may be in step
@@ -157,6 +159,7 @@ typedef struct mu_setup {
     int      server_threads;            // of the server process; 0 = there is none
     mu_weights_mode weights;
     bool     locks, pin, dense;         // dense: gradients, whatever would be smaller
+    mu_half  wire;                      // floats of sums of gradients between ranks
     mu_rate_rule rate_rule;
     double   expected_staleness;
     mu_stale stale;                     // where gradients are not made in step

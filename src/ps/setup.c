@@ -281,6 +281,7 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .reference_batch = task->batch,
         .locks = o->locks,
         .dense = o->gradients == MU_GRADIENTS_DENSE,
+        .wire = (mu_half)o->wire,
         .pin = o->pin,
         .hang_timeout = o->hang_timeout,
         .max_losses = o->max_losses,

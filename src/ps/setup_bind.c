@@ -17,6 +17,9 @@ const mu_field mu_cluster_fields[] = {
     MU_FIELD_ENUM(mu_cluster_opts, gradients, "auto", "auto|dense",
                   "gradients travel in the smallest form, as factors or rows where these are smaller, or all "
                   "as dense ones; to compare"),
+    MU_FIELD_ENUM(mu_cluster_opts, wire, "fp32", "fp32|bf16|fp16",
+                  "floats of sums of gradients between ranks: as they are, or rounded to two bytes; what "
+                  "rounding leaves out goes with the next step's"),
     MU_FIELD_CLASS(mu_cluster_opts, protocol, "hardsync", "protocol",
                    "how learners synchronise; or a list of such, each but the last with `until`: until when, "
                    "as `1 epoch` or `300 steps`"),
@@ -252,7 +255,6 @@ static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_clust
 // What is not given follows from the ranks. Learners in step are one server group; else each rank has one of
 // its own. A learner each.
 static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_cluster_opts *o) {
-    const mu_merge_class *merge = (const mu_merge_class *)(const void *)o->merge.plugin;
     if (ranks < 2) return;
     if (o->architecture != MU_ARCHITECTURE_AUTO) {
         check_relayed(b, node, ranks, o);
@@ -272,10 +274,19 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
                                   (long long)o->server_groups, ranks);
         mu_diag_label(b->diags, g, "write a multiple of %d, or leave it out", ranks);
     }
-    if (merge && merge->most_ahead) {
-        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "merge"),
-                                  "`merge: %s` does not work over several ranks", merge->plugin.name);
-        mu_diag_label(b->diags, g, "use average or outer");
+}
+
+// Sums of gradients are what is rounded: with one rank, or groups that merge, there are none.
+static void check_wire(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
+    const bool merges = o->server_groups > 1 && o->architecture == MU_ARCHITECTURE_AUTO;
+    if (!o->wire) return;
+    if (ranks < 2) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_WARNING, cluster_place_of(node, "wire"),
+                                  "`wire` in `cluster` changes nothing: with one rank nothing travels");
+        mu_diag_label(b->diags, g, "it is for several ranks, such as those of `mpirun -n 2`");
+    } else if (merges) {
+        refuse(b, node, "wire", "`wire` in `cluster` is for gradients: server groups send their weights",
+               "leave it out, or write `server_groups: 1` or an `architecture`");
     }
 }
 
@@ -306,6 +317,7 @@ static void check_together(mu_binder *b, const mu_node *node, int ranks, mu_clus
                "write epochs or steps, such as `1 epoch`");
     check_workers(b, node, o);
     spread_over_ranks(b, node, ranks, o);
+    check_wire(b, node, ranks, o);
     check_server_groups(b, node, ranks, o);
     if (o->n_before && cluster_is_given(node, "warm_start"))
         refuse(b, node, "warm_start", "`warm_start` is what a list of protocols says itself",

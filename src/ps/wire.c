@@ -108,7 +108,7 @@ static mu_status check_all(const mu_wire_shape *s, const mu_wire_class *c, const
 // ---- frames ------------------------------------------------------------------------------------
 
 uint64_t mu_wire_layout_hash(const mu_wire_shape *s) {
-    const int64_t words[] = {MU_WIRE_VERSION, s->count, s->blocks, s->workers, s->channels};
+    const int64_t words[] = {MU_WIRE_VERSION, s->count, s->blocks, s->workers, s->channels, s->half};
     uint64_t h = XXH64(words, sizeof words, 0);
     for (int i = 0; i < s->workers; i++) {
         const uint64_t share = mu_message_layout_hash(s->share[i].params, s->share[i].message);
@@ -221,7 +221,7 @@ static size_t array_of(const mu_wire_shape *s, const mu_wire *w, const void **da
     switch (w->type) {
     case MU_WIRE_SUM:
         *data = w->sum.floats;
-        return floats_bytes(w->sum.begin, w->sum.end);
+        return (size_t)(w->sum.end - w->sum.begin) * mu_half_width(s->half);
     case MU_WIRE_WEIGHTS:
         *data = w->weights.floats;
         return floats_bytes(w->weights.begin, w->weights.end);

@@ -21,6 +21,7 @@
 #ifndef MU_PS_WIRE_H
 #define MU_PS_WIRE_H
 
+#include "ops/half.h"
 #include "ps/core.h"
 #include "ps/message.h"
 
@@ -29,7 +30,7 @@
 #define MU_WIRE_MOST ((uint64_t)1 << 30)        // bytes of a frame
 
 enum {
-    MU_WIRE_VERSION = 1,
+    MU_WIRE_VERSION = 2,
     MU_WIRE_HEAD = 32,
     MU_WIRE_IDS = 4096,                 // gradients in a sum
     MU_WIRE_RANGES = 1 << 20,           // of samples, in a frame
@@ -70,6 +71,7 @@ typedef struct mu_wire_shape {          // what both ends have agreed on
     int64_t  rows;                      // the most of a gradient
     int64_t  count;                     // floats of a block
     int32_t  blocks;                    // weights and histories
+    mu_half  half;                      // floats of a SUM: as they are, or of two bytes
     uint64_t layout;                    // mu_wire_layout_hash of this
     const mu_wire_share *share;         // (workers)
     int32_t  channels;
@@ -81,7 +83,8 @@ typedef struct mu_wire_hello {
     int32_t  level;                     // of the processor, as its kernels are chosen (base/level.h)
     uint64_t job;                       // mu_job_hash
     int64_t  seed;
-    char     host[MU_WIRE_HOST];
+    uint64_t data;                      // hash of the data that it has a shard of; 0 = it has it whole
+    char     host[MU_WIRE_HOST], file[MU_WIRE_PATH];     // file: of the shard, for messages
 } mu_wire_hello;
 
 typedef struct mu_wire_heartbeat {
@@ -144,7 +147,7 @@ typedef struct mu_wire_sum {
     int32_t  parts;                     // perhaps with the first floats, else 0
     const mu_wire_part *part;           // packing
     const void *ids;                    // unpacked: mu_wire_sum_part
-    const void *floats;
+    const void *floats;                 // as wide as the shape says
 } mu_wire_sum;
 
 typedef struct mu_wire_weights {

@@ -19,8 +19,8 @@ static double bytes_of_each(const mu_param *p, const mu_message_part *part, int 
     return 4 * floats * (ranks - 1) * learners;
 }
 
-static double bytes_of_sum(const mu_param *p, int ranks) {
-    return 4.0 * (double)p->count * 2 * (ranks - 1) / ranks;
+static double bytes_of_sum(const mu_param *p, int ranks, mu_half half) {
+    return (double)mu_half_width(half) * (double)p->count * 2 * (ranks - 1) / ranks;
 }
 
 static bool is_factored(mu_grad_form form) { return form == MU_GRAD_FACTORS || form == MU_GRAD_GATHERED; }
@@ -35,11 +35,12 @@ static bool is_frozen(const mu_param *p, mu_grad_form form) {
     return is_dense_gradient(p, form) && p->lr_mult == 0;
 }
 
-static void give_up_factors(mu_params *ps, const mu_message_layout *m, int ranks, int learners) {
+static void give_up_factors(mu_params *ps, const mu_wire_forms *f) {
+    const mu_message_layout *m = &f->message;
     for (int i = 0; i < ps->n; i++) {
         mu_param *p = ps->list[i];
         if (is_factored(m->part[i].form) && p->count >= SMALL &&
-            bytes_of_sum(p, ranks) < bytes_of_each(p, &m->part[i], ranks, learners))
+            bytes_of_sum(p, f->ranks, f->half) < bytes_of_each(p, &m->part[i], f->ranks, f->learners))
             p->allow_factors = false;
     }
 }
@@ -53,7 +54,7 @@ static void choose(const mu_params *ps, bool scaled, mu_wire_forms *f) {
         f->at[i + 1] = f->at[i];
         if (f->apart[i]) continue;
         const double each = bytes_of_each(p, &f->message.part[i], f->ranks, f->learners);
-        const double sum = bytes_of_sum(p, f->ranks);
+        const double sum = bytes_of_sum(p, f->ranks, f->half);
         f->summed[i] = is_dense_gradient(p, form) && p->count >= SMALL && !scaled && sum <= each;
         f->apart[i] = f->summed[i];
         f->at[i + 1] += f->summed[i] ? (int64_t)p->count : 0;
@@ -69,11 +70,11 @@ static void choose(const mu_params *ps, bool scaled, mu_wire_forms *f) {
     f->stretch[f->ranks] = all;
 }
 
-mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled, mu_wire_forms *out,
-                             mu_err *err) {
-    mu_wire_forms f = {.ranks = ranks, .learners = learners};
+mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled, mu_half half,
+                             mu_wire_forms *out, mu_err *err) {
+    mu_wire_forms f = {.ranks = ranks, .learners = learners, .half = half};
     MU_TRY(mu_message_layout_make(ps, &f.message, err));
-    if (!scaled) give_up_factors(ps, &f.message, ranks, learners);
+    if (!scaled) give_up_factors(ps, &f);
     mu_message_layout_fini(&f.message);
     MU_TRY(mu_message_layout_make(ps, &f.message, err));
     const size_t n = (size_t)ps->n + 1;
@@ -107,7 +108,9 @@ void mu_wire_forms_text(const mu_wire_forms *f, char *out, size_t size) {
     } kinds[] = {{f->n_factors, "as factors"},
                  {f->n_rows, "as rows"},
                  {f->n_dense, "dense"},
-                 {f->n_summed, "summed up"}};
+                 {f->n_summed, f->half == MU_HALF_BF16   ? "summed up in bf16"
+                               : f->half == MU_HALF_FP16 ? "summed up in fp16"
+                                                         : "summed up"}};
     size_t at = 0;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -17,6 +17,7 @@
 
 typedef struct mu_wire_forms {
     int      ranks, learners;           // learners of each rank
+    mu_half  half;                      // how wide summed floats are
     mu_message_layout message;
     bool    *summed;                    // (params)
     bool    *apart;                     // (params) summed ones, and frozen ones, of which nothing travels
@@ -28,11 +29,12 @@ typedef struct mu_wire_forms {
 } mu_wire_forms;
 
 // scaled: each learner's gradient has a scale of its own (clip_norm), so none is summed.
+// half: summed floats travel so (learners/halves.h).
 // Takes `allow_factors` from parameters whose factors do not pay between ranks. Owned: mu_wire_forms_fini.
 MU_MUST_CHECK mu_status mu_wire_forms_make(mu_params *ps, int ranks, int learners, bool scaled,
-                                           mu_wire_forms *out, mu_err *err);
+                                           mu_half half, mu_wire_forms *out, mu_err *err);
 void mu_wire_forms_fini(mu_wire_forms *f);
-// "2 parameters as factors, 3 summed up; at most 1.2 MB leave a rank in a step"
+// "2 as factors, 3 summed up in bf16; at most 1.2 MB leave a rank in a step"
 void mu_wire_forms_text(const mu_wire_forms *f, char *out, size_t size);
 
 // The part of one parameter at the beginning of summed floats [at, end): `n` floats of it, from `from` on.

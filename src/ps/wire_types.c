@@ -21,7 +21,9 @@ static const mu_wire_field hello[] = {
     FIELD(mu_wire_hello, level, MU_WIRE_I32, 0, SOME),
     FIELD(mu_wire_hello, job, MU_WIRE_BITS, 0, 0),
     FIELD(mu_wire_hello, seed, MU_WIRE_I64, INT64_MIN, INT64_MAX),
+    FIELD(mu_wire_hello, data, MU_WIRE_BITS, 0, 0),
     TEXT(mu_wire_hello, host),
+    TEXT(mu_wire_hello, file),
 };
 
 static const mu_wire_field heartbeat[] = {

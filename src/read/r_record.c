@@ -25,7 +25,8 @@ struct record {
 };
 
 static const mu_field fields[] = {
-    MU_FIELD(struct record, file, MU_PATH, NULL, NULL, "record file as `muster data` writes it"),
+    MU_FIELD(struct record, file, MU_PATH, NULL, NULL,
+             "record file as `muster data` writes it; `{rank}` in a path is the number of the rank, from 0"),
     {0},
 };
 

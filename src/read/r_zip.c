@@ -101,6 +101,12 @@ static mu_status open_zip(mu_reader *r, mu_err *err) {
         const mu_known of_part = known_of_part(r, i);
         MU_TRY(
             mu_reader_open(class, c->state, s->parts.pos[i], r->known ? &of_part : NULL, &s->part[i], err));
+        if (s->part[i]->shard.of)
+            return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, s->parts.pos[i],
+                                            "part %zu, `%s`, is shard %d of %d", i + 1, class->name,
+                                            s->part[i]->shard.index,
+                                            s->part[i]->shard.of),
+                                 err, "Put the parts together first: `muster data shard` of this block.");
         if (s->part[i]->n_records != s->part[0]->n_records)
             return MU_FAIL_AT(err, MU_EDATA, s->parts.pos[i],
                               "part %zu, `%s`, has %" PRId64 " records, part 1, `%s`, %" PRId64, i + 1,

@@ -53,6 +53,12 @@ void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t siz
     else snprintf(out, size, "record %" PRId64, index);
 }
 
+void mu_reader_describe_file(const mu_reader *r, char *out, size_t size) {
+    mu_reader_describe(r, 0, out, size);
+    char *end = strstr(out, " record ");
+    if (end) *end = '\0';
+}
+
 mu_status mu_reader_keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err) {
     const char **kept = mu_arena_array(r->arena, n + 1, sizeof *kept);
     if (!kept) return MU_FAIL_NOMEM(err, "the names of classes");

@@ -61,6 +61,13 @@ typedef struct mu_origin {
 // is not.
 typedef struct mu_data_unit { float mean, deviation; } mu_data_unit;
 
+// Of records that are a part of a data set: every `of`-th of it, from number `index` on (record_write.c).
+typedef struct mu_shard {
+    int      index, of;                 // of 0: they are the whole
+    int64_t  records;                   // of the whole
+    uint64_t whole;                     // hash of it
+} mu_shard;
+
 typedef struct mu_reader {
     const struct mu_reader_class *class;
     void          *state;               // class->state_size bytes; fields bound before open
@@ -74,6 +81,7 @@ typedef struct mu_reader {
     int64_t        n_labels;
     mu_data_unit        target_unit;         // also when no record has a target
     mu_origin      origin;              // of packed records; as long as the reader lives
+    mu_shard       shard;
 } mu_reader;
 
 // How a block of this reader is asked about other data than its own (look/question.h): keys of the block.
@@ -115,6 +123,7 @@ void mu_reader_close(mu_reader *r);             // NULL is fine
 // class->read with the index checked.
 MU_MUST_CHECK mu_status mu_reader_read(mu_reader *r, int64_t index, mu_record *out, mu_err *err);
 void mu_reader_describe(const mu_reader *r, int64_t index, char *out, size_t size);
+void mu_reader_describe_file(const mu_reader *r, char *out, size_t size);       // packed records: "`a.rec`"
 
 // Takes a copy of the names as r->label_names and r->n_labels.
 MU_MUST_CHECK mu_status mu_reader_keep_names(mu_reader *r, const char *const *names, size_t n, mu_err *err);

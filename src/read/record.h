@@ -40,7 +40,10 @@
 //     {"format": 1, "labels": ["ABBR", ...],               class names; absent = they have none
 //      "names": {"words": ["good", ...]},                   of the classes of a field; bytes as numbers
 //      "target": {"mean": 22.5, "deviation": 9.1},          unit of the field `target`
-//      "reader": "sentences", "learnt": {...}, "keys": {"separator": "tab", ...}}   see mu_origin
+//      "reader": "sentences", "learnt": {...}, "keys": {"separator": "tab", ...},   see mu_origin
+//      "shard": {"index": 1, "of": 3, "records": 810, "whole": "0123456789abcdef"}}  see mu_shard
+//
+// Shards are record files of their own. Record j of shard k is record j * of + k of the whole.
 #ifndef MU_DATA_RECORD_H
 #define MU_DATA_RECORD_H
 
@@ -54,12 +57,15 @@ enum {
     MU_RECORD_NOTES_HEAD = 16,
     MU_RECORD_HEAD = 16, MU_RECORD_FIELD = 80, MU_RECORD_NAME = 24, MU_RECORD_DIMS = 4, MU_RECORD_FOOTER = 40,
     MU_RECORD_HEAD_MAX = MU_RECORD_HEAD + MU_MAX_FIELDS * MU_RECORD_FIELD + 8,
+    MU_RECORD_SHARDS = 256,             // at most; all are open while they are written
 };
 
 static inline size_t mu_record_pad(size_t n) { return (n + 7) & ~(size_t)7; }
 
-// What the reader knows, as the text of the notes; owned (mu_free). *out = NULL: nothing, or too much.
-MU_MUST_CHECK mu_status mu_record_notes_make(const mu_reader *r, char **out, mu_err *err);
+// What the reader knows, as the text of the notes; owned (mu_free). *out = NULL: nothing, or too much. shard:
+// whose file it is for; NULL = the whole.
+MU_MUST_CHECK mu_status mu_record_notes_make(const mu_reader *r, const mu_shard *shard, char **out,
+                                             mu_err *err);
 // Gives the reader, whose fields are set, what the notes say; *root stays alive as long as it. `what` names
 // the file. MU_EDATA where they are damaged, or contradict r->known.
 MU_MUST_CHECK mu_status mu_record_notes_take(mu_reader *r, const char *text, size_t size, const char *what,
@@ -76,5 +82,8 @@ typedef struct mu_record_progress {
 // Writes all good records of an open reader. The file appears complete or not at all, also after `stop`,
 // whose status is then returned.
 MU_MUST_CHECK mu_status mu_record_write(mu_reader *r, const char *path, mu_record_progress *p, mu_err *err);
+// The same, dealt to `n` files in turn. Each appears complete or not at all.
+MU_MUST_CHECK mu_status mu_record_write_shards(mu_reader *r, const char *const *path, int n,
+                                               mu_record_progress *p, mu_err *err);
 
 #endif

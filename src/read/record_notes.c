@@ -10,6 +10,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const mu_json_limits limits = {.max_depth = 12, .max_values = MU_RECORD_NOTES_MAX};
@@ -129,21 +131,40 @@ static int put_unit(const mu_reader *r, json_t *root) {
         root, "target", json_pack("{s:f, s:f}", "mean", (double)u->mean, "deviation", (double)u->deviation));
 }
 
-mu_status mu_record_notes_make(const mu_reader *r, char **out, mu_err *err) {
+static json_t *make_root(const mu_shard *shard) {
+    char whole[17];
+    if (!shard) return json_pack("{s:i}", "format", 1);
+    snprintf(whole, sizeof whole, "%016" PRIx64, shard->whole);
+    return json_pack("{s:i, s:{s:i, s:i, s:I, s:s}}", "format", 1, "shard", "index", shard->index, "of",
+                     shard->of, "records", (json_int_t)shard->records, "whole", whole);
+}
+
+static char *dump(const json_t *root) { return json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)); }
+
+// Without names and words.
+static mu_status make_short(const mu_shard *shard, char **out, mu_err *err) {
+    mu_warn("names and words are too large for a record file: it keeps their numbers only");
+    if (!shard) return MU_OK;
+    json_t *root = make_root(shard);
+    *out = root ? dump(root) : NULL;
+    json_decref(root);
+    return *out ? MU_OK : MU_FAIL_NOMEM(err, "the notes of a record file");
+}
+
+mu_status mu_record_notes_make(const mu_reader *r, const mu_shard *shard, char **out, mu_err *err) {
     mu_json_init();
     *out = NULL;
-    json_t *root = json_pack("{s:i}", "format", 1);
+    json_t *root = make_root(shard);
     const bool wrong = !root || put_all_names(r, root) || put_unit(r, root) || put_origin(r, root, err);
     const bool empty = !wrong && json_object_size(root) == 1;
-    char *text = wrong || empty ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = wrong || empty ? NULL : dump(root);
     json_decref(root);
     if (empty) return MU_OK;
     if (!text)
         return err && err->status != MU_OK ? err->status : MU_FAIL_NOMEM(err, "the notes of a record file");
     if (strlen(text) > MU_RECORD_NOTES_MAX) {
-        mu_warn("names and words are too large for a record file: it keeps their numbers only");
         mu_free(text);
-        return MU_OK;
+        return make_short(shard, out, err);
     }
     *out = text;
     return MU_OK;
@@ -214,6 +235,21 @@ static mu_status take_origin(mu_reader *r, const json_t *root, const char *file,
     return MU_OK;
 }
 
+static mu_status take_shard(mu_reader *r, const json_t *shard, const char *file, mu_err *err) {
+    const json_int_t index = json_integer_value(json_object_get(shard, "index"));
+    const json_int_t of = json_integer_value(json_object_get(shard, "of"));
+    const json_int_t records = json_integer_value(json_object_get(shard, "records"));
+    const char *whole = json_string_value(json_object_get(shard, "whole"));
+    char *end = NULL;
+    if (!shard) return MU_OK;
+    const bool numbers = of >= 2 && of <= MU_RECORD_SHARDS && index >= 0 && index < of;
+    const bool fits = numbers && records >= of && r->n_records == (records - index + of - 1) / of;
+    const uint64_t hash = whole && strlen(whole) == 16 ? strtoull(whole, &end, 16) : 0;
+    if (!fits || !end || *end) return damaged("a shard that is none", file, err);
+    r->shard = (mu_shard){(int)index, (int)of, records, hash};
+    return MU_OK;
+}
+
 // The model's names count. Numbers that stand for other names here would give figures without meaning.
 static mu_status compare(mu_reader *r, const char *file, mu_err *err) {
     const mu_known *k = r->known;
@@ -255,5 +291,6 @@ mu_status mu_record_notes_take(mu_reader *r, const char *text, size_t size, cons
     MU_TRY(take_names(r, *root, what, err));
     MU_TRY(take_unit(r, json_object_get(*root, "target"), what, err));
     MU_TRY(take_origin(r, *root, what, err));
+    MU_TRY(take_shard(r, json_object_get(*root, "shard"), what, err));
     return compare(r, what, err);
 }

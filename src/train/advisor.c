@@ -43,10 +43,10 @@ static void look_at_inputs(mu_training *t, const mu_facts *f) {
             give(t, INPUTS, &text);
 }
 
-// All records were used once.
+// All records were used once. Of a shard nothing is known of the others.
 static void look_at_classes(mu_training *t, mu_facts *f) {
     const mu_reader *r = mu_source_reader(t->s->train.source);
-    if (!atomic_load(&f->counting)) return;
+    if (!atomic_load(&f->counting) || r->shard.of) return;
     if (t->at.samples - t->start_samples < mu_source_n_records(t->s->train.source)) return;
     mu_advice_text text;
     int64_t first = 0;

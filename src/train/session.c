@@ -77,7 +77,9 @@ static mu_status open_source(mu_session *s, mu_phase p, const mu_session_opts *s
         return MU_OK;
     }
     mu_source_opts o = {.batch = batch_of(s, p), .seed = (uint64_t)s->job->seed, .phase = p,
-                        .shuffle = p == MU_TRAIN && s->job->train.shuffle};
+                        .shuffle = p == MU_TRAIN && s->job->train.shuffle,
+                        .node = s->node,
+                        .nodes = s->nodes > 1 ? s->nodes : so->check_only ? 0 : 1};
     if (p != MU_TRAIN) {
         o.like = mu_node_find(s->job->data, "train");
         o.inputs = numbers_said(block) && !so->inputs ? NULL : s->inputs;
@@ -430,6 +432,7 @@ static mu_status open_all(mu_session *s, const mu_session_opts *asked, mu_err *e
         if (job->diags.n_errors > before) buildable &= ~(unsigned)phases[i];
     }
     if (s->setup.rows && s->train.source) MU_TRY(make_setup(s, err));
+    if (s->train.source) mu_source_set_step(s->train.source, s->setup.global_batch);
     if (!any || ((o->phases & MU_TRAIN) && !s->train.source)) MU_TRY(check_blocks_only(s, err));
     const size_t before_outputs = job->diags.n_errors;
     MU_TRY(fill_outputs(s, err));
@@ -457,7 +460,7 @@ mu_status mu_session_open(mu_job *job, const mu_session_opts *o, mu_session **ou
     if (!s) return MU_FAIL_NOMEM(err, "the session");
     s->job = job;
     s->nodes = o->nodes, s->node = o->node;
-    s->binder = (mu_binder){&job->arena, &job->diags, job->folder, registries};
+    s->binder = (mu_binder){&job->arena, &job->diags, job->folder, registries, s->node};
     mu_gemm_set_threads(1);
     mu_status st = open_all(s, o, err);
     if (st != MU_OK) {

@@ -230,10 +230,13 @@ static void read_position(const mu_ckpt_meta *m, const mu_session *s, mu_positio
         .rate_scale = mu_ckpt_meta_number(m, "rate_scale", 1),
         .time_share = mu_ckpt_meta_number(m, "time_share", 0),
     };
-    if (f->n > 0 && mu_source_in_streams(s->train.source)) {
-        at->repeated += at->samples - cursor;
+    const mu_source *source = s->train.source;
+    const int64_t begin = source ? mu_source_begin(source, cursor) : cursor;
+    if (source && mu_source_in_order(source) && (f->n > 0 || begin < cursor)) {
+        at->repeated += at->samples - begin;
         f->n = 0;
-        move_to(s, at, cursor);
+        f->cursor = begin;
+        move_to(s, at, begin);
     }
     move_to(s, at, at->samples); // a step may have another number of samples now
 }

@@ -50,7 +50,7 @@ static void rig_init(rig *r, const char *rule) {
     const mu_srcpos origin = {"test.yaml", 1, 1, 0};
     if (mu_yaml_parse(&r->arena, &r->diags, origin, text, strlen(text), &root, &err) != MU_OK)
         fail_msg("%s: %s", rule, err.msg);
-    mu_binder b = {&r->arena, &r->diags, ".", registries};
+    mu_binder b = {&r->arena, &r->diags, ".", registries, 0};
     mu_bind(&b, root, origin, "`cluster`", &(mu_bind_part){fields, &c}, 1, NULL, 0);
     if (r->diags.n) fail_msg("%s: %s", rule, r->diags.list[0].msg);
     r->ref = c.s.merge;

@@ -51,6 +51,25 @@ cmp bits-a/model.safetensors bits-b/model.safetensors || bad "outer does not rep
 run_on 2 parts job.yaml --set cluster.sync_every=6 --set cluster.sync_parts=3 && near parts one 1e-4 >parts.out 2>&1 &&
     bad "seldom merging changes nothing"
 
+# ---- elastic: its groups come in the order of their numbers, wherever they are; every rank has the center ----
+elastic='--learners 4 --set cluster.server_groups=4 --set cluster.sync_every=5 --set cluster.merge=elastic --set checkpoint.every=never'
+# shellcheck disable=SC2086
+for n in 2 4; do
+    run_on $n elastic-$n job.yaml $elastic
+    jq -e '.merges == 4 * 8 and .steps == 40' elastic-$n.json >/dev/null || bad "elastic-$n: $(cat elastic-$n.json)"
+done
+near elastic-2 elastic-4 1e-6 || bad "elastic: other weights on 2 ranks than on 4" # the model is a mean, of ranks and of groups
+python3 - <<'PYTHON' || bad "elastic: other centers"
+import json, struct, sys
+def center(out):
+    raw = open(f"{out}/checkpoints/step-160/updater.safetensors", "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + n])
+    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items() if k.endswith("/center")}
+one, two = center("elastic-2"), center("elastic-4")
+sys.exit(0 if one and one == two else 1)
+PYTHON
+
 # ---- protocols and updaters inside ----
 for protocol in hardsync async hogwild; do
     run_on 2 "in-$protocol" job.yaml --learners 4 --protocol $protocol --set cluster.sync_every=5 --set 'updater={type: adam, rate: 0.01}'
@@ -125,7 +144,6 @@ train=("$MUSTER" train job.yaml --out no)
 refused 3 'rank 1 on' 1 "${train[@]}" : -n 1 "${train[@]}" --seed 4
 refused 3 'another job' 1 "${train[@]}" : -n 1 "${train[@]}" --set updater.rate=0.1
 refused 3 '3 server groups cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 6 --set cluster.server_groups=3
-refused 3 '`merge: elastic` does not work over several ranks' 2 "${train[@]}" --set cluster.merge=elastic
 refused 3 'weights of their own already' 2 "${train[@]}" --learners 4 --protocol mirror
 refused 3 '`nonfinite: rollback` does not work over several ranks' 2 "${train[@]}" --set train.nonfinite=rollback
 refused 2 'cannot be recorded' 2 "${train[@]}" --record log

@@ -86,7 +86,7 @@ static inline void open_model(model *m, const char *text) {
     mu_err err = {0};
     memset(m, 0, sizeof *m);
     if (mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &m->job, &err) != MU_OK) fail_msg("%s", err.msg);
-    m->b = (mu_binder){&m->job->arena, &m->job->diags, ".", registries};
+    m->b = (mu_binder){&m->job->arena, &m->job->diags, ".", registries, 0};
 }
 
 static inline mu_status shape_model(model *m, const subject *s, mu_err *err) {

@@ -52,7 +52,7 @@ static mu_job *job_of(const char *data, mu_status want) {
 }
 
 static mu_source *open_block(mu_job *job, const char *name) {
-    mu_binder b = {&job->arena, &job->diags, ".", registries};
+    mu_binder b = {&job->arena, &job->diags, ".", registries, 0};
     mu_source_opts o = {.batch = 1, .phase = MU_VALIDATION, .seed = 1};
     mu_source *s = NULL;
     mu_err err = {0};
@@ -166,7 +166,7 @@ static void test_bad_fractions(void **state) {
         mu_job_destroy(job);
     }
     mu_job *job = csv_job("{fraction: 0.001}");         // no record
-    mu_binder b = {&job->arena, &job->diags, ".", registries};
+    mu_binder b = {&job->arena, &job->diags, ".", registries, 0};
     mu_source_opts o = {.batch = 1, .phase = MU_VALIDATION};
     mu_source *s = NULL;
     mu_err err = {0};

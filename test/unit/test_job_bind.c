@@ -69,7 +69,7 @@ static bench *bind_fields(const char *text, const mu_field *table, bench *t) {
     mu_err err = {0};
     mu_node *root = NULL;
     assert_int_equal(mu_yaml_parse(&t->arena, &t->diags, origin, text, strlen(text), &root, &err), MU_OK);
-    mu_binder b = {&t->arena, &t->diags, "jobs", registries};
+    mu_binder b = {&t->arena, &t->diags, "jobs", registries, 0};
     mu_bind_part part = {table, &t->out};
     const char *other[] = {"name"};
     mu_bind(&b, root, origin, "layer `a`", &part, 1, other, 1);
@@ -270,7 +270,7 @@ static void test_class_reader(void **unused) {
     (void)unused;
     bench t;
     bind_fields("", fields, &t);
-    mu_binder b = {&t.arena, &t.diags, ".", registries};
+    mu_binder b = {&t.arena, &t.diags, ".", registries, 0};
     mu_srcpos where = {.path = "a.yaml", .line = 3, .col = 5};
     const char *other[] = {"scale"};
     mu_node *n = mu_node_create(&t.arena, MU_MAP, where);

@@ -26,7 +26,7 @@ static void build_by(builder how, fixture *f, const char *layers, mu_net_opts o)
     f->status = mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f->job, &f->err);
     if (f->status != MU_OK) mu_diags_print(&f->job->diags, stderr, false);
     assert_int_equal(f->status, MU_OK);
-    f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries};
+    f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries, 0};
     static mu_data_field fields[2];
     fields[0] =
         (mu_data_field){.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true};
@@ -263,7 +263,7 @@ static void every_allocation_may_fail(void **state) {
         snprintf(text, sizeof text, "%s%s", HEAD, BRANCHES);
         uint64_t live = mu_alloc_get_stats().n_live;
         assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f.job, &f.err), MU_OK);
-        f.b = (mu_binder){&f.job->arena, &f.job->diags, ".", registries};
+        f.b = (mu_binder){&f.job->arena, &f.job->diags, ".", registries, 0};
         mu_data_field fields[2] = {{.name = "image", .shape = MU_SHAPE(2, 8, 8)},
                                    {.name = "label", .store = MU_STORE_I32}};
         mu_net_opts o = {.net = f.job->net, .fields = fields, .n_fields = 2, .batch = 3, .phase = MU_TRAIN};

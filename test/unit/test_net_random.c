@@ -25,7 +25,7 @@ static void build(run *r, const drawing *d, mu_net_opts o) {
     snprintf(text, sizeof text, "data: {train: {reader: synthetic}}\ntrain: {steps: 1}\nnet:\n%s", d->text);
     if (mu_job_parse("random.yaml", text, strlen(text), NULL, 0, &r->job, &err) != MU_OK)
         give_up(d, "random.yaml", err.msg);
-    r->b = (mu_binder){&r->job->arena, &r->job->diags, ".", registries};
+    r->b = (mu_binder){&r->job->arena, &r->job->diags, ".", registries, 0};
     const mu_data_field fields[] = {
         {.name = "image", .shape = MU_SHAPE(2, 8, 8), .store = MU_STORE_F32, .is_image = true},
         {.name = "label", .shape = {0}, .store = MU_STORE_I32, .n_classes = 4},

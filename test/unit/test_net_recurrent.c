@@ -41,7 +41,7 @@ static void open_model(model *m, const variant *v, const char *layers) {
     mu_err err = {0};
     snprintf(text, sizeof text, "%s%s", HEAD, layers);
     assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &m->job, &err), MU_OK);
-    m->b = (mu_binder){&m->job->arena, &m->job->diags, ".", registries};
+    m->b = (mu_binder){&m->job->arena, &m->job->diags, ".", registries, 0};
     const mu_data_field fields[] = {
         {.name = "seq", .shape = MU_SHAPE(v->t, DIM), .store = MU_STORE_F32, .streams = v->rows},
         {.name = "words",

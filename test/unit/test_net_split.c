@@ -32,7 +32,7 @@ static void parse(run *r, const char *layers, uint64_t seed) {
     snprintf(text, sizeof text, "data: {train: {reader: synthetic}}\ntrain: {steps: 1}\nnet:\n%s", layers);
     if (mu_job_parse("random.yaml", text, strlen(text), NULL, 0, &r->job, &err) != MU_OK)
         give_up(r, seed, &err);
-    r->b = (mu_binder){&r->job->arena, &r->job->diags, ".", registries};
+    r->b = (mu_binder){&r->job->arena, &r->job->diags, ".", registries, 0};
 }
 
 // With the parameters of another net, if any.

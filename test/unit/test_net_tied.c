@@ -36,7 +36,7 @@ static void build(fixture *f, const char *decoder) {
     snprintf(text, sizeof text, "%s%s%s", HEAD, decoder, TAIL);
     mu_status st = mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f->job, &err);
     if (st != MU_OK) fail_msg("%s", err.msg);
-    mu_binder b = {&f->job->arena, &f->job->diags, ".", registries};
+    mu_binder b = {&f->job->arena, &f->job->diags, ".", registries, 0};
     mu_data_field image = {
         .name = "image", .shape = MU_SHAPE(1, SIDE, SIDE), .store = MU_STORE_F32, .is_image = true};
     mu_net_opts o = {

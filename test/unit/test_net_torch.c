@@ -99,7 +99,7 @@ static void open_net(fixture *f, const char *name, way w) {
     load_vectors(f);
     snprintf(path, sizeof path, "%s/torch/%s.yaml", MU_TEST_DIR, name);
     check(f, mu_job_load(path, NULL, 0, &f->job, &f->err));
-    mu_binder b = {&f->job->arena, &f->job->diags, f->job->folder, registries};
+    mu_binder b = {&f->job->arena, &f->job->diags, f->job->folder, registries, 0};
     const json_t *d = json_object_get(f->want, "image");
     mu_data_field fields[2] = {
         {.name = "image", .shape = {.n = 3}, .store = MU_STORE_F32, .is_image = true},

@@ -41,7 +41,7 @@ static void build(fixture *f, int64_t t, int64_t dim, const char *layers, mu_net
     f->t = t;
     f->dim = dim;
     assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &f->job, &f->err), MU_OK);
-    f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries};
+    f->b = (mu_binder){&f->job->arena, &f->job->diags, ".", registries, 0};
     const mu_data_field fields[4] = {
         {.name = "seq", .shape = MU_SHAPE(t, dim), .store = MU_STORE_F32},
         {.name = "words", .shape = MU_SHAPE(t), .store = MU_STORE_I32, .n_classes = 5},
@@ -520,7 +520,7 @@ static void memory_may_run_out(void **state) {
         mu_err err = {0};
         mu_job *job = NULL;
         assert_int_equal(mu_job_parse("t.yaml", text, strlen(text), NULL, 0, &job, &err), MU_OK);
-        mu_binder b = {&job->arena, &job->diags, ".", registries};
+        mu_binder b = {&job->arena, &job->diags, ".", registries, 0};
         const mu_data_field fields[2] = {
             {.name = "seq", .shape = MU_SHAPE(20, 1), .store = MU_STORE_F32},
             {.name = "words", .shape = MU_SHAPE(20), .store = MU_STORE_I32, .n_classes = 5}};

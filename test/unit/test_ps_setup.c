@@ -36,7 +36,7 @@ static void rig_init_on(rig *r, const char *section, int ranks) {
     mu_srcpos origin = {"test.yaml", 1, 1, 0};
     if (mu_yaml_parse(&r->arena, &r->diags, origin, text, strlen(text), &root, &err) != MU_OK)
         fail_msg("`%s`: %s", text, err.msg);
-    r->binder = (mu_binder){&r->arena, &r->diags, ".", registries};
+    r->binder = (mu_binder){.arena = &r->arena, .diags = &r->diags, .folder = ".", .registries = registries};
     r->node = section ? mu_node_find(root, "cluster") : NULL;
     r->opts = mu_cluster_bind(&r->binder, r->node, ranks);
 }
@@ -552,7 +552,7 @@ static void test_ranks(void **unused) {
         {"{server_groups: 1, protocol: async}", "on several ranks needs `protocol: hardsync`"},
         {"{server_groups: 1, workers: 2}", "`workers` of learners need a server group on each rank"},
         {"{learners: 3}", "3 learners cannot be spread evenly over 2 ranks"},
-        {"{merge: elastic}", "`merge: elastic` does not work over several ranks"},
+        {"{wire: fp16, sync_every: 5}", "`wire` in `cluster` is for gradients"},
         {"{protocol: mirror}", "weights of their own already"},
     };
     for (size_t i = 0; i < MU_COUNT(bad); i++) {

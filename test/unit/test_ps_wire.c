@@ -35,7 +35,7 @@ static void test_round_trip(void **unused) {
 static void test_bytes(void **unused) {
     (void)unused;
     static const unsigned char want[] = {
-        'M', 'U', 'W', 'F', 1,  0, 12, 0, 24, 0, 0, 0, 0, 0,  0, 0,             // version 1, STOP, 24 bytes
+        'M', 'U', 'W', 'F', 2,  0, 12, 0, 24, 0, 0, 0, 0, 0,  0, 0,             // version 2, STOP, 24 bytes
         1,   2,   3,   4,   5,  6, 7,  8,                                       // layout
         0,   0,   0,   0,   0,  0, 0,  0,                                       // check
         1,   0,   0,   0,   94, 0, 0,  0, 0,  0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, // why, version, samples
@@ -280,8 +280,37 @@ static void test_layout_hash(void **unused) {
     r->shape.count++;
     assert_int_not_equal(mu_wire_layout_hash(&r->shape), own);
     r->shape.count--;
+    r->shape.half = MU_HALF_FP16;
+    const uint64_t half = mu_wire_layout_hash(&r->shape);
+    assert_int_not_equal(half, own);
+    r->shape.half = MU_HALF_BF16;
+    assert_int_not_equal(mu_wire_layout_hash(&r->shape), own);
+    assert_int_not_equal(mu_wire_layout_hash(&r->shape), half);
+    r->shape.half = MU_HALF_NONE;
     assert_int_equal(mu_wire_layout_hash(&r->shape), own);
     wire_rig_free(r);
+}
+
+// A SUM has half the bytes, and who has agreed on another width does not take it.
+static void test_half(void **unused) {
+    (void)unused;
+    wire_rig *r = wire_rig_make(), *half = wire_rig_make_half(MU_HALF_BF16);
+    const mu_wire w = wire_example(half, MU_WIRE_SUM);
+    const size_t whole = pack(r, &w), n = pack(half, &w);
+    const int64_t floats = w.sum.end - w.sum.begin;
+    assert_int_equal(whole - n, 2 * floats);
+    mu_wire got = unpack(half, n);
+    assert_memory_equal(got.sum.floats, half->floats, 2 * (size_t)floats);
+    assert_true(wire_is_legal(half, &got, bytes, n));
+    mu_err err = {0};
+    assert_int_equal(mu_wire_unpack(&r->shape, bytes, n, &got, &err), MU_EDATA);
+    mu_err_clear(&err);
+    memcpy(bytes + 16, &r->shape.layout, sizeof r->shape.layout); // one that lies
+    wire_sign(bytes, n);
+    assert_int_equal(mu_wire_unpack(&r->shape, bytes, n, &got, &err), MU_EDATA);
+    assert_non_null(strstr(err.msg, "too early"));
+    wire_rig_free(r);
+    wire_rig_free(half);
 }
 
 int main(void) {
@@ -296,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_accepted_is_legal),
         cmocka_unit_test(test_room),
         cmocka_unit_test(test_layout_hash),
+        cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

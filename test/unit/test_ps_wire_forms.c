@@ -21,7 +21,7 @@ typedef struct rig {
 } rig;
 
 // One of each kind. FACTORED: x and dy of a sample are 300 floats, its gradient is 20000.
-static void make(rig *r, int ranks, int learners, bool scaled) {
+static void make_half(rig *r, int ranks, int learners, bool scaled, mu_half half) {
     static const mu_shape shape[N] = {{2, {300, 70}}, {2, {200, 100}}, {1, {300}}, {1, {5000}},
                                       {2, {90, 80}},  {1, {90}},       {4, {40, 9, 5, 5}}};
     mu_err err = {0};
@@ -35,7 +35,12 @@ static void make(rig *r, int ranks, int learners, bool scaled) {
     r->p[FACTORED].max_batch = 8;
     r->p[MEAN].is_stat = true;
     r->p[FROZEN].lr_mult = r->p[FROZEN_BIAS].lr_mult = 0;
-    if (mu_wire_forms_make(&r->ps, ranks, learners, scaled, &r->f, &err) != MU_OK) fail_msg("%s", err.msg);
+    if (mu_wire_forms_make(&r->ps, ranks, learners, scaled, half, &r->f, &err) != MU_OK)
+        fail_msg("%s", err.msg);
+}
+
+static void make(rig *r, int ranks, int learners, bool scaled) {
+    make_half(r, ranks, learners, scaled, MU_HALF_NONE);
 }
 
 // A letter of each parameter: summed, apart, or each.
@@ -66,6 +71,28 @@ static void test_choice(void **unused) {
     assert_true(r.p[FACTORED].allow_factors);
     assert_summed(&r, "eeeeaae");
     assert_int_equal(mu_wire_forms_floats(&r.f), 0);
+    mu_wire_forms_fini(&r.f);
+}
+
+// Sums cost half as much, and so factors that were cheaper than sums are not any more.
+static void test_half(void **unused) {
+    (void)unused;
+    rig r;
+    char text[200];
+    make_half(&r, 4, 1, false, MU_HALF_BF16);
+    assert_summed(&r, "seeeaas");
+    assert_int_equal(r.f.step_bytes, 3 * 4 * (8 * 300 + 300 + 5000) + (21000 + 9000) * 2 * 2 * 3 / 4);
+    mu_wire_forms_text(&r.f, text, sizeof text);
+    assert_string_equal(
+        text, "1 as factors, 2 dense, 2 summed up in bf16; at most 182.4 KB leave a rank in a step");
+    mu_wire_forms_fini(&r.f);
+    make(&r, 4, 3, false);
+    assert_true(r.p[FACTORED].allow_factors);
+    mu_wire_forms_fini(&r.f);
+    make_half(&r, 4, 3, false, MU_HALF_FP16);
+    assert_false(r.p[FACTORED].allow_factors);
+    mu_wire_forms_text(&r.f, text, sizeof text);
+    assert_non_null(strstr(text, "3 summed up in fp16"));
     mu_wire_forms_fini(&r.f);
 }
 
@@ -105,7 +132,7 @@ static void test_no_memory(void **unused) {
         mu_wire_forms_fini(&r.f);
         mu_alloc_fail_at(n);
         mu_err err = {0};
-        st = mu_wire_forms_make(&r.ps, 2, 1, false, &r.f, &err);
+        st = mu_wire_forms_make(&r.ps, 2, 1, false, MU_HALF_NONE, &r.f, &err);
         mu_alloc_fail_at(0);
         assert_true(n > 6 || st == MU_ENOMEM);
     }
@@ -113,7 +140,7 @@ static void test_no_memory(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choice), cmocka_unit_test(test_floats),
-                                       cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choice), cmocka_unit_test(test_half),
+                                       cmocka_unit_test(test_floats), cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

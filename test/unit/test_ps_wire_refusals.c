@@ -232,7 +232,7 @@ static void test_heads(void **unused) {
     (void)unused;
     wire_rig *r = wire_rig_make();
     damage(r, MU_WIRE_STOP, 0, "MUWG", 4, "no frame of Muster");
-    damage(r, MU_WIRE_STOP, 4, "\2", 1, "a frame of version 2, this program speaks version 1");
+    damage(r, MU_WIRE_STOP, 4, "\1", 1, "a frame of version 1, this program speaks version 2");
     damage(r, MU_WIRE_STOP, 6, "\0", 1, "of type 0");
     damage(r, MU_WIRE_STOP, 6, "\21", 1, "of type 17");
     damage(r, MU_WIRE_STOP, 6, "\377\377", 2, "of type 65535");

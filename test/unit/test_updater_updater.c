@@ -173,7 +173,7 @@ static void test_out_of_memory(void **unused) {
         mu_diags_init(&diags, &tree);
         assert_int_equal(
             mu_yaml_parse(&tree, &diags, (mu_srcpos){"t", 1, 1, 0}, text, strlen(text), &node, &err), MU_OK);
-        mu_binder binder = {&arena, &diags, ".", NULL};
+        mu_binder binder = {&arena, &diags, ".", NULL, 0};
         mu_alloc_fail_at(n);
         mu_updater *u = mu_updater_bind(&binder, node);
         mu_alloc_fail_at(0);

@@ -33,7 +33,7 @@ static inline void bound_init(bound *b, const char *text) {
     mu_srcpos origin = {"test.yaml", 1, 1, 0};
     if (mu_yaml_parse(&b->arena, &b->diags, origin, text, strlen(text), &node, &err) != MU_OK)
         fail_msg("`%s`: %s", text, err.msg);
-    mu_binder binder = {&b->arena, &b->diags, ".", registries};
+    mu_binder binder = {.arena = &b->arena, .diags = &b->diags, .folder = ".", .registries = registries};
     b->u = mu_updater_bind(&binder, node);
 }
 

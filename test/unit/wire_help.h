@@ -70,7 +70,8 @@ static inline void wire_fill(wire_rig *r, int64_t n) {
             mu_message_put(&r->layout[k], r->slot[k], i, r->ps[k].list[i]);
 }
 
-static inline wire_rig *wire_rig_make(void) {
+// half: how wide the floats of a SUM are.
+static inline wire_rig *wire_rig_make_half(mu_half half) {
     wire_rig *r = calloc(1, sizeof *r);
     mu_err err = {0};
     if (!r) abort();
@@ -93,6 +94,7 @@ static inline wire_rig *wire_rig_make(void) {
                                .rows = 32,
                                .count = WIRE_FLOATS,
                                .blocks = 3,
+                               .half = half,
                                .share = r->share,
                                .channels = 3,
                                .channel_bytes = r->channel_bytes};
@@ -106,6 +108,8 @@ static inline wire_rig *wire_rig_make(void) {
     return r;
 }
 
+static inline wire_rig *wire_rig_make(void) { return wire_rig_make_half(MU_HALF_NONE); }
+
 static inline void wire_rig_free(wire_rig *r) {
     for (int k = 0; k < 2; k++) free(r->slot[k]), mu_message_layout_fini(&r->layout[k]);
     mu_wire_frame_fini(&r->frame);
@@ -117,7 +121,8 @@ static inline mu_wire wire_example(const wire_rig *r, mu_wire_type type) {
     mu_wire w = {.type = type};
     switch (type) {
     case MU_WIRE_HELLO:
-        w.hello = (mu_wire_hello){2, 4, 3, 2, 4711, 3, 0x123456789abcdef0u, -5, "node-2.example"};
+        w.hello = (mu_wire_hello){2,  4,  3,  2, 4711, 3, 0x123456789abcdef0u,
+                                  -5, 77, "node-2.example", "`b.rec`"};
         break;
     case MU_WIRE_HEARTBEAT:
         w.heartbeat = (mu_wire_heartbeat){77, 1000000007, 999999937, 12, 7000000021, 81};
