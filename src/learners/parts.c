@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// parts.c - see parts.h.
+#include "learners/parts.h"
+
+#include "ps/part_forms.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TAG "parts"
+
+// ---- places ----
+
+static mu_shared *shared_of(const mu_parts *p) { return &p->group->shared; }
+static int workers_of(const mu_parts *p) { return shared_of(p)->head->n_workers; }
+static int rank_of(const mu_parts *p, int process) { return process / shared_of(p)->head->own_processes; }
+static bool is_own(const mu_parts *p, int process) { return !mu_shared_is_far_process(shared_of(p), process); }
+static int slot_of(int64_t step) { return (int)(step % MU_CORE_SLOTS); }
+
+static char *message_at(const mu_parts *p, int process, int64_t step) {
+    const mu_shared *g = shared_of(p);
+    const int workers = workers_of(p);
+    return mu_shared_slot(g, process / workers, slot_of(step)) + g->share[process % workers].at;
+}
+
+// Own processes of a learner that is on this rank: [first, first + n).
+static int first_here(const mu_parts *p, int learner) {
+    return learner * workers_of(p) + mu_shared_first_worker(shared_of(p));
+}
+static int n_here(const mu_parts *p) { return mu_shared_own_workers(shared_of(p)); }
+
+// ---- beginning and end ----
+
+static void end_of_channel(const mu_parts *p, int learner, const mu_bridge *b, bool back, mu_far *out) {
+    const int first = learner * workers_of(p);
+    const int from = first + (back ? b->destination : b->source)->worker;
+    const int to = first + (back ? b->source : b->destination)->worker;
+    const int number = mu_part_channel((int)(b - shared_of(p)->partition->bridge), back);
+    *out = (mu_far){.number = number,
+                    .goes = is_own(p, from),
+                    .peer = rank_of(p, is_own(p, from) ? to : from),
+                    .memory = mu_workers_channel(shared_of(p), learner, number / 2, back),
+                    .bytes = b->bytes};
+}
+
+static bool joins_ranks(const mu_parts *p, int learner, const mu_bridge *b) {
+    const int first = learner * workers_of(p);
+    return is_own(p, first + b->source->worker) != is_own(p, first + b->destination->worker);
+}
+
+static mu_status open_bridges(mu_parts *p, mu_err *err) {
+    const mu_setup *s = &p->group->setup;
+    const mu_partition *q = shared_of(p)->partition;
+    const int ranks = mu_setup_ranks_of_learner(s), learner = shared_of(p)->head->own_first;
+    if (ranks < 2) return MU_OK;
+    mu_far *far = mu_alloc_array(2 * (size_t)q->n_bridges + 1, sizeof *far, TAG);
+    if (!far) return MU_FAIL_NOMEM(err, "bridges to other ranks");
+    mu_bridges_opts o = {.nodes = p->nodes,
+                         .forms = p->nodes->parts,
+                         .learner = learner,
+                         .first = p->nodes->rank / ranks * ranks,
+                         .n = ranks,
+                         .far = far};
+    for (int i = 0; i < q->n_bridges; i++) {
+        const mu_bridge *b = &q->bridge[i];
+        for (int back = 0; joins_ranks(p, learner, b) && back <= b->gradient; back++)
+            end_of_channel(p, learner, b, back, &far[o.n_far++]);
+    }
+    const mu_status st = mu_bridges_init(&p->bridges, &o, err);
+    mu_free(far);
+    return st;
+}
+
+static mu_status lost(void *ctx, int learner, bool computing, int64_t step, mu_err *err);
+static bool may_begin(void *ctx, int learner) { return !((const mu_parts *)ctx)->waits[learner]; }
+
+mu_status mu_parts_open(mu_parts *p, mu_nodes *n, mu_server_group *group, mu_err *err) {
+    const mu_shared_head *h = group->shared.head;
+    *p = (mu_parts){0};
+    if (h->n_workers < 2) return MU_OK;
+    p->nodes = n, p->group = group;
+    p->part = mu_alloc_array((size_t)h->n_processes, sizeof *p->part, TAG);
+    p->waits = mu_alloc_array((size_t)h->n_learners, sizeof *p->waits, TAG);
+    if (!p->part || !p->waits) return MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    p->partners = (mu_partners){p, lost, may_begin};
+    return open_bridges(p, err);
+}
+
+void mu_parts_close(mu_parts *p) {
+    mu_bridges_fini(&p->bridges);
+    mu_free(p->part);
+    mu_free(p->waits);
+    *p = (mu_parts){0};
+}
+
+// ---- what comes in ----
+
+static void note_row(const mu_parts *p, int process, const mu_wire_push *w) {
+    mu_shared_learner *row = &shared_of(p)->learner[process];
+    atomic_fetch_add(&row->gradients, 1);
+    if (w->worker == 0) atomic_fetch_add(&row->samples, w->id.rows);
+    atomic_store(&row->version, w->id.version);
+    if (isnan(w->loss)) return;
+    atomic_store(&row->loss, w->loss);
+    atomic_store(&row->accuracy, w->accuracy);
+    atomic_store(&row->loss_sum, atomic_load(&row->loss_sum) + w->loss);
+    atomic_store(&row->accuracy_sum, atomic_load(&row->accuracy_sum) + w->accuracy);
+    atomic_fetch_add(&row->loss_n, 1);
+}
+
+mu_status mu_parts_take(mu_parts *p, int peer, const mu_wire_push *w, int64_t version, mu_err *err) {
+    const int i = w->id.learner * workers_of(p) + w->worker;
+    mu_part_here *part = &p->part[i];
+    if (rank_of(p, i) != peer || w->id.step != part->arrived || w->id.version != version)
+        return MU_FAIL(err, MU_EDATA, "rank %d sent a part of step %lld, which is not due", peer,
+                       (long long)w->id.step);
+    mu_wire_put_message(&p->nodes->shape, w, message_at(p, i, w->id.step));
+    if (i == 0) atomic_store(&shared_of(p)->head->time_share, w->time_share); // one clock for all schedules
+    note_row(p, i, w);
+    *part = (mu_part_here){.arrived = w->id.step + 1,
+                           .global_rows = w->global_rows,
+                           .bad = w->bad,
+                           .scale = w->scale,
+                           .loss = w->loss};
+    return MU_OK;
+}
+
+// ---- own parts ----
+
+static mu_status send_part(mu_parts *p, int process, const mu_grant *t, const mu_worker_end *e, mu_err *err) {
+    const mu_shared *g = shared_of(p);
+    const int workers = workers_of(p), learner = process / workers, w = process % workers;
+    const double share = mu_training_time_share(p->group->t);
+    if (process == 0) atomic_store(&g->head->time_share, share);
+    const mu_wire frame = {
+        .type = MU_WIRE_PUSH,
+        .push = {.id = {learner, atomic_load(&mu_shared_first(g, learner)[w].incarnation), t->step,
+                        t->version, t->first, t->rows},
+                 .worker = w,
+                 .bad = e->bad,
+                 .scale = e->scale,
+                 .loss = e->loss,
+                 .accuracy = e->accuracy,
+                 .time_share = share,
+                 .global_rows = t->global_rows,
+                 .params = p->nodes->parts->message[w].n,
+                 .slot = message_at(p, process, t->step)}};
+    return mu_nodes_send(p->nodes, -1, mu_node_topic_of_step(t->step), &frame, err);
+}
+
+// Of a learner whose workers here have completed this step.
+static mu_status send_own(mu_parts *p, int learner, int64_t step, mu_err *err) {
+    const struct mu_workers_row *r = mu_shared_workers(shared_of(p), learner);
+    for (int i = first_here(p, learner); i < first_here(p, learner) + n_here(p); i++) {
+        const mu_worker_end *e = &r->worker[i % workers_of(p)];
+        mu_part_here *part = &p->part[i];
+        if (part->sent <= step) MU_TRY(send_part(p, i, &r->grant, e, err));
+        *part = (mu_part_here){.arrived = step + 1,
+                               .sent = step + 1,
+                               .global_rows = r->grant.global_rows,
+                               .bad = e->bad,
+                               .scale = e->scale,
+                               .loss = e->loss};
+    }
+    return MU_OK;
+}
+
+static bool is_sent(const mu_parts *p, int learner, int64_t step) {
+    return p->part[first_here(p, learner)].arrived > step; // all of them at once
+}
+
+mu_status mu_parts_look(mu_parts *p, int64_t step, const bool *takes_part, bool *moved, mu_err *err) {
+    const mu_shared_head *h = shared_of(p)->head;
+    for (int l = h->own_first; l < h->own_first + h->own_n; l++) {
+        if (!takes_part[l] || is_sent(p, l, step) || !mu_workers_are_done(shared_of(p), l, step)) continue;
+        MU_TRY(send_own(p, l, step, err));
+        *moved = true;
+    }
+    return MU_OK;
+}
+
+bool mu_parts_are_sent(const mu_parts *p, int64_t step, const bool *takes_part) {
+    const mu_shared_head *h = shared_of(p)->head;
+    bool all = true;
+    for (int l = h->own_first; l < h->own_first + h->own_n; l++) all &= !takes_part[l] || is_sent(p, l, step);
+    return all;
+}
+
+bool mu_parts_are_here(const mu_parts *p, int64_t step, const bool *takes_part) {
+    const mu_shared_head *h = shared_of(p)->head;
+    bool all = true;
+    for (int i = 0; i < h->n_processes; i++)
+        all &= !takes_part[i / h->n_workers] || p->part[i].arrived > step;
+    return all;
+}
+
+// What is said of the whole is what its first worker says, but for what any of them cannot give.
+void mu_parts_settle(mu_parts *p, int learner, int64_t step) {
+    const int first = learner * workers_of(p);
+    const mu_part_here *one = &p->part[first];
+    mu_slot_head *h = mu_shared_slot_head(shared_of(p), learner, slot_of(step));
+    *h = (mu_slot_head){.scale = one->scale, .loss = one->loss, .global_rows = one->global_rows};
+    for (int i = first; i < first + workers_of(p); i++) h->bad |= p->part[i].bad;
+    p->waits[learner] = false;
+}
+
+// ---- lost workers ----
+
+// No process of the learner is left here.
+static void take_back(mu_parts *p, int learner, int64_t step) {
+    mu_workers_clear(shared_of(p), learner);
+    for (int i = first_here(p, learner); i < first_here(p, learner) + n_here(p); i++)
+        if (p->part[i].arrived > step) p->part[i].arrived = step;
+    p->waits[learner] = false;
+}
+
+// The processes of a learner that are here have ended, and one was lost; they were computing this step.
+static mu_status lost(void *ctx, int learner, bool computing, int64_t step, mu_err *err) {
+    mu_parts *p = ctx;
+    const bool complete =
+        is_sent(p, learner, step) || mu_workers_are_done(shared_of(p), learner, step);
+    if (!computing) return MU_OK;
+    if (complete) {
+        p->waits[learner] = true;
+        return is_sent(p, learner, step) ? MU_OK : send_own(p, learner, step, err);
+    }
+    take_back(p, learner, step);
+    return mu_bridges_begin_again(&p->bridges, err);
+}
+
+// Its part of this rank's gradient in hand is not here: it needs what workers here give to that. Else it is a
+// step ahead, and what has come of that is of no use.
+mu_status mu_parts_take_lost(mu_parts *p, int peer, const mu_wire_lost *w, mu_err *err) {
+    bool begins;
+    int64_t step;
+    MU_TRY(mu_bridges_take_lost(&p->bridges, peer, w, &begins, err));
+    if (!begins) return MU_OK;
+    MU_TRY(mu_watchdog_step_of(&p->group->dog, w->learner, &step, err));
+    if (p->part[peer * shared_of(p)->head->own_processes].arrived <= step) {
+        MU_TRY(mu_watchdog_end_learner(&p->group->dog, w->learner, err));
+        take_back(p, w->learner, step);
+        mu_training_say(p->group->t, "learner %d begins gradient %lld again: rank %d lost a worker of it",
+                        w->learner, (long long)step, peer);
+    }
+    return mu_bridges_follow(&p->bridges, peer, err);
+}
+
+bool mu_parts_want_turns(const mu_parts *p) {
+    bool any = false;
+    for (int l = 0; p->nodes && l < shared_of(p)->head->n_learners; l++) any |= p->waits[l];
+    return any;
+}
