@@ -161,3 +161,9 @@ mu_status mu_bridges_follow(mu_bridges *b, int peer, mu_err *err) {
     *told(b, b->nodes->rank, peer) = *told(b, peer, peer);
     return tell(b, peer, err);
 }
+
+bool mu_bridges_all_told(const mu_bridges *b) {
+    bool all = true;
+    for (int p = b->first; p < b->first + b->n; p++) all &= !compare(b, p);
+    return all;
+}

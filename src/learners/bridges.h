@@ -64,12 +64,13 @@ MU_MUST_CHECK mu_status mu_bridges_look(mu_bridges *b, bool *moved, mu_err *err)
 MU_MUST_CHECK mu_status mu_bridges_take(mu_bridges *b, int peer, const mu_wire_bridge *w, bool *later,
                                         mu_err *err);
 
-// All workers of this rank have ended, and one was lost in the middle of a gradient: tells the others.
+// The workers of this rank have ended, as one was lost in the middle of a gradient: tells the others.
 MU_MUST_CHECK mu_status mu_bridges_begin_again(mu_bridges *b, mu_err *err);
-// A LOST of the learner. *begins: this rank has to follow. Then no worker here is in the middle of a gradient
-// when mu_bridges_follow is called, which tells the others.
+// A LOST of the learner. *begins: this rank has to end its workers, too, and then to tell the others.
 MU_MUST_CHECK mu_status mu_bridges_take_lost(mu_bridges *b, int peer, const mu_wire_lost *w, bool *begins,
                                              mu_err *err);
 MU_MUST_CHECK mu_status mu_bridges_follow(mu_bridges *b, int peer, mu_err *err);
+// All ranks have told of all beginnings that this one knows of.
+bool mu_bridges_all_told(const mu_bridges *b);
 
 #endif

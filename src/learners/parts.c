@@ -72,7 +72,10 @@ static mu_status open_bridges(mu_parts *p, mu_err *err) {
 }
 
 static mu_status lost(void *ctx, int learner, bool computing, int64_t step, mu_err *err);
-static bool may_begin(void *ctx, int learner) { return !((const mu_parts *)ctx)->waits[learner]; }
+static bool may_begin(void *ctx, int learner) {
+    const mu_parts *p = ctx;
+    return !p->waits[learner] && !p->gathers;
+}
 
 mu_status mu_parts_open(mu_parts *p, mu_nodes *n, mu_server_group *group, mu_err *err) {
     const mu_shared_head *h = group->shared.head;
@@ -206,47 +209,69 @@ void mu_parts_settle(mu_parts *p, int learner, int64_t step) {
 
 // ---- lost workers ----
 
-// No process of the learner is left here.
-static void take_back(mu_parts *p, int learner, int64_t step) {
+// What workers here have told each other of a gradient that begins again; no process of theirs is left.
+static void forget(mu_parts *p, int learner, int64_t step) {
     mu_workers_clear(shared_of(p), learner);
     for (int i = first_here(p, learner); i < first_here(p, learner) + n_here(p); i++)
         if (p->part[i].arrived > step) p->part[i].arrived = step;
     p->waits[learner] = false;
 }
 
+// The step whose part a rank of the learner has not sent yet. It is exact behind a LOST of that rank.
+static int64_t next_of(const mu_parts *p, int rank) {
+    const mu_part_here *part = &p->part[rank * shared_of(p)->head->own_processes];
+    return rank == p->nodes->rank ? part->sent : part->arrived;
+}
+
+// All ranks of the learner have ended its workers, so all know of all what they have sent. Those that are a
+// step ahead of others compute it again for these.
+static mu_status settle_beginning(mu_parts *p, mu_err *err) {
+    const mu_bridges *b = &p->bridges;
+    int64_t step, least = INT64_MAX;
+    if (!p->gathers || !mu_bridges_all_told(b)) return MU_OK;
+    MU_TRY(mu_watchdog_step_of(&p->group->dog, b->learner, &step, err));
+    for (int r = b->first; r < b->first + b->n; r++)
+        if (next_of(p, r) < least) least = next_of(p, r);
+    const bool complete = next_of(p, p->nodes->rank) > step;
+    p->gathers = false;
+    for (int i = first_here(p, b->learner); complete && i < first_here(p, b->learner) + n_here(p); i++)
+        p->part[i].arrived = least > step ? step + 1 : step;
+    p->waits[b->learner] = complete && least > step;
+    return MU_OK;
+}
+
 // The processes of a learner that are here have ended, and one was lost; they were computing this step.
 static mu_status lost(void *ctx, int learner, bool computing, int64_t step, mu_err *err) {
     mu_parts *p = ctx;
-    const bool complete =
-        is_sent(p, learner, step) || mu_workers_are_done(shared_of(p), learner, step);
-    if (!computing) return MU_OK;
-    if (complete) {
+    if (!computing || p->gathers) return MU_OK;
+    if (is_sent(p, learner, step) || mu_workers_are_done(shared_of(p), learner, step)) {
         p->waits[learner] = true;
         return is_sent(p, learner, step) ? MU_OK : send_own(p, learner, step, err);
     }
-    take_back(p, learner, step);
-    return mu_bridges_begin_again(&p->bridges, err);
+    forget(p, learner, step);
+    p->gathers = p->bridges.nodes != NULL;
+    MU_TRY(mu_bridges_begin_again(&p->bridges, err));
+    return settle_beginning(p, err);
 }
 
-// Its part of this rank's gradient in hand is not here: it needs what workers here give to that. Else it is a
-// step ahead, and what has come of that is of no use.
 mu_status mu_parts_take_lost(mu_parts *p, int peer, const mu_wire_lost *w, mu_err *err) {
     bool begins;
     int64_t step;
     MU_TRY(mu_bridges_take_lost(&p->bridges, peer, w, &begins, err));
-    if (!begins) return MU_OK;
-    MU_TRY(mu_watchdog_step_of(&p->group->dog, w->learner, &step, err));
-    if (p->part[peer * shared_of(p)->head->own_processes].arrived <= step) {
+    if (begins) {
         MU_TRY(mu_watchdog_end_learner(&p->group->dog, w->learner, err));
-        take_back(p, w->learner, step);
+        MU_TRY(mu_watchdog_step_of(&p->group->dog, w->learner, &step, err));
+        forget(p, w->learner, step);
+        p->gathers = true;
         mu_training_say(p->group->t, "learner %d begins gradient %lld again: rank %d lost a worker of it",
                         w->learner, (long long)step, peer);
+        MU_TRY(mu_bridges_follow(&p->bridges, peer, err));
     }
-    return mu_bridges_follow(&p->bridges, peer, err);
+    return settle_beginning(p, err);
 }
 
 bool mu_parts_want_turns(const mu_parts *p) {
-    bool any = false;
+    bool any = p->gathers;
     for (int l = 0; p->nodes && l < shared_of(p)->head->n_learners; l++) any |= p->waits[l];
     return any;
 }

@@ -17,14 +17,15 @@
 // In step cores are functions of the job: all grant a learner the same samples and weights, so nobody is
 // asked across ranks.
 //
-// A lost worker. Its rank ends the other workers that are here. Then it depends on what it has sent:
-//     nothing is begun, or the learner is whole    they begin again, here alone
-//     its part of the gradient is not complete     bridges.h: all ranks of the learner begin this gradient
-//                                                  again. Parts that were sent stay as they are, and are not
-//                                                  sent again: they would have the same bits
-//     it is complete, and so sent                  others may have it in their weights. Nobody here begins
-//                                                  until the parent has handed it over
-// So what one learner ends with has the same bits whoever dies.
+// A lost worker. Its rank ends the other workers that are here. Then it depends on their part of the gradient:
+//     none is in hand      they begin the next one, here alone
+//     it is complete       it is sent, and others may have it in their weights already: nobody here begins
+//                          until the parent has handed it over
+//     it is not complete   the learner begins again, on all its ranks (bridges.h). When all have ended their
+//                          workers each knows what each had sent. Whose part of this gradient was sent, and
+//                          others' was not, makes it once more, for the values that these need; it has the
+//                          same bits, and is not sent again. Where all were sent, as above
+// So what a learner ends with has the same bits whoever dies.
 #ifndef MU_LEARNERS_PARTS_H
 #define MU_LEARNERS_PARTS_H
 
@@ -46,6 +47,7 @@ typedef struct mu_parts {               // zeroed: learners have one worker
     mu_partners partners;               // of the watchdog
     mu_part_here *part;                 // (processes) owned
     bool     *waits;                    // (learners) dead here, its part complete and not handed over; owned
+    bool      gathers;                  // the learner begins again, and not all its ranks have said so
     mu_bridges bridges;
 } mu_parts;
 
