@@ -398,6 +398,8 @@ mu_status mu_joint_gather(mu_joint *j, mu_learners_result *r, mu_err *err) {
     }
     r->wire_sent = j->nodes->bytes_sent;
     r->wire_received = j->nodes->bytes_received;
+    r->bridged_sent = j->parts.bridges.sent;
+    r->bridged_received = j->parts.bridges.received;
     (void)mu_nodes_end(j->nodes, NULL);
     return mu_counts_check(r, err);
 }

@@ -68,6 +68,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int64_t     learners_lost, learners_replaced, server_lost, lock_repairs, torn_updates;
     int         server_groups, ranks;
     int64_t     wire_sent, wire_received;       // bytes, by the rank that tells
+    int64_t     bridged_sent, bridged_received; // of these: values between workers on different ranks
     int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
     int64_t     records_read;                   // by all processes, also ahead of what was used
