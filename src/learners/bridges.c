@@ -98,14 +98,13 @@ static int compare(const mu_bridges *b, int peer) {
     return more;
 }
 
-mu_status mu_bridges_take(mu_bridges *b, int peer, const mu_wire_bridge *w, bool *later, mu_err *err) {
+mu_status mu_bridges_take(mu_bridges *b, int peer, const mu_wire_bridge *w, mu_err *err) {
     if (!b->nodes || !is_partner(b, peer)) return unexpected(peer, w, err);
     const int about = mu_part_let_go(b->forms, w->channel), channel = about < 0 ? w->channel : about;
     mu_far *f = b->at[channel] < 0 ? NULL : &b->far[b->at[channel]];
-    if (!f || f->peer != peer || f->goes != (about >= 0)) return unexpected(peer, w, err);
     const int age = compare(b, peer);
-    *later = age > 0;
-    if (age) return MU_OK;
+    if (age < 0) return MU_OK;
+    if (age > 0 || !f || f->peer != peer || f->goes != (about >= 0)) return unexpected(peer, w, err);
     if (about >= 0) {
         if (w->number != f->let_go || f->let_go >= f->passed) return unexpected(peer, w, err);
         f->let_go++;

@@ -15,10 +15,9 @@
 //
 // Beginning again. When a rank has lost a worker in the middle of a gradient, the workers of the learner on
 // all ranks are ended, and all messages under way are of no use any more. Each rank counts how often it was
-// the one that began this, tells all others (LOST, with its rank and count), and each of these tells all when
-// it has done the same. A BRIDGE frame is of the beginnings that its sender had told of before it:
-//     fewer than known here    it is of the dead, and thrown away
-//     more than known here     it waits: the rank that began is about to tell this one, too
+// the one that began this, and tells all others (LOST, with its rank and count); each of these ends its
+// workers and tells all, too. Workers begin when all ranks have told of the same beginnings. So a BRIDGE frame
+// whose sender had told of fewer than are known here is of the dead, and thrown away.
 #ifndef MU_LEARNERS_BRIDGES_H
 #define MU_LEARNERS_BRIDGES_H
 
@@ -60,9 +59,8 @@ MU_MUST_CHECK mu_status mu_bridges_init(mu_bridges *b, const mu_bridges_opts *o,
 void mu_bridges_fini(mu_bridges *b);    // what frames may still be sent from stays with the nodes
 // Carries what can be carried. *moved: something was.
 MU_MUST_CHECK mu_status mu_bridges_look(mu_bridges *b, bool *moved, mu_err *err);
-// A BRIDGE that came. *later: give it again.
-MU_MUST_CHECK mu_status mu_bridges_take(mu_bridges *b, int peer, const mu_wire_bridge *w, bool *later,
-                                        mu_err *err);
+// A BRIDGE that came.
+MU_MUST_CHECK mu_status mu_bridges_take(mu_bridges *b, int peer, const mu_wire_bridge *w, mu_err *err);
 
 // The workers of this rank have ended, as one was lost in the middle of a gradient: tells the others.
 MU_MUST_CHECK mu_status mu_bridges_begin_again(mu_bridges *b, mu_err *err);

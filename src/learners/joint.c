@@ -92,7 +92,7 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
     case MU_WIRE_SUM:
         return take_sum(j, peer, &w->sum, later, err);
     case MU_WIRE_BRIDGE:
-        return mu_bridges_take(&j->parts.bridges, peer, &w->bridge, later, err);
+        return mu_bridges_take(&j->parts.bridges, peer, &w->bridge, err);
     case MU_WIRE_LOST:
         if (j->parts.nodes) return mu_parts_take_lost(&j->parts, peer, &w->lost, err);
         break;

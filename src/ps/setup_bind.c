@@ -276,8 +276,13 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
         o->server_groups = is_always_in_step(o) && !merges ? 1 : ranks;
     if (!cluster_is_given(node, "learners") && !o->groups)
         o->learners = o->server_groups > 1 ? o->server_groups : ranks;
+    const bool spread = o->workers > 1 && o->learners != MU_AUTO && o->learners < ranks;
     if (o->server_groups == 1) {
         check_joint(b, node, ranks, o);
+    } else if (spread && !is_always_in_step(o)) {
+        refuse(b, node, cluster_is_given(node, "protocol") ? "protocol" : "workers",
+               "workers of a learner on several ranks need `protocol: hardsync`",
+               "use that, or at least as many learners as ranks");
     } else if (o->server_groups % ranks) {
         mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "server_groups"),
                                   "%lld server groups cannot be spread evenly over %d ranks",

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Workers of a learner on several ranks: the bits of the same workers in one process, and the net that is not split up to
+# rounding, for all ways to cut; what moves over bridges is what `check --graph` says; workers that are killed, a stop, a
+# lost rank and a resume elsewhere change nothing.
+set -uo pipefail
+. "$(dirname "$0")/help.sh"
+. "$root/test/e2e/mpi.sh"
+
+# By feature over the ranks, by batch, a layer whole at the last worker; Adam has histories.
+job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 200, partition: feature}
+  - {name: act, type: relu, partition: feature}
+  - {name: drop, type: dropout, partition: feature}
+  - {name: fc2, type: inner_product, outputs: 100, partition: batch}
+  - {name: act2, type: tanh, partition: {batch: 2, feature: 2}}
+  - {name: fc3, type: inner_product, outputs: 50, partition: none, location: 3}
+END
+# Statistics, and a piece that several ranks have.
+job conv '{batch: 24, steps: 30}' '{type: sgd, momentum: 0.9, decay: 0.001, rate: 0.02}' <<'END'
+  - {name: c1, type: convolution, src: data.image, filters: 40, kernel: 5, pad: 2, partition: batch}
+  - {name: act, type: relu}
+  - {name: norm, type: batch_norm, partition: feature}
+  - {name: pool, type: pooling, kernel: 3, stride: 2}
+  - {name: c2, type: convolution, filters: 100, kernel: 3, partition: feature}
+  - {name: act2, type: relu}
+END
+words_and_chars
+cat >unrolled.yaml <<'END' # a char-RNN: copies of its layers for each time step, cut in turn by batch and by feature
+name: unrolled
+data:
+  train: {reader: chars, file: text, length: 6, streams: 12}
+net:
+  - {name: gru, type: gru_cell, hidden: 24, unroll: 6, src: [data.chars, {layer: gru, shift: 1}], partition: batch}
+  - {name: scores, type: inner_product, outputs: 16, unroll: 6, partition: feature}
+  - {name: loss, type: softmax_loss, src: [scores, data.next], unroll: 6, top: []}
+train: {batch: 12, steps: 20, algorithm: bptt}
+updater: {type: sgd, rate: 0.05}
+END
+
+# ---- the same bits as in one process ----
+w=(--set cluster.workers=4)
+for job in mlp conv words chars unrolled; do
+    run $job-alone $job.yaml "${w[@]}" --learners 1
+    run_on 2 $job-2 $job.yaml "${w[@]}" --learners 1
+    same $job-2 $job-alone
+done
+for ranks in 2 4; do # learners on two ranks each, or whole on one
+    for learners in 2 4; do
+        [ -d of-$learners ] || run of-$learners mlp.yaml "${w[@]}" --learners $learners
+        run_on $ranks of-$learners-on-$ranks mlp.yaml "${w[@]}" --learners $learners
+        same of-$learners-on-$ranks of-$learners
+    done
+done
+run_on 4 mlp-1-4 mlp.yaml "${w[@]}" --learners 1
+same mlp-1-4 mlp-alone
+for o in server=process weights=copy; do
+    run_on 2 mlp-o mlp.yaml "${w[@]}" --learners 1 --set cluster.$o
+    same mlp-o mlp-alone
+    rm -r mlp-o
+done
+result() { jq -c '[.steps, .samples, .test_loss, .gradients.applied]' "$1.json"; }
+[ "$(result mlp-2)" = "$(result mlp-alone)" ] || bad "mlp-2: $(result mlp-2), alone $(result mlp-alone)"
+"${mpi[@]}" -n 2 "$MUSTER" train mlp.yaml "${w[@]}" --learners 1 --steps 2 --out said >/dev/null 2>said.err
+grep -q '^4 workers of 1 learner on 2 ranks, hardsync' said.err || bad "the setup at the start: $(cat said.err)"
+grep -q '^gradients between ranks: .* of them and .* of values leave this rank in a step' said.err ||
+    bad "no line of gradients: $(cat said.err)"
+
+# ---- AlexNet at a quarter of its width: as the net that is not split ----
+alexnet_quarter
+o=(--steps 25 --set updater.rate=0.002 --set checkpoint.every=never)
+run begin alexnet.yaml --steps 1 --set updater.rate=1.0e-30 --set updater.decay=0
+run whole alexnet.yaml "${o[@]}"
+run_on 2 hybrid hybrid.yaml "${o[@]}" "${w[@]}" --learners 1
+run_on 2 auto alexnet.yaml "${o[@]}" "${w[@]}" --learners 1 --set cluster.partition=auto
+run_on 2 two hybrid.yaml "${o[@]}" --set cluster.workers=2 --learners 2
+for out in hybrid auto two; do changes whole $out 2>why || bad "AlexNet, $out: $(cat why)"; done
+
+# ---- bytes ----
+bridged() { # bridged OUT JOB STEPS options...: what rank 0 sent and received over bridges, and what they are
+    local out=$1 job=$2 steps=$3 each
+    shift 3
+    each=$("$MUSTER" check $job "${w[@]}" "$@" --graph 2>/dev/null | awk -v n=2 '
+        $2 ~ /^bridge\(/ && match($0, /to worker [0-9]+, [0-9]+ bytes/) {
+            split(substr($0, RSTART, RLENGTH), f, /[ ,]+/)
+            if (int($1 / n) != int(f[3] / n)) sum += f[4] * (/the gradient back/ ? 2 : 1)
+        }
+        END { print sum + 0 }')
+    [ "$each" -gt 0 ] && jq -e ".bridge_bytes_sent + .bridge_bytes_received == $steps * $each and
+        .wire_bytes_sent > .bridge_bytes_sent" $out.json >/dev/null ||
+        bad "$out: $(jq -c '[.bridge_bytes_sent, .bridge_bytes_received]' $out.json), $steps x $each bytes are due"
+}
+bridged mlp-2 mlp.yaml "$(jq .steps mlp-2.json)"
+bridged conv-2 conv.yaml 30
+bridged hybrid hybrid.yaml 25
+bridged auto alexnet.yaml 25 --set cluster.partition=auto
+
+# ---- deaths ----
+run calm mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 1500 --set checkpoint.every=never
+kill_some() { # kill_some OUT TIMES RANKS options...: workers by chance, on ranks by chance
+    local out=$1 times=$2 n=$3 mine ranks learners
+    shift 3
+    "${mpi[@]}" -n "$n" "$MUSTER" train mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 1500 \
+        --set checkpoint.every=never --out "$out" --json "$@" >"$out.json" 2>"$out.err" &
+    mine=$!
+    for _ in $(seq "$times"); do
+        sleep 0.$((1 + RANDOM % 4))
+        mapfile -t ranks < <(ranks_of $mine)
+        [ ${#ranks[@]} = "$n" ] || continue
+        mapfile -t learners < <(learners_of "${ranks[RANDOM % n]}" 2>/dev/null)
+        [ ${#learners[@]} = 0 ] || kill -KILL "${learners[RANDOM % ${#learners[@]}]}" 2>/dev/null
+    done
+    wait $mine || bad "$out: $(tail -n 4 "$out.err")"
+    balanced "$out"
+    jq -e '.learners_lost == .learners_replaced and .steps == 1500' "$out.json" >/dev/null || bad "$out: $(cat "$out.json")"
+    same "$out" calm
+}
+kill_some killed-2 8 2
+kill_some killed-4 8 4
+# At places that a kill by chance seldom hits, on all ranks.
+for at in workers/announced workers/completed learner/backward client/granted server/opened server/piece-written \
+    server/all-done server/committed; do
+    MUSTER_FAILPOINTS="$at=kill@7*2" run_on 2 point mlp.yaml "${w[@]}" --learners 1 --set checkpoint.every=never
+    jq -e '.learners_lost > 0' point.json >/dev/null || bad "$at: nobody was lost"
+    same point mlp-alone
+    rm -rf point
+done
+
+# ---- stops and resumes, in one process and on more ranks ----
+export OMPI_MCA_odls_base_sigkill_timeout=5
+long stopped mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 100000
+kill -TERM $pid
+wait $pid
+jq -e '.stopped_by == "signal"' stopped.json >/dev/null || bad "SIGTERM: $(cat stopped.json) $(tail -n 5 stopped.err)"
+step=$(jq .steps stopped.json)
+cp -r stopped stopped4
+timeout 60 "$MUSTER" train --resume stopped --quiet --json --steps $((step + 20)) >again.json 2>again.err ||
+    bad "resume in one process: $(tail -n 4 again.err)"
+timeout 60 "${mpi[@]}" -n 4 "$MUSTER" train --resume stopped4 --quiet --json --steps $((step + 20)) >again.json 2>again.err ||
+    bad "resume on 4 ranks: $(tail -n 4 again.err)"
+run straight mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps $((step + 20)) --set checkpoint.every=never
+same stopped straight
+same stopped4 straight
+unset OMPI_MCA_odls_base_sigkill_timeout
+
+# ---- a rank that is lost ends the training, and rank 0 saves what was done ----
+export MUSTER_RANK_TIMEOUT=2
+long silent mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 100000 --set 'checkpoint.every=20 steps'
+"$MUSTER" status silent >seen.txt 2>&1
+[ "$(grep -c ' on rank 1 ' seen.txt)" = 2 ] || bad "status does not say who is on rank 1: $(cat seen.txt)"
+kill -STOP "$(rank_1_of $pid)"
+wait $pid
+code=$?
+[ $code = 5 ] || bad "a rank was stopped: exit $code"
+grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
+export MUSTER_RANK_TIMEOUT=20
+step=$(step_of silent)
+timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume silent --quiet --steps $((step + 10)) >again.json 2>&1 ||
+    bad "resume behind a lost rank: $(tail -n 4 again.json)"
+run straight2 mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps $((step + 10)) --set checkpoint.every=never
+same silent straight2
+
+# ---- refused ----
+train=("$MUSTER" train mlp.yaml --out no)
+refused 3 '1 learner of 3 workers cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 1 --set cluster.workers=3
+refused 3 '3 learners of 2 workers cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 3 --set cluster.workers=2
+refused 3 'workers of a learner on several ranks need `protocol: hardsync`' 2 "${train[@]}" --learners 1 "${w[@]}" \
+    --protocol async
+finish
