@@ -2,6 +2,7 @@
 // parts.c - see parts.h.
 #include "learners/parts.h"
 
+#include "learners/adding.h"
 #include "ps/part_forms.h"
 
 #include <math.h>
@@ -72,9 +73,25 @@ static mu_status open_bridges(mu_parts *p, mu_err *err) {
 }
 
 static mu_status lost(void *ctx, int learner, bool computing, int64_t step, mu_err *err);
+
+// Who makes a part once more writes where it may still be sent from, other bits before they are added up.
 static bool may_begin(void *ctx, int learner) {
     const mu_parts *p = ctx;
-    return !p->waits[learner] && !p->gathers;
+    const bool lent = p->again && p->nodes->owed[mu_node_topic_of_step(p->again - 1)];
+    return !p->waits[learner] && !p->gathers && !lent;
+}
+
+static mu_status take_room(mu_parts *p, mu_err *err) {
+    const mu_shared_head *h = shared_of(p)->head;
+    const mu_part_forms *f = p->nodes->parts;
+    const size_t own = (size_t)h->own_n;
+    p->part = mu_alloc_array((size_t)h->n_processes, sizeof *p->part, TAG);
+    p->waits = mu_alloc_array((size_t)h->n_learners, sizeof *p->waits, TAG);
+    p->gives = mu_alloc_array(2 * own * (size_t)f->n_sums + 1, sizeof *p->gives, TAG);
+    bool good = p->part && p->waits && p->gives;
+    for (int k = 0; k < 2 && good && f->n_sums; k++)
+        good = (p->sum[k] = mu_alloc_block(own * f->sum_floats * sizeof(float), TAG)) != NULL;
+    return good ? MU_OK : MU_FAIL_NOMEM(err, "the gradients of other ranks");
 }
 
 mu_status mu_parts_open(mu_parts *p, mu_nodes *n, mu_server_group *group, mu_err *err) {
@@ -82,9 +99,7 @@ mu_status mu_parts_open(mu_parts *p, mu_nodes *n, mu_server_group *group, mu_err
     *p = (mu_parts){0};
     if (h->n_workers < 2) return MU_OK;
     p->nodes = n, p->group = group;
-    p->part = mu_alloc_array((size_t)h->n_processes, sizeof *p->part, TAG);
-    p->waits = mu_alloc_array((size_t)h->n_learners, sizeof *p->waits, TAG);
-    if (!p->part || !p->waits) return MU_FAIL_NOMEM(err, "the gradients of other ranks");
+    MU_TRY(take_room(p, err));
     p->partners = (mu_partners){p, lost, may_begin};
     return open_bridges(p, err);
 }
@@ -93,6 +108,9 @@ void mu_parts_close(mu_parts *p) {
     mu_bridges_fini(&p->bridges);
     mu_free(p->part);
     mu_free(p->waits);
+    mu_free(p->gives);
+    mu_free(p->sum[0]);
+    mu_free(p->sum[1]);
     *p = (mu_parts){0};
 }
 
@@ -151,9 +169,74 @@ static mu_status send_part(mu_parts *p, int process, const mu_grant *t, const mu
     return mu_nodes_send(p->nodes, -1, mu_node_topic_of_step(t->step), &frame, err);
 }
 
+// ---- sums ----
+
+typedef struct summing { // of one piece, in one slot
+    const mu_part_sum *sum;
+    char *slot;                         // of the learner
+    float *kept;
+    int *gives;
+} summing;
+
+static summing summing_of(const mu_parts *p, int learner, int64_t step, int i) {
+    const mu_shared *g = shared_of(p);
+    const mu_part_forms *f = p->nodes->parts;
+    const size_t own = (size_t)(learner - g->head->own_first), slot = (size_t)slot_of(step);
+    return (summing){&f->sum[i], mu_shared_slot(g, learner, slot_of(step)),
+                     p->sum[slot] + own * f->sum_floats + f->sum[i].at,
+                     &p->gives[(slot * (size_t)g->head->own_n + own) * (size_t)f->n_sums + (size_t)i]};
+}
+
+static char *message_of(const mu_parts *p, const summing *s, int k) {
+    return s->slot + shared_of(p)->share[s->sum->worker[k]].at;
+}
+
+static float *floats_of(const mu_parts *p, const summing *s, int k) {
+    const mu_share *share = &shared_of(p)->share[s->sum->worker[k]];
+    const mu_message_use use = {.form = MU_GRAD_DENSE};
+    mu_message_span span[MU_MESSAGE_SPANS];
+    const int i = s->sum->index[k];
+    mu_message_spans(&share->message, i, share->params->list[i], &use, span);
+    return (float *)(void *)(message_of(p, s, k) + span[0].offset);
+}
+
+// The sum that is kept is what one of the workers gives, and the others give nothing.
+static void put_sum(const mu_parts *p, const summing *s) {
+    for (int k = 0; k < s->sum->n && *s->gives >= 0; k++) {
+        const mu_message_use use = {.form = k == *s->gives ? MU_GRAD_DENSE : MU_GRAD_NONE};
+        mu_message_mark(&shared_of(p)->share[s->sum->worker[k]].message, message_of(p, s, k),
+                        s->sum->index[k], &use);
+    }
+    if (*s->gives >= 0)
+        memcpy(floats_of(p, s, *s->gives), s->kept, s->sum->count * sizeof(float));
+}
+
+// Those that have a gradient of it in this step.
+static void add_up(const mu_parts *p, const summing *s) {
+    *s->gives = -1;
+    for (int k = 0; k < s->sum->n; k++) {
+        const mu_share *share = &shared_of(p)->share[s->sum->worker[k]];
+        const mu_message_use use = mu_message_used(&share->message, message_of(p, s, k), s->sum->index[k]);
+        if (use.form != MU_GRAD_DENSE) continue;
+        if (*s->gives >= 0) mu_adding_floats(s->kept, floats_of(p, s, k), s->sum->count);
+        else memcpy(s->kept, floats_of(p, s, k), s->sum->count * sizeof(float));
+        if (*s->gives < 0) *s->gives = k;
+    }
+    put_sum(p, s);
+}
+
+static void put_sums(mu_parts *p, int learner, int64_t step, bool again) {
+    for (int i = 0; i < p->nodes->parts->n_sums; i++) {
+        const summing s = summing_of(p, learner, step, i);
+        if (again) put_sum(p, &s);
+        else add_up(p, &s);
+    }
+}
+
 // Of a learner whose workers here have completed this step.
 static mu_status send_own(mu_parts *p, int learner, int64_t step, mu_err *err) {
     const struct mu_workers_row *r = mu_shared_workers(shared_of(p), learner);
+    put_sums(p, learner, step, false);
     for (int i = first_here(p, learner); i < first_here(p, learner) + n_here(p); i++) {
         const mu_worker_end *e = &r->worker[i % workers_of(p)];
         mu_part_here *part = &p->part[i];
@@ -205,6 +288,7 @@ void mu_parts_settle(mu_parts *p, int learner, int64_t step) {
     *h = (mu_slot_head){.scale = one->scale, .loss = one->loss, .global_rows = one->global_rows};
     for (int i = first; i < first + workers_of(p); i++) h->bad |= p->part[i].bad;
     p->waits[learner] = false;
+    p->again = 0;
 }
 
 // ---- lost workers ----
@@ -232,11 +316,13 @@ static mu_status settle_beginning(mu_parts *p, mu_err *err) {
     MU_TRY(mu_watchdog_step_of(&p->group->dog, b->learner, &step, err));
     for (int r = b->first; r < b->first + b->n; r++)
         if (next_of(p, r) < least) least = next_of(p, r);
-    const bool complete = next_of(p, p->nodes->rank) > step;
+    const bool complete = next_of(p, p->nodes->rank) > step, all = complete && least > step;
     p->gathers = false;
-    for (int i = first_here(p, b->learner); complete && i < first_here(p, b->learner) + n_here(p); i++)
-        p->part[i].arrived = least > step ? step + 1 : step;
-    p->waits[b->learner] = complete && least > step;
+    p->again = complete && !all ? step + 1 : 0;
+    p->waits[b->learner] = all;
+    for (int i = first_here(p, b->learner); all && i < first_here(p, b->learner) + n_here(p); i++)
+        p->part[i].arrived = step + 1;
+    if (all) put_sums(p, b->learner, step, true);
     return MU_OK;
 }
 

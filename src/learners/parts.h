@@ -14,6 +14,10 @@
 //                       slot ◄═══════════════════ parts of 2, 3
 //     all are here: push to core 0, update      all are here: push to core 1, the same update
 //
+// Dense gradients of a piece that several workers here have are added up in the slot before they are sent: the
+// first of these workers gives the sum, the others nothing. The sum is kept, too: workers that make a part
+// once more (below) write over it.
+//
 // In step cores are functions of the job: all grant a learner the same samples and weights, so nobody is
 // asked across ranks.
 //
@@ -47,6 +51,9 @@ typedef struct mu_parts {               // zeroed: learners have one worker
     mu_partners partners;               // of the watchdog
     mu_part_here *part;                 // (processes) owned
     bool     *waits;                    // (learners) dead here, its part complete and not handed over; owned
+    float    *sum[2];                   // (own learners x sum_floats) of even and odd steps; owned
+    int      *gives;                    // (2 x own learners x n_sums) which of the workers; -1 = none; owned
+    int64_t   again;                    // the step that workers here make once more, + 1; 0 = none
     bool      gathers;                  // the learner begins again, and not all its ranks have said so
     mu_bridges bridges;
 } mu_parts;

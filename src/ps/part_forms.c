@@ -6,6 +6,8 @@
 
 #define TAG "wire forms"
 
+enum { SMALL = 2048 }; // floats: less is not worth a turn of its own
+
 // Nothing applies its gradient.
 static bool is_frozen(const mu_param *p, mu_grad_form form) {
     return form == MU_GRAD_DENSE && !p->is_stat && !p->is_state && p->lr_mult == 0;
@@ -30,12 +32,56 @@ static mu_status make_channels(mu_part_forms *f, const mu_partition *p, mu_err *
     return MU_OK;
 }
 
-// Of the workers of this rank: [first, first + n) of each of its learners.
+// The workers of this rank: [*first, *end) of each of its learners.
+static void workers_here(const mu_setup *s, int *first, int *end) {
+    const int own = mu_setup_own_processes(s);
+    *first = mu_setup_first_process(s) % s->workers;
+    *end = *first + (own < s->workers ? own : s->workers);
+}
+
+// The parameter of a worker that is a piece, if its gradient is dense; -1 = there is none.
+static int find_dense(const mu_part_forms *f, int w, const mu_piece *piece) {
+    const mu_params *ps = f->share[w].params;
+    for (int i = 0; i < ps->n; i++) {
+        const mu_param *p = ps->list[i];
+        if (p->whole == piece->whole && p->row0 == piece->row0 && mu_param_rows(p) == piece->rows)
+            return f->message[w].part[i].form == MU_GRAD_DENSE && !f->apart[w][i] ? i : -1;
+    }
+    return -1;
+}
+
+// Statistics and memories of layers are no gradients: they are not added up.
+static mu_status make_sums(mu_part_forms *f, const mu_setup *s, const mu_partition *p, mu_err *err) {
+    int first, end;
+    workers_here(s, &first, &end);
+    f->sum = mu_alloc_array((size_t)p->n_pieces + 1, sizeof *f->sum, TAG);
+    if (!f->sum) return MU_FAIL_NOMEM(err, "the sums of gradients");
+    for (int i = 0; i < p->n_pieces; i++) {
+        const mu_piece *piece = &p->piece[i];
+        mu_part_sum sum = {.at = f->sum_floats};
+        sum.count = piece->whole->count / (size_t)mu_param_rows(piece->whole) * (size_t)piece->rows;
+        for (int w = first; w < end; w++) {
+            const int at = piece->whole->is_stat || piece->whole->is_state ? -1 : find_dense(f, w, piece);
+            if (at < 0) continue;
+            sum.worker[sum.n] = w;
+            sum.index[sum.n++] = at;
+        }
+        if (sum.n < 2 || sum.count < SMALL) continue;
+        f->sum[f->n_sums++] = sum;
+        f->sum_floats += sum.count;
+    }
+    return MU_OK;
+}
+
 static void add_up(mu_part_forms *f, const mu_setup *s, const mu_partition *p) {
-    const int own = mu_setup_own_processes(s), n = own < s->workers ? own : s->workers;
-    const int first = mu_setup_first_process(s) % s->workers;
+    int first, end;
+    workers_here(s, &first, &end);
+    const int n = end - first;
     const int64_t times = (int64_t)mu_setup_own_learners(s) * (s->nodes - 1);
-    for (int w = first; w < first + n; w++)
+    for (int i = 0; i < f->n_sums; i++) // all but one of each
+        f->gradient_bytes -= (int64_t)f->message[f->sum[i].worker[0]].part[f->sum[i].index[0]].bytes *
+                             (f->sum[i].n - 1) * times;
+    for (int w = first; w < end; w++)
         for (int i = 0; i < f->message[w].n; i++) {
             const mu_message_part *part = &f->message[w].part[i];
             if (f->apart[w][i]) continue;
@@ -67,6 +113,7 @@ mu_status mu_part_forms_make(const mu_setup *s, const mu_partition *p, mu_net *c
                        : MU_FAIL_NOMEM(err, "the forms of gradients between ranks");
     for (int w = 0; w < s->workers && st == MU_OK; w++) st = make_share(f, w, worker_net[w]->params, err);
     if (st == MU_OK && mu_setup_ranks_of_learner(s) > 1) st = make_channels(f, p, err);
+    if (st == MU_OK) st = make_sums(f, s, p, err);
     if (st != MU_OK) {
         mu_part_forms_destroy(f);
         return st;
@@ -86,6 +133,7 @@ void mu_part_forms_destroy(mu_part_forms *f) {
     mu_free(f->share);
     mu_free(f->apart);
     mu_free(f->channel_bytes);
+    mu_free(f->sum);
     mu_free(f);
 }
 

@@ -3,6 +3,8 @@
 //
 //   parts     of each gradient what each worker gives, as it lies in its message (shared.h): dense, factors or
 //             rows of the pieces that it has. To every other rank
+//   sums      dense gradients of a piece that several workers of this rank have, as those cut by batch do: they
+//             are added up before they are sent, so they leave the rank once. Other ranks do not know
 //   values    messages of the bridges between workers on different ranks, where a learner's are on several.
 //             Each goes to one rank, which says when its worker has let go of it: a message without bytes,
 //             of a channel of its own
@@ -16,6 +18,14 @@
 #include "ps/protocol.h"
 #include "net/partition.h"
 
+enum { MU_MOST_WORKERS = 32 };          // as bits of mu_piece.workers
+
+typedef struct mu_part_sum {            // of a piece, over the workers of this rank that have it
+    int      n;
+    int      worker[MU_MOST_WORKERS], index[MU_MOST_WORKERS];   // (n) and which of their parameters it is
+    size_t   at, count;                 // floats, among those of all sums
+} mu_part_sum;
+
 typedef struct mu_part_forms {
     int      workers;
     mu_message_layout *message;         // (workers)
@@ -23,6 +33,9 @@ typedef struct mu_part_forms {
     bool   **apart;                     // (workers) of each parameter: frozen, so nothing of it travels
     int      channels;                  // 0 = learners are whole on ranks
     int64_t *channel_bytes;             // (channels)
+    mu_part_sum *sum;                   // (n_sums)
+    int      n_sums;
+    size_t   sum_floats;                // of a learner
     int      n_factors, n_rows, n_dense;        // pieces of the workers of this rank
     int64_t  gradient_bytes, value_bytes;       // that leave this rank in a step, at most, without heads
 } mu_part_forms;
@@ -33,7 +46,7 @@ MU_MUST_CHECK mu_status mu_part_forms_make(const mu_setup *setup, const mu_parti
 void mu_part_forms_destroy(mu_part_forms *f);
 // What both ends of frames have to agree on, into the shape.
 void mu_part_forms_shape(const mu_part_forms *f, mu_wire_shape *shape);
-// "3 as factors, 5 dense; at most 1.2 MB of them and 0.3 MB of values leave a rank in a step"
+// "3 as factors, 5 dense; at most 1.2 MB of them and 0.3 MB of values leave this rank in a step"
 void mu_part_forms_text(const mu_part_forms *f, char *out, size_t size);
 
 static inline int mu_part_channel(int bridge, bool back) { return 2 * bridge + back; }

@@ -38,13 +38,16 @@ train: {batch: 12, steps: 20, algorithm: bptt}
 updater: {type: sgd, rate: 0.05}
 END
 
-# ---- the same bits as in one process ----
+# ---- the same bits as in one process; where a rank adds up dense gradients of its workers, in another order ----
 w=(--set cluster.workers=4)
 for job in mlp conv words chars unrolled; do
     run $job-alone $job.yaml "${w[@]}" --learners 1
     run_on 2 $job-2 $job.yaml "${w[@]}" --learners 1
-    same $job-2 $job-alone
+    near $job-2 $job-alone 1e-4 || bad "$job on 2 ranks"
+    run_on 4 $job-4 $job.yaml "${w[@]}" --learners 1
+    same $job-4 $job-alone # a worker on each: nothing to add up
 done
+same mlp-2 mlp-alone # nor here
 for ranks in 2 4; do # learners on two ranks each, or whole on one
     for learners in 2 4; do
         [ -d of-$learners ] || run of-$learners mlp.yaml "${w[@]}" --learners $learners
@@ -52,13 +55,17 @@ for ranks in 2 4; do # learners on two ranks each, or whole on one
         same of-$learners-on-$ranks of-$learners
     done
 done
-run_on 4 mlp-1-4 mlp.yaml "${w[@]}" --learners 1
-same mlp-1-4 mlp-alone
 for o in server=process weights=copy; do
     run_on 2 mlp-o mlp.yaml "${w[@]}" --learners 1 --set cluster.$o
     same mlp-o mlp-alone
     rm -r mlp-o
 done
+run dense-alone mlp.yaml "${w[@]}" --learners 1 --set cluster.gradients=dense
+for ranks in 2 4; do
+    run_on $ranks dense-$ranks mlp.yaml "${w[@]}" --learners 1 --set cluster.gradients=dense
+    near dense-$ranks dense-alone 1e-4 || bad "dense gradients on $ranks ranks"
+done
+same dense-4 dense-alone # a worker on each: nothing to add up
 result() { jq -c '[.steps, .samples, .test_loss, .gradients.applied]' "$1.json"; }
 [ "$(result mlp-2)" = "$(result mlp-alone)" ] || bad "mlp-2: $(result mlp-2), alone $(result mlp-alone)"
 "${mpi[@]}" -n 2 "$MUSTER" train mlp.yaml "${w[@]}" --learners 1 --steps 2 --out said >/dev/null 2>said.err
@@ -96,12 +103,10 @@ bridged hybrid hybrid.yaml 25
 bridged auto alexnet.yaml 25 --set cluster.partition=auto
 
 # ---- deaths ----
-run calm mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 1500 --set checkpoint.every=never
-kill_some() { # kill_some OUT TIMES RANKS options...: workers by chance, on ranks by chance
+o=(--learners 1 --set train.epochs=0 --steps 1500 --set checkpoint.every=never --set cluster.gradients=dense)
+kill_some() { # kill_some OUT TIMES RANKS: workers by chance, on ranks by chance
     local out=$1 times=$2 n=$3 mine ranks learners
-    shift 3
-    "${mpi[@]}" -n "$n" "$MUSTER" train mlp.yaml "${w[@]}" --learners 1 --set train.epochs=0 --steps 1500 \
-        --set checkpoint.every=never --out "$out" --json "$@" >"$out.json" 2>"$out.err" &
+    "${mpi[@]}" -n "$n" "$MUSTER" train mlp.yaml "${w[@]}" "${o[@]}" --out "$out" --json >"$out.json" 2>"$out.err" &
     mine=$!
     for _ in $(seq "$times"); do
         sleep 0.$((1 + RANDOM % 4))
@@ -113,16 +118,19 @@ kill_some() { # kill_some OUT TIMES RANKS options...: workers by chance, on rank
     wait $mine || bad "$out: $(tail -n 4 "$out.err")"
     balanced "$out"
     jq -e '.learners_lost == .learners_replaced and .steps == 1500' "$out.json" >/dev/null || bad "$out: $(cat "$out.json")"
-    same "$out" calm
+    same "$out" calm-$n
 }
-kill_some killed-2 8 2
-kill_some killed-4 8 4
+for n in 2 4; do
+    run_on $n calm-$n mlp.yaml "${w[@]}" "${o[@]}"
+    kill_some killed-$n 8 $n
+done
 # At places that a kill by chance seldom hits, on all ranks.
 for at in workers/announced workers/completed learner/backward client/granted server/opened server/piece-written \
     server/all-done server/committed; do
-    MUSTER_FAILPOINTS="$at=kill@7*2" run_on 2 point mlp.yaml "${w[@]}" --learners 1 --set checkpoint.every=never
+    MUSTER_FAILPOINTS="$at=kill@7*2" run_on 2 point mlp.yaml "${w[@]}" --learners 1 --set checkpoint.every=never \
+        --set cluster.gradients=dense
     jq -e '.learners_lost > 0' point.json >/dev/null || bad "$at: nobody was lost"
-    same point mlp-alone
+    same point dense-2
     rm -rf point
 done
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Workers of one learner on two hosts (test/hosts/hosts.sh), two on each: AlexNet at a quarter of its width, its layers cut
-# by batch and by feature, learns over a cable what it learns on one host, to the bit, and what the net that is not split
-# learns, up to rounding. A host that is cut off ends the training with what was done.
+# by batch and by feature, learns over a cable what two ranks learn on one host, to the bit, and what the net that is not
+# split learns, up to rounding. A host that is cut off ends the training with what was done.
 set -uo pipefail
 . "$(dirname "$0")/help.sh"
 . "$root/test/e2e/mpi.sh"
@@ -14,12 +14,12 @@ o=(--steps 25 --set updater.rate=0.002 --set checkpoint.every=never)
 w=(--set cluster.workers=4 --learners 1)
 run begin alexnet.yaml --steps 1 --set updater.rate=1.0e-30 --set updater.decay=0
 run whole alexnet.yaml "${o[@]}"
-run alone hybrid.yaml "${o[@]}" "${w[@]}"
+run_on 2 local hybrid.yaml "${o[@]}" "${w[@]}"
 hosts_up 2 1gbit
 hosts_proof
 ends 90 hybrid "${hosts_mpi[@]}" -n 2 "$MUSTER" train hybrid.yaml "${o[@]}" "${w[@]}" --out hybrid --quiet --json
 balanced hybrid
-same hybrid alone
+same hybrid local
 changes whole hybrid 2>why || bad "over two hosts: $(cat why)"
 ends 90 auto "${hosts_mpi[@]}" -n 2 "$MUSTER" train alexnet.yaml "${o[@]}" "${w[@]}" --set cluster.partition=auto --out auto \
     --quiet --json
@@ -45,7 +45,12 @@ done
 hosts_down
 wait $pid
 step=$(step_of lost)
-timeout 60 "$MUSTER" train --resume lost --quiet --steps $((step + 5)) >again.out 2>&1 || bad "resume: $(tail -n 4 again.out)"
-run straight hybrid.yaml "${w[@]}" --set updater.rate=0.002 --set checkpoint.every=never --steps $((step + 5))
+cp -r lost again
+timeout 60 "${mpi[@]}" -n 2 "$MUSTER" train --resume lost --quiet --steps $((step + 5)) >again.out 2>&1 ||
+    bad "resume: $(tail -n 4 again.out)"
+timeout 60 "$MUSTER" train --resume again --quiet --steps $((step + 5)) >again.out 2>&1 ||
+    bad "resume in one process: $(tail -n 4 again.out)"
+run_on 2 straight hybrid.yaml "${w[@]}" --set updater.rate=0.002 --set checkpoint.every=never --steps $((step + 5))
 same lost straight
+near again straight 1e-4 || bad "resume in one process: other weights"
 finish
