@@ -134,7 +134,8 @@ static void processes_of(const mu_watchdog *d, int learner, int *first, int *end
     *end = *first + mu_shared_own_workers(d->shared);
 }
 
-// What dead processes may have left half done of the weights. True: they were computing a gradient.
+// What dead processes may have left half done of the weights. *computing: they had the gradient of this step in
+// hand.
 static mu_status repair_weights(mu_watchdog *d, int learner, bool *computing, int64_t *step, mu_err *err) {
     mu_shared *g = d->shared;
     int first, end;
@@ -240,21 +241,24 @@ mu_status mu_watchdog_step_of(mu_watchdog *d, int learner, int64_t *step, mu_err
     return MU_OK;
 }
 
-mu_status mu_watchdog_end_learner(mu_watchdog *d, int learner, mu_err *err) {
-    bool computing;
-    int64_t step;
-    MU_TRY(end_workers(d, learner, err));
-    MU_TRY(repair_weights(d, learner, &computing, &step, err));
-    get_ready(d, learner, -1, 0, "");
-    return MU_OK;
-}
-
 // Its own error ends the training: that of the worker that was the first to fail, where others followed.
 static mu_status own_error(mu_watchdog *d, int i, mu_err *err) {
     const int first_failed = mu_workers_first_failed(d->shared, i / d->shared->head->n_workers);
     const mu_shared_learner *cause = &d->shared->learner[first_failed < 0 ? i : first_failed];
     const int32_t failed = atomic_load(&cause->failed);
     return failed ? mu_err_pass((mu_status)failed, &cause->error, err) : MU_OK;
+}
+
+mu_status mu_watchdog_end_learner(mu_watchdog *d, int learner, mu_err *err) {
+    bool computing;
+    int64_t step;
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    MU_TRY(end_workers(d, learner, err));
+    MU_TRY(own_error(d, first, err));
+    MU_TRY(repair_weights(d, learner, &computing, &step, err));
+    get_ready(d, learner, -1, 0, "");
+    return MU_OK;
 }
 
 static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how, mu_err *err) {

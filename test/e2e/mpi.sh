@@ -88,6 +88,16 @@ train: {batch: 12, steps: 40}
 updater: {type: adam, rate: 0.01}
 END_OF_JOB
 }
+span_mlp() { # cut by feature, by batch, in a grid, and a layer whole at the last worker; Adam has histories
+job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 200, partition: feature}
+  - {name: act, type: relu, partition: feature}
+  - {name: drop, type: dropout, partition: feature}
+  - {name: fc2, type: inner_product, outputs: 100, partition: batch}
+  - {name: act2, type: tanh, partition: {batch: 2, feature: 2}}
+  - {name: fc3, type: inner_product, outputs: 50, partition: none, location: 3}
+END
+}
 alexnet_quarter() { # AlexNet at a quarter of its width, on small images; in hybrid.yaml fc6 to fc8 by feature, the rest by batch
     sed -e 's/224, 224/67, 67/; s/classes: 1000, records: 1024/classes: 100, records: 256, scale: 0.00390625/
             s/filters: 64/filters: 16/; s/filters: 192/filters: 48/; s/filters: 384/filters: 96/
