@@ -73,7 +73,8 @@ static mu_status tell_let_go(mu_bridges *b, mu_far *f, mu_err *err) {
 mu_status mu_bridges_look(mu_bridges *b, bool *moved, mu_err *err) {
     for (int i = 0; i < b->n_far; i++) {
         mu_far *f = &b->far[i];
-        const void *message = f->goes && f->passed == f->let_go && !f->owed ? mu_channel_peek(f->memory) : NULL;
+        const bool may_send = f->goes && f->passed == f->let_go && !f->owed;
+        const void *message = may_send ? mu_channel_peek(f->memory) : NULL;
         const bool gone = !f->goes && f->let_go < f->passed && mu_channel_room(f->memory);
         if (message) MU_TRY(send_message(b, f, message, err));
         else if (gone) MU_TRY(tell_let_go(b, f, err));

@@ -16,8 +16,8 @@
 // Beginning again. When a rank has lost a worker in the middle of a gradient, the workers of the learner on
 // all ranks are ended, and all messages under way are of no use any more. Each rank counts how often it was
 // the one that began this, and tells all others (LOST, with its rank and count); each of these ends its
-// workers and tells all, too. Workers begin when all ranks have told of the same beginnings. So a BRIDGE frame
-// whose sender had told of fewer than are known here is of the dead, and thrown away.
+// workers and tells all, too. Workers begin when all ranks have told of the same beginnings. So a BRIDGE
+// frame whose sender had told of fewer than are known here is of the dead, and thrown away.
 #ifndef MU_LEARNERS_BRIDGES_H
 #define MU_LEARNERS_BRIDGES_H
 

@@ -15,7 +15,9 @@
 static mu_shared *shared_of(const mu_parts *p) { return &p->group->shared; }
 static int workers_of(const mu_parts *p) { return shared_of(p)->head->n_workers; }
 static int rank_of(const mu_parts *p, int process) { return process / shared_of(p)->head->own_processes; }
-static bool is_own(const mu_parts *p, int process) { return !mu_shared_is_far_process(shared_of(p), process); }
+static bool is_own(const mu_parts *p, int process) {
+    return !mu_shared_is_far_process(shared_of(p), process);
+}
 static int slot_of(int64_t step) { return (int)(step % MU_CORE_SLOTS); }
 
 static char *message_at(const mu_parts *p, int process, int64_t step) {

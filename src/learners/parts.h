@@ -14,14 +14,14 @@
 //                       slot ◄═══════════════════ parts of 2, 3
 //     all are here: push to core 0, update      all are here: push to core 1, the same update
 //
-// Dense gradients of a piece that several workers here have are added up in the slot before they are sent: the
-// first of these workers gives the sum, the others nothing. The sum is kept, too: workers that make a part
-// once more (below) write over it.
+// Dense gradients of a piece that several workers here have are added up in the slot before they are sent:
+// the first of these workers gives the sum, the others nothing. The sum is kept, too: workers that make a
+// part once more (below) write over it.
 //
 // In step cores are functions of the job: all grant a learner the same samples and weights, so nobody is
 // asked across ranks.
 //
-// A lost worker. Its rank ends the other workers that are here. Then it depends on their part of the gradient:
+// A lost worker. Its rank ends the other workers that are here. Then their part of the gradient decides:
 //     none is in hand      they begin the next one, here alone
 //     it is complete       it is sent, and others may have it in their weights already: nobody here begins
 //                          until the parent has handed it over

@@ -134,8 +134,8 @@ static void processes_of(const mu_watchdog *d, int learner, int *first, int *end
     *end = *first + mu_shared_own_workers(d->shared);
 }
 
-// What dead processes may have left half done of the weights. *computing: they had the gradient of this step in
-// hand.
+// What dead processes may have left half done of the weights. *computing: they had the gradient of this step
+// in hand.
 static mu_status repair_weights(mu_watchdog *d, int learner, bool *computing, int64_t *step, mu_err *err) {
     mu_shared *g = d->shared;
     int first, end;

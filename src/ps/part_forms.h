@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // part_forms.h - what travels between ranks that apply the same updates, where learners have several workers.
 //
-//   parts     of each gradient what each worker gives, as it lies in its message (shared.h): dense, factors or
-//             rows of the pieces that it has. To every other rank
-//   sums      dense gradients of a piece that several workers of this rank have, as those cut by batch do: they
-//             are added up before they are sent, so they leave the rank once. Other ranks do not know
+//   parts     of each gradient what each worker gives, as it lies in its message (shared.h): dense, factors
+//             or rows of the pieces that it has. To every other rank
+//   sums      dense gradients of a piece that several workers of this rank have, as those cut by batch do:
+//             they are added up before they are sent, so they leave the rank once. Other ranks do not know
 //   values    messages of the bridges between workers on different ranks, where a learner's are on several.
 //             Each goes to one rank, which says when its worker has let go of it: a message without bytes,
 //             of a channel of its own

@@ -211,7 +211,9 @@ static bool holds(const mu_server *s, int slice) {
     const mu_shared *g = s->shared;
     if (!g->partition || s->holder == MU_HOLDS_ALL) return true;
     const uint32_t have = g->partition->piece[g->slices.range[slice].param].workers;
-    const uint32_t here = ((UINT32_C(1) << mu_shared_own_workers(g)) - 1) << mu_shared_first_worker(g);
+    const int n = mu_shared_own_workers(g);
+    if (n == g->head->n_workers) return have & s->holder;
+    const uint32_t here = ((UINT32_C(1) << n) - 1) << mu_shared_first_worker(g);
     return (have & s->holder) || !(have & here);
 }
 

@@ -77,7 +77,8 @@ void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) 
     if (mu_setup_merges(p))
         add(&t, " in %d server groups, merged by %s every %lld updates%s", p->server_groups,
             p->merge.plugin->name, (long long)p->sync_every, p->sync_parts > 1 ? " in parts" : "");
-    if (mu_setup_nodes(p) > 1) add(&t, "%s on %d ranks%s", spread ? "" : ",", mu_setup_nodes(p), architecture[p->architecture]);
+    if (mu_setup_nodes(p) > 1)
+        add(&t, "%s on %d ranks%s", spread ? "" : ",", mu_setup_nodes(p), architecture[p->architecture]);
     add(&t, ", ");
     add_protocols(&t, p);
     add_batch(&t, p);

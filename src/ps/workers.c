@@ -151,7 +151,8 @@ static mu_answer ask_for_next(mu_shared_client *c, const mu_exchange **in_force)
 static bool others_are_done(const mu_shared_client *c, bool *bad) {
     struct mu_workers_row *r = row_of(c);
     for (int w = 1; w < c->shared->head->n_workers; w++) {
-        if (atomic_load_explicit(&r->worker[w].done, memory_order_acquire) <= c->base.grant.step) return false;
+        if (atomic_load_explicit(&r->worker[w].done, memory_order_acquire) <= c->base.grant.step)
+            return false;
         *bad |= r->worker[w].bad;
     }
     return true;

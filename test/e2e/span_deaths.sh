@@ -10,7 +10,7 @@ w=(--set cluster.workers=4)
 run_on 2 dense-2 mlp.yaml "${w[@]}" --learners 1 --set cluster.gradients=dense
 
 # ---- deaths ----
-o=(--learners 1 --set train.epochs=0 --steps 1500 --set checkpoint.every=never --set cluster.gradients=dense)
+o=(--learners 1 --set train.epochs=0 --steps 800 --set checkpoint.every=never --set cluster.gradients=dense)
 kill_some() { # kill_some OUT TIMES RANKS: workers by chance, on ranks by chance
     local out=$1 times=$2 n=$3 mine ranks learners
     "${mpi[@]}" -n "$n" "$MUSTER" train mlp.yaml "${w[@]}" "${o[@]}" --out "$out" --json >"$out.json" 2>"$out.err" &
@@ -24,7 +24,7 @@ kill_some() { # kill_some OUT TIMES RANKS: workers by chance, on ranks by chance
     done
     wait $mine || bad "$out: $(tail -n 4 "$out.err")"
     balanced "$out"
-    jq -e '.learners_lost == .learners_replaced and .steps == 1500' "$out.json" >/dev/null || bad "$out: $(cat "$out.json")"
+    jq -e '.learners_lost == .learners_replaced and .steps == 800' "$out.json" >/dev/null || bad "$out: $(cat "$out.json")"
     same "$out" calm-$n
 }
 for n in 2 4; do

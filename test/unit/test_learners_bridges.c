@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_learners_bridges.c - ranks in one process whose parents carry the messages of far channels: each comes once, whole
-// and in order, whatever the network does; one of a channel is under way, whoever reads or not; when a rank begins again
-// nothing of before is ever read; frames that are not due are refused.
+// test_learners_bridges.c - ranks in one process whose parents carry the messages of far channels: each comes
+// once, whole and in order, whatever the network does; one of a channel is under way, whoever reads or not;
+// when a rank begins again nothing of before is ever read; frames that are not due are refused.
 #include "comm_help.h"
 
 #include "comm/channel.h"
@@ -56,7 +56,8 @@ static end make_end(world *w, int k) {
     end e = {.memory = aligned_alloc(64, size), .terms = &w->terms};
     assert_non_null(e.memory);
     memset(e.memory, 0, size);
-    assert_ok(mu_channel_open_far("far", (size_t)w->channel_bytes[k], e.terms, e.memory, &w->bell, &e.c, err));
+    const size_t bytes = (size_t)w->channel_bytes[k];
+    assert_ok(mu_channel_open_far("far", bytes, e.terms, e.memory, &w->bell, &e.c, err));
     return e;
 }
 
@@ -255,7 +256,8 @@ static void go(uint64_t seed, bool dies) {
     int64_t sent = 0, received = 0;
     for (int i = FIRST_RANK; i < FIRST_RANK + RANKS; i++) {
         sent += w->rank[i].bridges.sent, received += w->rank[i].bridges.received;
-        assert_true(w->rank[i].beginnings == w->rank[FIRST_RANK].beginnings && (dies || !w->rank[i].beginnings));
+        assert_int_equal(w->rank[i].beginnings, w->rank[FIRST_RANK].beginnings);
+        assert_true(dies || !w->rank[i].beginnings);
     }
     assert_true(dies ? sent >= received : sent == received);
     unmake(w);

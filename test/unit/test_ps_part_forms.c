@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// test_ps_part_forms.c - what travels between ranks where learners have several workers: the messages of all workers, a
-// channel for each direction of each bridge and one that says what was let go, sums of what several workers of a rank
-// have, and the line at the start.
+// test_ps_part_forms.c - what travels between ranks where learners have several workers: the messages of all
+// workers, a channel for each direction of each bridge and one that says what was let go, sums of what several
+// workers of a rank have, and the line at the start.
 #include "training_help.h"
 
 #include "ps/part_forms.h"
