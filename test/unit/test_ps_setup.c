@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_ps_setup.c - the section `cluster:`: defaults, what is refused, and every decision of the plan.
+// This file is long because all of these are rows about one struct, with one rig.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
