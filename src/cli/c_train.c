@@ -141,7 +141,8 @@ static void print_json(const mu_run_result *r) {
         {"records_read", g->records_read}, {"samples", r->samples}, {"applied_samples", r->applied_samples},
         {"server_groups", g->server_groups}, {"merges", g->merges}, {"merged_bytes", g->merged_bytes},
         {"ranks", g->ranks > 1 ? g->ranks : 1}, {"wire_bytes_sent", g->wire_sent},
-        {"wire_bytes_received", g->wire_received},
+        {"wire_bytes_received", g->wire_received}, {"bridge_bytes_sent", g->bridged_sent},
+        {"bridge_bytes_received", g->bridged_received},
     };
     const struct { const char *key, *value; } texts[] = {
         {"protocol", g->protocol}, {"checkpoint", r->checkpoint}, {"model", r->model},

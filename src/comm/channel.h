@@ -3,7 +3,7 @@
 //
 // What travels between the workers of a group goes through channels (net/partition.h): the writer sends and
 // goes on, the reader waits. Where they run decides on the kind: threads of one process, processes that share
-// memory, nodes. The place of a message belongs to the channel, so it can be memory that both see: then
+// memory, ranks. The place of a message belongs to the channel, so it can be memory that both see: then
 // nothing is copied but by who makes the message and who reads it.
 //
 //   writer   place > fill it > send              reader   receive > use it > release
@@ -15,6 +15,7 @@
 #define MU_COMM_CHANNEL_H
 
 #include "base/err.h"
+#include "comm/wait.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -54,5 +55,16 @@ mu_status mu_channel_open_memory(const char *name, size_t bytes, mu_channel_term
                                  mu_channel **out, mu_err *err);
 // As new: whatever was under way is forgotten. For who begins a group again, when no process uses it.
 void      mu_channel_memory_reset(void *memory);
+
+// A channel whose two ends are on different ranks has such memory on both. On the writer's rank the reader is
+// the parent, on the reader's rank the writer is, and parents carry messages from the one to the other
+// (learners/bridges.h). A parent waits for nobody, so it has no channel of its own but these, which give NULL
+// where a channel would wait; the other end rings its bell whenever it has sent or let go.
+mu_status   mu_channel_open_far(const char *name, size_t bytes, mu_channel_terms *terms, void *memory,
+                                mu_bell *parent, mu_channel **out, mu_err *err);
+const void *mu_channel_peek(void *memory);      // the message that is sent and not let go
+void        mu_channel_let_go(void *memory);
+void       *mu_channel_room(void *memory);      // where the next message goes: the one before is let go
+void        mu_channel_put(void *memory);       // it is there
 
 #endif

@@ -28,6 +28,7 @@ typedef struct memory_channel {
     mu_channel c; // first
     mu_channel_terms *terms;
     head *h;
+    mu_bell *parent; // the other end is on another rank; NULL = it is here
 } memory_channel;
 
 static head *head_of(const mu_channel *c) { return ((const memory_channel *)c)->h; }
@@ -74,9 +75,15 @@ static mu_status place(mu_channel *c, void **to, mu_err *err) {
     return MU_OK;
 }
 
+static void ring_parent(const mu_channel *c) {
+    mu_bell *parent = ((const memory_channel *)c)->parent;
+    if (parent) mu_bell_ring(parent);
+}
+
 static void send(mu_channel *c) {
     c->sent++;
     add_one(&head_of(c)->sent);
+    ring_parent(c);
 }
 
 static mu_status receive(mu_channel *c, const void **message, mu_err *err) {
@@ -86,7 +93,10 @@ static mu_status receive(mu_channel *c, const void **message, mu_err *err) {
     return MU_OK;
 }
 
-static void release(mu_channel *c) { add_one(&head_of(c)->free); }
+static void release(mu_channel *c) {
+    add_one(&head_of(c)->free);
+    ring_parent(c);
+}
 
 static void close_memory(mu_channel *c) { mu_free(c); }
 
@@ -98,14 +108,36 @@ void mu_channel_memory_reset(void *memory) { memset(memory, 0, sizeof(head)); }
 
 mu_status mu_channel_open_memory(const char *name, size_t bytes, mu_channel_terms *terms, void *memory,
                                  mu_channel **out, mu_err *err) {
+    return mu_channel_open_far(name, bytes, terms, memory, NULL, out, err);
+}
+
+mu_status mu_channel_open_far(const char *name, size_t bytes, mu_channel_terms *terms, void *memory,
+                              mu_bell *parent, mu_channel **out, mu_err *err) {
     memory_channel *m = mu_alloc(sizeof *m, "channel");
     if (!m) return MU_FAIL_NOMEM(err, "a channel between workers");
     m->c = (mu_channel){.class = &memory_class, .name = name, .bytes = bytes};
     m->terms = terms;
     m->h = memory;
+    m->parent = parent;
     *out = &m->c;
     return MU_OK;
 }
+
+// ---- a parent's ends ----
+
+const void *mu_channel_peek(void *memory) {
+    head *h = memory;
+    return has_come(&h->sent, own(&h->free) + 1) ? h + 1 : NULL;
+}
+
+void mu_channel_let_go(void *memory) { add_one(&((head *)memory)->free); }
+
+void *mu_channel_room(void *memory) {
+    head *h = memory;
+    return has_come(&h->free, own(&h->sent)) ? h + 1 : NULL;
+}
+
+void mu_channel_put(void *memory) { add_one(&((head *)memory)->sent); }
 
 void mu_channel_close(mu_channel *c) {
     if (c) c->class->close(c);

@@ -530,6 +530,7 @@ static mu_status start(void *state, mu_training *t, bool hold, mu_err *err) {
     if (hold) begin_pause(c);
     c->started = true;
     for (int i = 0; i < c->n; i++) MU_TRY(mu_server_group_start(&c->group[i], hold, c->merging.copy, err));
+    if (c->joint.parts.nodes) c->group->dog.partners = &c->joint.parts.partners;
     return MU_OK;
 }
 

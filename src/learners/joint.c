@@ -60,6 +60,7 @@ static mu_status take_push(mu_joint *j, int peer, const mu_wire_push *p, bool *l
     const mu_shared *g = &j->group->shared;
     *later = !is_free(j, p->id.step);
     if (*later) return MU_OK;
+    if (j->parts.nodes) return mu_parts_take(&j->parts, peer, p, version_of(j, p->id.step), err);
     if (rank_of(j, i) != peer || p->id.step != j->arrived[i] || p->id.version != version_of(j, p->id.step))
         return unexpected(peer, "a gradient", p->id.step, err);
     mu_wire_put_message(&j->nodes->shape, p, message_at(j, i, p->id.step));
@@ -90,14 +91,20 @@ static mu_status take(void *ctx, int peer, const mu_wire *w, bool *later, mu_err
         return take_push(j, peer, &w->push, later, err);
     case MU_WIRE_SUM:
         return take_sum(j, peer, &w->sum, later, err);
+    case MU_WIRE_BRIDGE:
+        return mu_bridges_take(&j->parts.bridges, peer, &w->bridge, err);
+    case MU_WIRE_LOST:
+        if (j->parts.nodes) return mu_parts_take_lost(&j->parts, peer, &w->lost, err);
+        break;
     case MU_WIRE_STOP:
         take_stop(j, peer, &w->stop);
         return MU_OK;
     case MU_WIRE_COUNTS:
         return mu_gathering_take(&j->gathering, peer, &w->counts, err);
     default:
-        return MU_FAIL(err, MU_EDATA, "rank %d sent %s in a training", peer, mu_wire_type_name(w->type));
+        break;
     }
+    return MU_FAIL(err, MU_EDATA, "rank %d sent %s in a training", peer, mu_wire_type_name(w->type));
 }
 
 // ---- beginning and end of the struct ----
@@ -129,6 +136,7 @@ mu_status mu_joint_open(mu_joint *j, mu_nodes *n, mu_server_group *group, mu_err
     j->nodes = n, j->group = group, j->forms = &n->forms;
     j->first = mu_setup_first_learner(&group->setup), j->own = mu_setup_own_learners(&group->setup);
     j->all = group->setup.learners;
+    const mu_shared_head *h = group->shared.head;
     j->crowded = mu_nodes_share_host(n);
     MU_TRY(take_room(j, err));
     MU_TRY(join_far(j, err));
@@ -137,9 +145,10 @@ mu_status mu_joint_open(mu_joint *j, mu_nodes *n, mu_server_group *group, mu_err
                         .begin = &group->begin,
                         .end = &group->t->end,
                         .stripe = group->stripe};
-    // The row of a far learner among executors is free.
-    MU_TRY(
-        mu_server_init(&j->server, &group->shared, j->first ? 0 : j->own, mu_role_step_rate, &j->role, err));
+    // The row of a far process among executors is free.
+    MU_TRY(mu_server_init(&j->server, &group->shared, h->own_process ? 0 : h->own_processes,
+                          mu_role_step_rate, &j->role, err));
+    MU_TRY(mu_parts_open(&j->parts, n, group, err));
     j->server.look_ns = 0;
     n->take = take;
     n->ctx = j;
@@ -155,6 +164,7 @@ void mu_joint_close(mu_joint *j) {
     mu_free(j->found);
     mu_free(j->arrived);
     mu_sums_fini(&j->sums);
+    mu_parts_close(&j->parts);
     *j = (mu_joint){0};
 }
 
@@ -221,13 +231,16 @@ static mu_status send_own(mu_joint *j, const mu_gradient_id *id, mu_err *err) {
 
 static bool all_own_sent(const mu_joint *j) {
     bool all = true;
+    if (j->parts.nodes) return mu_parts_are_sent(&j->parts, j->step, j->takes_part);
     for (int i = j->first; i < j->first + j->own; i++) all &= !j->takes_part[i] || j->arrived[i] > j->step;
     return all;
 }
 
 static bool everything_is_here(const mu_joint *j) {
     bool all = all_own_sent(j) && mu_sums_are_complete(&j->sums);
-    for (int i = 0; i < j->all; i++) all &= is_own(j, i) || !j->takes_part[i] || j->arrived[i] > j->step;
+    if (j->parts.nodes) all &= mu_parts_are_here(&j->parts, j->step, j->takes_part);
+    else
+        for (int i = 0; i < j->all; i++) all &= is_own(j, i) || !j->takes_part[i] || j->arrived[i] > j->step;
     return all && !j->nodes->owed[mu_node_topic_of_step(j->step + 1)]; // of the step before
 }
 
@@ -237,7 +250,7 @@ static mu_status refused(const mu_joint *j, int learner, mu_err *err) {
                    (long long)j->step);
 }
 
-// The core counts for a far learner as it does on its own rank.
+// The core counts for a far learner as it does on its own rank. One that is here in part asks for itself.
 static mu_status push_far(mu_joint *j, mu_core *c, int learner, mu_err *err) {
     mu_grant grant;
     mu_lease lease;
@@ -259,8 +272,11 @@ static mu_status give(mu_joint *j, bool *given, mu_err *err) {
     *given = c != NULL;
     if (!c) return MU_OK;
     mu_sums_settle(&j->sums, &(mu_sums_step){j->takes_part, j->arrived}, j->all);
-    for (int i = 0; i < j->all && st == MU_OK; i++)
-        if (!is_own(j, i) && j->takes_part[i]) st = push_far(j, c, i, err);
+    for (int i = 0; i < j->all && st == MU_OK; i++) {
+        if (!j->takes_part[i] || (is_own(j, i) && !j->parts.nodes)) continue;
+        if (j->parts.nodes) mu_parts_settle(&j->parts, i, j->step);
+        st = push_far(j, c, i, err);
+    }
     mu_core_set_given(c, j->step + 1);
     if (st != MU_OK) {
         mu_shared_cancel(g);
@@ -268,7 +284,10 @@ static mu_status give(mu_joint *j, bool *given, mu_err *err) {
     }
     mu_shared_commit(g);
     mu_bell_ring(&g->head->work);
-    for (int i = j->first; i < j->first + j->own; i++) mu_bell_ring(&g->learner[i].turn);
+    for (int i = 0; i < g->head->own_processes; i++) {
+        mu_bell_ring(&g->learner[g->head->own_process + i].turn);
+        mu_bell_ring(&g->learner[g->head->own_process + i].leases); // a lease may be used up
+    }
     j->step++;
     j->begun = false;
     return MU_OK;
@@ -278,10 +297,11 @@ static mu_status give(mu_joint *j, bool *given, mu_err *err) {
 static mu_status go_on(mu_joint *j, bool *moved, mu_err *err) {
     *moved = false;
     if (!j->begun && (j->given_up || !begin_step(j))) return MU_OK;
-    const int n = find_own(j);
+    const int n = j->parts.nodes ? 0 : find_own(j);
     for (int i = 0; i < n; i++) MU_TRY(send_own(j, &j->found[i], err));
     *moved = n > 0;
-    if (n) j->sent_ns = mu_clock_ns();
+    if (j->parts.nodes) MU_TRY(mu_parts_look(&j->parts, j->step, j->takes_part, moved, err));
+    if (*moved) j->sent_ns = mu_clock_ns();
     MU_TRY(mu_sums_look(&j->sums, &(mu_sums_step){j->takes_part, j->arrived}, moved, err));
     if (!everything_is_here(j)) return MU_OK;
     return give(j, moved, err);
@@ -335,7 +355,9 @@ mu_status mu_joint_look(mu_joint *j, mu_bell *bell, int64_t limit_ns, mu_err *er
         const uint32_t seen = mu_bell_read(bell);
         bool moved = true;
         MU_TRY(mu_nodes_look(j->nodes, err));
+        MU_TRY(mu_bridges_look(&j->parts.bridges, &moved, err));
         while (moved) MU_TRY(go_on(j, &moved, err));
+        if (mu_parts_want_turns(&j->parts)) (void)mu_server_turn(&j->server);
         stop_when_due(j);
         show_life(j);
         if (mu_watchdog_all_ended(&j->group->dog)) {
@@ -376,6 +398,8 @@ mu_status mu_joint_gather(mu_joint *j, mu_learners_result *r, mu_err *err) {
     }
     r->wire_sent = j->nodes->bytes_sent;
     r->wire_received = j->nodes->bytes_received;
+    r->bridged_sent = j->parts.bridges.sent;
+    r->bridged_received = j->parts.bridges.received;
     (void)mu_nodes_end(j->nodes, NULL);
     return mu_counts_check(r, err);
 }

@@ -15,6 +15,9 @@
 //              (sums.h)
 //     own      its learners push; what is not summed of each gradient goes out as it comes
 //     given    everything is there: far gradients are pushed, and the update forms
+// Where learners have several workers, what they give goes to all ranks part by part, and nothing is summed
+// (parts.h).
+//
 // Memory that a frame was sent from is written again only when it is sent: far gradients of
 // step k wait until the frames of step k - 1 are out, and no learner begins step k + 1 before.
 //
@@ -23,6 +26,7 @@
 #define MU_LEARNERS_JOINT_H
 
 #include "learners/gathering.h"
+#include "learners/parts.h"
 #include "learners/server_group.h"
 #include "learners/sums.h"
 
@@ -37,6 +41,7 @@ typedef struct mu_joint {               // zeroed: the training is on one rank, 
     mu_gradient_id *found;              // (own) room; owned
     int64_t  *arrived;                  // (all) gradients that came, or own ones that were sent; owned
     mu_sums   sums;
+    mu_parts  parts;                    // of learners with several workers; then the two above are not used
     int64_t   sent_ns;                  // when own gradients went out last
     bool      crowded;                  // ranks share a host
     uint64_t  seen;                     // what is waiting in the core, at the last look

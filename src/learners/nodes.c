@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/level.h"
 #include "ps/merge.h"
+#include "ps/part_forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ typedef enum letter_state { DONE, TO_SEND, UNDER_WAY } letter_state;
 typedef struct mu_letter {
     struct mu_letter *next;
     mu_wire_frame frame;
-    mu_node_topic topic;
+    int *owed;             // that counts it
     int left;              // peers that it is not sent to
     unsigned char state[]; // (n) letter_state
 } mu_letter;
@@ -87,8 +88,10 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
     // A group that sends its gradients to a root is one of two that meet.
     const int parties = joint ? n->n : relayed ? 2 : 1;
     const int learners = p->learners / (relayed ? p->server_groups : n->n);
-    MU_TRY(
-        mu_wire_forms_make(s->params, parties, learners, s->updater->clip_norm > 0, p->wire, &n->forms, err));
+    const bool in_parts = joint && p->workers > 1;
+    const bool clips = s->updater->clip_norm > 0;
+    if (in_parts) MU_TRY(mu_part_forms_make(p, s->partition, s->worker_net, &n->parts, err));
+    else MU_TRY(mu_wire_forms_make(s->params, parties, learners, clips, p->wire, &n->forms, err));
     const int center = s->merge ? 1 + s->merge->n_slots : 0, blocks = 1 + s->params->n_slots + center;
     const int own_groups = mu_setup_own_groups(p);
     n->shape = (mu_wire_shape){.ranks = n->n,
@@ -98,8 +101,9 @@ static mu_status set_shape(mu_nodes *n, const mu_session *s, mu_err *err) {
                                .rows = relayed ? p->global_batch / p->server_groups : p->rows,
                                .count = (int64_t)s->params->count,
                                .blocks = blocks > own_groups ? blocks : own_groups,
-                               .half = p->wire,
+                               .half = in_parts ? MU_HALF_NONE : p->wire,
                                .share = &n->forms.share};
+    if (in_parts) mu_part_forms_shape(n->parts, &n->shape);
     n->shape.layout = mu_wire_layout_hash(&n->shape);
     if (joint || relayed) return MU_OK;
     n->shape.workers = 0; // no gradients travel
@@ -274,12 +278,12 @@ static mu_letter *pack(mu_nodes *n, const mu_wire *w, mu_err *err) {
     return NULL;
 }
 
-static void append(mu_nodes *n, mu_letter *l, mu_node_topic topic) {
+static void append(mu_nodes *n, mu_letter *l, int *owed) {
     mu_letter **end = &n->first;
     while (*end) end = &(*end)->next;
     l->next = NULL;
-    l->topic = topic;
-    n->owed[topic]++;
+    l->owed = owed;
+    ++*owed;
     *end = l;
 }
 
@@ -297,7 +301,7 @@ static void sweep(mu_nodes *n) {
             continue;
         }
         *at = l->next;
-        n->owed[l->topic]--;
+        --*l->owed;
         keep_spare(n, l);
     }
 }
@@ -324,6 +328,10 @@ static void flush(mu_nodes *n) {
 }
 
 mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wire *w, mu_err *err) {
+    return mu_nodes_send_counted(n, peer, &n->owed[topic], w, err);
+}
+
+mu_status mu_nodes_send_counted(mu_nodes *n, int peer, int *owed, const mu_wire *w, mu_err *err) {
     mu_letter *l = pack(n, w, err);
     if (!l) return err ? err->status : MU_ENOMEM;
     l->left = 0;
@@ -332,7 +340,7 @@ mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wir
         l->state[p] = to ? TO_SEND : DONE;
         l->left += to;
     }
-    append(n, l, topic);
+    append(n, l, owed);
     flush(n);
     return MU_OK;
 }
@@ -351,7 +359,7 @@ static void beat(mu_nodes *n, int peer, int64_t now) {
     for (int p = 0; p < n->n; p++) l->state[p] = DONE;
     l->state[peer] = TO_SEND;
     l->left = 1;
-    if (send_one(n, l, peer) && l->state[peer] == UNDER_WAY) append(n, l, MU_TOPIC_WORD);
+    if (send_one(n, l, peer) && l->state[peer] == UNDER_WAY) append(n, l, &n->owed[MU_TOPIC_WORD]);
     else keep_spare(n, l);
 }
 
@@ -362,6 +370,12 @@ static void take_error(mu_nodes *n, const mu_wire_error *e) {
     MU_FAIL(&n->failed, (mu_status)e->status, "rank %d on %s: %s", e->rank, host_of(n, e->rank), e->msg);
     if (e->hint[0]) mu_err_hint(&n->failed, "%s", e->hint);
     if (e->note[0]) mu_err_note(&n->failed, "%s", e->note);
+}
+
+static void take_lost(mu_nodes *n, int peer, const mu_wire_lost *l) {
+    if (l->rank != n->rank) mu_peers_lose(&n->peers, l->rank, l->why);
+    else if (n->failed.status == MU_OK)
+        MU_FAIL(&n->failed, MU_ERANK, "rank %d took this rank, %d, for lost: %s", peer, n->rank, l->why);
 }
 
 static mu_status take_frame(mu_nodes *n, int peer, const mu_wire *w, bool *later, mu_err *err) {
@@ -379,15 +393,16 @@ static mu_status take_frame(mu_nodes *n, int peer, const mu_wire *w, bool *later
         take_error(n, &w->error);
         return MU_OK;
     case MU_WIRE_LOST:
-        if (w->lost.rank != n->rank) mu_peers_lose(&n->peers, w->lost.rank, w->lost.why);
-        else if (n->failed.status == MU_OK)
-            MU_FAIL(&n->failed, MU_ERANK, "rank %d took this rank, %d, for lost: %s", peer, n->rank,
-                    w->lost.why);
-        return MU_OK;
+        if (w->lost.learner < 0) {
+            take_lost(n, peer, &w->lost);
+            return MU_OK;
+        }
+        break; // a learner is the business of who trains
     default:
-        *later = !n->take;
-        return n->take ? n->take(n->ctx, peer, w, later, err) : MU_OK;
+        break;
     }
+    *later = !n->take;
+    return n->take ? n->take(n->ctx, peer, w, later, err) : MU_OK;
 }
 
 static mu_status came(mu_nodes *n, const mu_transport_event *e, mu_err *err) {
@@ -554,6 +569,7 @@ void mu_nodes_destroy(mu_nodes *n) {
     }
     mu_peers_fini(&n->peers);
     mu_wire_forms_fini(&n->forms);
+    mu_part_forms_destroy(n->parts);
     mu_free(n->hello);
     mu_free(n->layout);
     mu_free(n->greeted);

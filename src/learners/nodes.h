@@ -39,6 +39,7 @@ typedef struct mu_nodes {
     int       rank, n;
     mu_wire_shape shape;
     mu_wire_forms forms;                // of gradients, where one server group is on all ranks; owned
+    struct mu_part_forms *parts;        // the same where its learners have several workers; owned
     mu_wire_hello *hello;               // (n) own and heard; owned
     uint64_t *layout;                   // (n) the same
     bool     *greeted;                  // (n)
@@ -77,6 +78,9 @@ MU_MUST_CHECK mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic
                                       mu_err *err);
 // Of own learners. Rank 0 is told now and then, by a sign of life.
 static inline void mu_nodes_note_times(mu_nodes *n, mu_node_times own) { n->times[n->rank] = own; }
+// The same with a count of the caller's of what is owed. It outlives the nodes, or what is owed.
+MU_MUST_CHECK mu_status mu_nodes_send_counted(mu_nodes *n, int peer, int *owed, const mu_wire *w,
+                                              mu_err *err);
 // Sends what there is room for, takes what came, gives signs of life, notices who gives none.
 MU_MUST_CHECK mu_status mu_nodes_look(mu_nodes *n, mu_err *err);
 // Looks until done says so. done NULL: until nothing is owed at all.

@@ -98,8 +98,8 @@ mu_status mu_server_group_open(mu_server_group *g, const mu_server_group_opts *o
     const mu_setup *all = &o->training->s->setup;
     g->stripe = (mu_stripe){g->begin.samples, setup.global_batch, mu_setup_first_group(all) + o->index,
                             all->server_groups};
-    const int own = mu_setup_own_learners(&setup) * setup.workers;
-    g->first_process = o->before_on_host * o->of * own - mu_setup_first_learner(&setup) * setup.workers;
+    const int own = mu_setup_own_processes(&setup);
+    g->first_process = o->before_on_host * o->of * own - mu_setup_first_process(&setup);
     g->open = mu_alloc_array((size_t)mu_core_most_open(setup.learners), sizeof *g->open, "learners");
     if (!g->open) return MU_FAIL_NOMEM(err, "the list of open samples");
     g->point.open = g->open;
@@ -157,7 +157,7 @@ void mu_server_group_add(mu_server_group *g, mu_advance *sum) {
         now.loss_sum += atomic_load(&l->loss_sum);
         now.accuracy_sum += atomic_load(&l->accuracy_sum);
         now.n += atomic_load(&l->loss_n);
-        const bool far = mu_shared_is_far(&g->shared, i / h->n_workers);
+        const bool far = mu_shared_is_far_process(&g->shared, i);
         sum->learners += i % h->n_workers == 0 && (far || atomic_load(&l->pid) != 0);
     }
     sum->loss_sum += now.loss_sum - g->seen.loss_sum;
@@ -203,7 +203,7 @@ mu_status mu_server_group_settle(mu_server_group *g, int64_t *used, mu_err *err)
 static void add_staleness(const mu_shared *g, double *sum, double *n, mu_learners_result *r) {
     for (int i = 0; i < g->head->n_processes; i++) {
         const mu_shared_learner *l = &g->learner[i];
-        if (mu_shared_is_far(g, i / g->head->n_workers)) continue; // its own rank counts that
+        if (mu_shared_is_far_process(g, i)) continue; // its own rank counts that
         *sum += (double)atomic_load(&l->stale_sum);
         *n += (double)atomic_load(&l->n_stale);
         int64_t most = atomic_load(&l->stale_max);
@@ -221,7 +221,9 @@ static void add_staleness(const mu_shared *g, double *sum, double *n, mu_learner
 
 static void add_ledger(const mu_server_group *g, const mu_core *core, mu_learners_result *r) {
     const mu_shared_head *h = g->shared.head;
-    const mu_ledger ledger = mu_core_ledger_of(core, h->own_first, h->own_n);
+    // A learner on several ranks is counted where its first worker is.
+    const bool elsewhere = mu_shared_first_worker(&g->shared) > 0;
+    const mu_ledger ledger = mu_core_ledger_of(core, h->own_first, elsewhere ? 0 : h->own_n);
     r->versions += core->version - core->config.first_version;
     r->produced += ledger.produced;
     r->applied += ledger.applied;

@@ -66,7 +66,7 @@ static mu_status start_all(mu_watchdog *d, mu_err *err) {
     if (has_server(d->shared)) MU_TRY(start_server(d, err));
     if (d->evaluator_role.session) MU_TRY(start_evaluator(d, err));
     for (int i = 0; i < d->n; i++) {
-        d->learner[i].ended = mu_shared_is_far(d->shared, i / d->shared->head->n_workers); // another rank's
+        d->learner[i].ended = mu_shared_is_far_process(d->shared, i); // another rank's
         if (!d->learner[i].ended) MU_TRY(start_learner(d, i, err));
     }
     return MU_OK;
@@ -128,14 +128,34 @@ static mu_core *lock_or_kill_holder(mu_watchdog *d, mu_err *err) {
     return NULL;
 }
 
-// Everything of shared memory that the dead processes of a learner may have left half done.
-static mu_status repair_after_death(mu_watchdog *d, int learner, mu_err *err) {
+// The processes of a learner that are on this rank: [*first, *end).
+static void processes_of(const mu_watchdog *d, int learner, int *first, int *end) {
+    *first = learner * d->shared->head->n_workers + mu_shared_first_worker(d->shared);
+    *end = *first + mu_shared_own_workers(d->shared);
+}
+
+// What dead processes may have left half done of the weights. *computing: they had the gradient of this step
+// in hand.
+static mu_status repair_weights(mu_watchdog *d, int learner, bool *computing, int64_t *step, mu_err *err) {
     mu_shared *g = d->shared;
-    const int workers = g->head->n_workers;
-    for (int i = learner * workers; i < (learner + 1) * workers; i++) {
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    for (int i = first; i < end; i++) {
         atomic_store(&g->learner[i].pid, 0);
         mu_shared_lost(g, i);
     }
+    const mu_core *c = lock_or_kill_holder(d, err);
+    if (!c) return MU_EBACKEND;
+    const mu_core_learner *l = mu_core_learner_at(c, learner);
+    *computing = l->computing;
+    *step = mu_core_step(l);
+    mu_shared_cancel(g);
+    return MU_OK;
+}
+
+// What they had in hand is lost, and what they told each other forgotten.
+static mu_status repair_learner(mu_watchdog *d, int learner, mu_err *err) {
+    mu_shared *g = d->shared;
     mu_workers_clear(g, learner);
     mu_core *c = lock_or_kill_holder(d, err);
     if (!c) return MU_EBACKEND;
@@ -146,10 +166,11 @@ static mu_status repair_after_death(mu_watchdog *d, int learner, mu_err *err) {
 }
 
 // The workers of a learner live and die together: one cannot go on with what another has begun.
-static mu_status end_other_workers(mu_watchdog *d, int i, mu_err *err) {
-    const int workers = d->shared->head->n_workers, first = i / workers * workers;
-    for (int k = first; k < first + workers; k++) mu_process_kill(d->learner[k].child.pid);
-    for (int k = first; k < first + workers; k++) {
+static mu_status end_workers(mu_watchdog *d, int learner, mu_err *err) {
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    for (int k = first; k < end; k++) mu_process_kill(d->learner[k].child.pid);
+    for (int k = first; k < end; k++) {
         mu_child *c = &d->learner[k].child;
         mu_process_end e;
         mu_process_end_all(&c->pid, 1, 0);
@@ -164,8 +185,9 @@ static mu_status end_other_workers(mu_watchdog *d, int i, mu_err *err) {
 }
 
 static mu_status start_workers(mu_watchdog *d, int learner, mu_err *err) {
-    const int workers = d->shared->head->n_workers;
-    for (int i = learner * workers; i < (learner + 1) * workers; i++) {
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    for (int i = first; i < end; i++) {
         d->learner[i].ended = false; // what it was told before is told again
         atomic_store(&d->shared->learner[i].ended, 0);
         MU_TRY(start_learner(d, i, err));
@@ -176,10 +198,67 @@ static mu_status start_workers(mu_watchdog *d, int learner, mu_err *err) {
 // "learner 2", or "worker 1 of learner 2".
 static const char *name_of(const mu_watchdog *d, int i, char out[48]) {
     const int workers = d->shared->head->n_workers;
-    const int learner = (d->first + i) / workers;
+    const int learner = (mu_shared_has_far(d->shared) ? i : d->first + i) / workers;
     if (workers == 1) snprintf(out, 48, "learner %d", learner);
     else snprintf(out, 48, "worker %d of learner %d", i % workers, learner);
     return out;
+}
+
+// Once nobody needs what they have left.
+static mu_status begin_again(mu_watchdog *d, int learner, mu_err *err) {
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    mu_watched *l = &d->learner[first];
+    if (d->partners && !d->partners->may_begin(d->partners->ctx, learner)) return MU_OK;
+    l->ready = false;
+    MU_TRY(repair_learner(d, learner, err));
+    MU_TRY(start_workers(d, learner, err));
+    if (l->lost < 0) return MU_OK;
+    char name[48];
+    d->replaced++;
+    mu_training_say(d->training, "%s (pid %d) %s at version %lld; replaced by pid %d",
+                    name_of(d, l->lost, name), (int)l->lost_pid, l->lost_how,
+                    (long long)atomic_load(&d->shared->head->version), (int)d->learner[l->lost].child.pid);
+    return MU_OK;
+}
+
+static void get_ready(mu_watchdog *d, int learner, int lost, pid_t pid, const char *how) {
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    mu_watched *l = &d->learner[first];
+    if (l->ready && lost < 0) return; // it is said already why
+    l->ready = true;
+    l->lost = lost;
+    l->lost_pid = pid;
+    snprintf(l->lost_how, sizeof l->lost_how, "%s", how);
+}
+
+mu_status mu_watchdog_step_of(mu_watchdog *d, int learner, int64_t *step, mu_err *err) {
+    const mu_core *c = lock_or_kill_holder(d, err);
+    if (!c) return MU_EBACKEND;
+    *step = mu_core_step(mu_core_learner_at(c, learner));
+    mu_shared_cancel(d->shared);
+    return MU_OK;
+}
+
+// Its own error ends the training: that of the worker that was the first to fail, where others followed.
+static mu_status own_error(mu_watchdog *d, int i, mu_err *err) {
+    const int first_failed = mu_workers_first_failed(d->shared, i / d->shared->head->n_workers);
+    const mu_shared_learner *cause = &d->shared->learner[first_failed < 0 ? i : first_failed];
+    const int32_t failed = atomic_load(&cause->failed);
+    return failed ? mu_err_pass((mu_status)failed, &cause->error, err) : MU_OK;
+}
+
+mu_status mu_watchdog_end_learner(mu_watchdog *d, int learner, mu_err *err) {
+    bool computing;
+    int64_t step;
+    int first, end;
+    processes_of(d, learner, &first, &end);
+    MU_TRY(end_workers(d, learner, err));
+    MU_TRY(own_error(d, first, err));
+    MU_TRY(repair_weights(d, learner, &computing, &step, err));
+    get_ready(d, learner, -1, 0, "");
+    return MU_OK;
 }
 
 static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how, mu_err *err) {
@@ -187,18 +266,16 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
     mu_shared_learner *row = &d->shared->learner[i];
     const int learner = i / d->shared->head->n_workers;
     char name[48];
-    int64_t now = mu_clock_ns();
+    bool computing;
+    int64_t now = mu_clock_ns(), step;
     l->ended = atomic_load(&row->ended);
     if (l->ended) {
         atomic_store(&row->pid, 0);
         return MU_OK;
     }
-    MU_TRY(end_other_workers(d, i, err));
-    const int first_failed = mu_workers_first_failed(d->shared, learner);
-    const mu_shared_learner *cause = first_failed < 0 ? row : &d->shared->learner[first_failed];
-    MU_TRY(repair_after_death(d, learner, err));
-    const int32_t failed = atomic_load(&cause->failed);
-    if (failed) return mu_err_pass((mu_status)failed, &cause->error, err);
+    MU_TRY(end_workers(d, learner, err));
+    MU_TRY(repair_weights(d, learner, &computing, &step, err));
+    MU_TRY(own_error(d, i, err));
     d->lost++;
     atomic_fetch_add(&row->losses, 1);
     l->losses_in_row = atomic_load(&row->gradients) > l->gradients ? 1 : l->losses_in_row + 1;
@@ -208,11 +285,9 @@ static mu_status learner_gone(mu_watchdog *d, int i, pid_t pid, const char *how,
                                      name_of(d, i, name), (long long)l->losses_in_row),
                              err, "Its last end: %s.", how);
     l->lost_ns = now;
-    MU_TRY(start_workers(d, learner, err));
-    d->replaced++;
-    mu_training_say(d->training, "%s (pid %d) %s at version %lld; replaced by pid %d", name_of(d, i, name),
-                    (int)pid, how, (long long)atomic_load(&d->shared->head->version), (int)l->child.pid);
-    return MU_OK;
+    get_ready(d, learner, i, pid, how);
+    if (d->partners) MU_TRY(d->partners->lost(d->partners->ctx, learner, computing, step, err));
+    return begin_again(d, learner, err);
 }
 
 // Lost again and again without one update between: it will not get better.
@@ -289,6 +364,7 @@ static mu_status reap(mu_watchdog *d, mu_err *err) {
     for (int i = 0; i < d->n; i++) {
         MU_TRY(look_for_end(&d->learner[i].child, now, &pid, how, err));
         if (pid) MU_TRY(learner_gone(d, i, pid, how, err));
+        if (d->learner[i].ready) MU_TRY(begin_again(d, i / d->shared->head->n_workers, err));
     }
     MU_TRY(look_for_end(&d->server, now, &pid, how, err));
     if (pid) MU_TRY(server_gone(d, pid, how, err));

@@ -32,7 +32,20 @@ typedef struct mu_watched { // one process of a learner
     int64_t  gradients;                 // when it was started
     int64_t  losses_in_row;             // without one finished gradient
     bool     named_slow;
+    // of a learner's first process here: all of them have ended, and are to begin again when they may
+    bool     ready;
+    int      lost;                      // the process that was lost; -1 = none was: another rank asked for it
+    pid_t    lost_pid;
+    char     lost_how[80];
 } mu_watched;
+
+// Who has to do with a learner whose processes begin again; NULL functions: nobody.
+typedef struct mu_partners {
+    void *ctx;
+    // Its processes here have ended, one of them was lost, while they computed the gradient of this step.
+    mu_status (*lost)(void *ctx, int learner, bool computing, int64_t step, mu_err *err);
+    bool      (*may_begin)(void *ctx, int learner);     // asked at every look
+} mu_partners;
 
 typedef struct mu_pulse_watch {         // as last seen
     uint64_t pulse;
@@ -43,6 +56,7 @@ enum { MU_REPLACE_TIMES = 4096 };
 
 typedef struct mu_watchdog {
     mu_training   *training;            // for messages
+    const mu_partners *partners;        // NULL = there are none; set after start
     mu_shared      *shared;
     int n; // processes of learners
     int first; // of them, counted over all server groups
@@ -68,6 +82,10 @@ MU_MUST_CHECK mu_status mu_watchdog_start(mu_watchdog *d, mu_training *t, const 
 // Reaps, replaces, looks for hung and slow ones. An error ends the run: a learner's own error, or too many
 // losses in a row.
 MU_MUST_CHECK mu_status mu_watchdog_look(mu_watchdog *d, mu_err *err);
+// The step of the gradient that a learner computes now or next. Bounded, as is what follows.
+MU_MUST_CHECK mu_status mu_watchdog_step_of(mu_watchdog *d, int learner, int64_t *step, mu_err *err);
+// Ends the processes of a learner that are here; the next look begins them again.
+MU_MUST_CHECK mu_status mu_watchdog_end_learner(mu_watchdog *d, int learner, mu_err *err);
 bool   mu_watchdog_all_ended(const mu_watchdog *d);
 void   mu_watchdog_stop(mu_watchdog *d);        // ends and reaps every child; bounded
 double mu_watchdog_replace_s(const mu_watchdog *d, double quantile);    // after stop; NaN = none was replaced

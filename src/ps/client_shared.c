@@ -260,6 +260,7 @@ static void note(mu_client *base, const mu_gradient_note *n) {
     atomic_fetch_add(&row->samples, n->rows);
     atomic_fetch_add_explicit(&row->records, n->records, memory_order_relaxed);
     if (n->sent) atomic_fetch_add_explicit(&row->values_moved, n->sent, memory_order_relaxed);
+    of(base)->has_loss = n->has_loss;
     if (!n->has_loss) return;
     atomic_store(&row->loss, n->loss);
     atomic_store(&row->accuracy, n->accuracy);
@@ -300,14 +301,14 @@ static const mu_client_class client_of_shared_memory = {
 mu_status mu_shared_client_open(mu_shared_client *c, const mu_shared_client_opts *o, mu_err *err) {
     mu_shared *g = o->shared;
     *c = (mu_shared_client){.base = {.class = &client_of_shared_memory, .learner = o->learner},
-                            .side = mu_side_of(g->head->n_workers, o->worker),
+                            .side = mu_side_of(g, o->worker),
                             .process = o->learner * g->head->n_workers + o->worker,
                             .worker = o->worker,
                             .shared = g,
                             .params = o->params,
                             .rate_at = o->rate_at,
                             .rate_ctx = o->rate_ctx};
-    const int far = (g->head->n_learners - g->head->own_n) * g->head->n_workers;
+    const int far = g->head->n_processes - g->head->own_processes;
     const int busy = (g->head->n_executors - far) * g->head->n_groups;
     c->spin_ns = busy <= mu_cores_count() ? SPIN_NS : 0;
     MU_TRY((c->side->join ? c->side->join : join_core)(c, err));

@@ -42,6 +42,7 @@ typedef struct mu_shared_client {
     int64_t    held_until;              // it may not begin before the clock shows this
     int64_t heard, leases_heard;        // of several workers: gradients announced, leases taken from the ring
     int        slot;                    // where it goes
+    bool       has_loss;                // as last noted
     bool       bad;                     // of the gradient in hand, at its end
     float      scale;
     float      rate_share;              // of a gradient of staleness 1

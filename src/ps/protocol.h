@@ -200,14 +200,25 @@ static inline int mu_setup_own_groups(const mu_setup *p) {
 static inline int mu_setup_first_group(const mu_setup *p) {
     return mu_setup_is_joint(p) ? 0 : p->node * mu_setup_own_groups(p);
 }
-// Learners of a server group that are on this rank.
+// Ranks that the workers of a learner are spread over: where there are fewer learners than ranks.
+static inline int mu_setup_ranks_of_learner(const mu_setup *p) {
+    return mu_setup_is_joint(p) && p->learners < p->nodes ? p->nodes / p->learners : 1;
+}
+// Learners of a server group that are on this rank, whole or in part.
 static inline int mu_setup_own_learners(const mu_setup *p) {
-    return mu_setup_is_joint(p) ? p->learners / p->nodes : p->learners;
+    return mu_setup_is_joint(p) ? p->learners * mu_setup_ranks_of_learner(p) / p->nodes : p->learners;
 }
 static inline int mu_setup_first_learner(const mu_setup *p) {
-    return mu_setup_is_joint(p) ? p->node * mu_setup_own_learners(p) : 0;
+    return mu_setup_is_joint(p) ? p->node / mu_setup_ranks_of_learner(p) * mu_setup_own_learners(p) : 0;
 }
 static inline int mu_setup_processes(const mu_setup *p) { return p->learners * p->workers; } // of all ranks
+// Their processes: worker w of learner l is process l * workers + w.
+static inline int mu_setup_own_processes(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? mu_setup_processes(p) / p->nodes : mu_setup_processes(p);
+}
+static inline int mu_setup_first_process(const mu_setup *p) {
+    return mu_setup_is_joint(p) ? p->node * mu_setup_own_processes(p) : 0;
+}
 
 typedef struct mu_setup_task {        // what a setup is made for
     int64_t batch;                      // train.batch

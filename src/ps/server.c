@@ -205,10 +205,16 @@ static void apply_run(mu_server *s, int i, int64_t number) {
     mu_moved_apply(s, i, n, updates);
 }
 
-// Workers apply the pieces that they have, so that these stay where they are used.
+// Workers apply the pieces that they have, so that these stay where they are used. Those that no worker of
+// this rank has, whoever is free.
 static bool holds(const mu_server *s, int slice) {
-    const mu_partition *p = s->shared->partition;
-    return !p || (p->piece[s->shared->slices.range[slice].param].workers & s->holder);
+    const mu_shared *g = s->shared;
+    if (!g->partition || s->holder == MU_HOLDS_ALL) return true;
+    const uint32_t have = g->partition->piece[g->slices.range[slice].param].workers;
+    const int n = mu_shared_own_workers(g);
+    if (n == g->head->n_workers) return have & s->holder;
+    const uint32_t here = ((UINT32_C(1) << n) - 1) << mu_shared_first_worker(g);
+    return (have & s->holder) || !(have & here);
 }
 
 // Claims and applies slice i for update `number`. False: it is not free for it.

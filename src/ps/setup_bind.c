@@ -199,9 +199,24 @@ static bool is_always_in_step(const mu_cluster_opts *o) {
     return p && !o->n_before && p->sync_versions && p->sync_versions(0) == INT64_MAX;
 }
 
-// Learners or groups that ranks have equally many of.
-static void check_spread(mu_binder *b, const mu_node *node, int ranks, const mu_cluster_opts *o) {
+// Learners or groups that ranks have equally many of, or, in step, workers of a learner.
+static void check_spread(mu_binder *b, const mu_node *node, int ranks, bool in_step,
+                         const mu_cluster_opts *o) {
     if (o->learners == MU_AUTO || o->learners % ranks == 0) return;
+    if (in_step && ranks % o->learners == 0 && o->workers % (ranks / o->learners) == 0) return;
+    if (in_step && o->workers > 1) {
+        mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "workers"),
+                                  "%lld learner%s of %lld workers cannot be spread evenly over %d ranks",
+                                  (long long)o->learners, o->learners == 1 ? "" : "s", (long long)o->workers,
+                                  ranks);
+        const int64_t each = ranks / o->learners;
+        if (ranks % o->learners)
+            mu_diag_label(b->diags, g, "`learners` has to be a multiple of %d, or a divisor", ranks);
+        else
+            mu_diag_label(b->diags, g, "each learner is on %lld ranks: write a multiple of that",
+                          (long long)each);
+        return;
+    }
     const char *key = o->groups ? "groups" : "learners";
     mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, key),
                               "%lld learners cannot be spread evenly over %d ranks", (long long)o->learners,
@@ -217,11 +232,8 @@ static void check_joint(mu_binder *b, const mu_node *node, int ranks, const mu_c
                "other protocols work inside server groups: leave `server_groups` out, or write a multiple of "
                "the "
                "ranks");
-    } else if (o->workers > 1) {
-        refuse(b, node, "workers", "`workers` of learners need a server group on each rank",
-               "set `server_groups` to a multiple of the ranks, or leave `workers` out");
     } else {
-        check_spread(b, node, ranks, o);
+        check_spread(b, node, ranks, true, o);
     }
 }
 
@@ -249,7 +261,7 @@ static void check_relayed(mu_binder *b, const mu_node *node, int ranks, mu_clust
                "leave it out");
     if (!cluster_is_given(node, "learners") && !o->groups) o->learners = ranks;
     o->server_groups = ranks;
-    check_spread(b, node, ranks, o);
+    check_spread(b, node, ranks, false, o);
 }
 
 // What is not given follows from the ranks. Learners in step are one server group; else each rank has one of
@@ -263,11 +275,16 @@ static void spread_over_ranks(mu_binder *b, const mu_node *node, int ranks, mu_c
     const bool merges = cluster_is_given(node, "sync_every") || cluster_is_given(node, "sync_parts") ||
                         cluster_is_given(node, "merge");
     if (!cluster_is_given(node, "server_groups"))
-        o->server_groups = is_always_in_step(o) && o->workers == 1 && !merges ? 1 : ranks;
+        o->server_groups = is_always_in_step(o) && !merges ? 1 : ranks;
     if (!cluster_is_given(node, "learners") && !o->groups)
         o->learners = o->server_groups > 1 ? o->server_groups : ranks;
+    const bool spread = o->workers > 1 && o->learners != MU_AUTO && o->learners < ranks;
     if (o->server_groups == 1) {
         check_joint(b, node, ranks, o);
+    } else if (spread && !is_always_in_step(o)) {
+        refuse(b, node, cluster_is_given(node, "protocol") ? "protocol" : "workers",
+               "workers of a learner on several ranks need `protocol: hardsync`",
+               "use that, or at least as many learners as ranks");
     } else if (o->server_groups % ranks) {
         mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "server_groups"),
                                   "%lld server groups cannot be spread evenly over %d ranks",

@@ -68,13 +68,17 @@ static void add_rate(setup_text *t, const mu_setup *p, double base) {
 void mu_setup_text(const mu_setup *p, double base_rate, char *out, size_t size) {
     setup_text t = {out, size, 0};
     if (size) out[0] = '\0';
-    add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
-    if (p->workers > 1) add(&t, " of %d workers", p->workers);
+    const bool spread = mu_setup_ranks_of_learner(p) > 1; // workers of one learner
+    if (spread && p->learners == 1) add(&t, "%d workers of 1 learner", p->workers);
+    else if (spread) add(&t, "%d workers of %d learners each", p->workers, p->learners);
+    else add(&t, "%d learner%s", p->learners, p->learners == 1 ? "" : "s");
+    if (p->workers > 1 && !spread) add(&t, " of %d workers", p->workers);
     static const char *const architecture[] = {"", ", base", ", adv", ", adv*"};
     if (mu_setup_merges(p))
         add(&t, " in %d server groups, merged by %s every %lld updates%s", p->server_groups,
             p->merge.plugin->name, (long long)p->sync_every, p->sync_parts > 1 ? " in parts" : "");
-    if (mu_setup_nodes(p) > 1) add(&t, ", on %d ranks%s", mu_setup_nodes(p), architecture[p->architecture]);
+    if (mu_setup_nodes(p) > 1)
+        add(&t, "%s on %d ranks%s", spread ? "" : ",", mu_setup_nodes(p), architecture[p->architecture]);
     add(&t, ", ");
     add_protocols(&t, p);
     add_batch(&t, p);

@@ -206,6 +206,8 @@ static void fill_head(mu_shared_head *h, const mu_shared *g, const mu_shared_opt
         .own_first = mu_setup_first_learner(p),
         .own_n = mu_setup_own_learners(p),
         .n_ranks = o->n_ranks > 1 && !o->first ? o->n_ranks : 0,
+        .own_process = mu_setup_first_process(p),
+        .own_processes = mu_setup_own_processes(p),
         .group = o->first ? o->group : 0,
         .n_groups = o->n_groups > 1 ? o->n_groups : 1,
         .n_executors = mu_setup_processes(p) + p->server_threads,

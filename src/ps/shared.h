@@ -150,6 +150,7 @@ typedef struct mu_shared_head {
     int32_t  n_learners, n_workers, n_processes;        // the last is the product
     int32_t  own_first, own_n;          // learners of this rank; the others are far, on other ranks
     int32_t  n_ranks;                   // 0 = the training is on one, or this is not the first group
+    int32_t  own_process, own_processes;        // and their processes: of a learner perhaps some alone
     int32_t  group, n_groups;           // which server group, and of how many
     _Atomic int32_t next_fd; // of the parent: the region of the next group; 0 = this is the last one
     int32_t n_executors, n_params, n_slots_per_learner, n_history, n_slices;
@@ -296,16 +297,31 @@ static inline int mu_shared_number(const mu_shared *g, int learner) {
 static inline bool mu_shared_is_far(const mu_shared *g, int learner) {
     return learner < g->head->own_first || learner >= g->head->own_first + g->head->own_n;
 }
-static inline bool mu_shared_has_far(const mu_shared *g) { return g->head->own_n < g->head->n_learners; }
+static inline bool mu_shared_is_far_process(const mu_shared *g, int process) {
+    return process < g->head->own_process || process >= g->head->own_process + g->head->own_processes;
+}
+static inline bool mu_shared_has_far(const mu_shared *g) {
+    return g->head->own_processes < g->head->n_processes;
+}
+// Workers of a learner of this rank that are here: [first, first + n) of its workers.
+static inline int mu_shared_first_worker(const mu_shared *g) {
+    return g->head->own_process % g->head->n_workers;
+}
+static inline int mu_shared_own_workers(const mu_shared *g) {
+    return g->head->own_processes < g->head->n_workers ? g->head->own_processes : g->head->n_workers;
+}
+// Parents put the parts of gradients together that workers on all ranks make (learners/parts.h).
+static inline bool mu_shared_has_parts(const mu_shared *g) {
+    return mu_shared_has_far(g) && g->head->n_workers > 1;
+}
 // The parent sends gradients of its learners to other ranks, parameter by parameter as they come.
 static inline bool mu_shared_is_sent(const mu_shared *g) {
     return mu_shared_has_far(g) || g->head->setup.server == MU_SERVER_RANK_0;
 }
-// Of the memory of rank 0, which alone is looked at: the rank of a far learner's process; 0 = it is not far.
+// Of the memory of rank 0, which alone is looked at: the rank of a far process; 0 = it is not far.
 static inline int mu_shared_far_rank(const mu_shared *g, int process) {
-    if (!g->head->own_n || !mu_shared_has_far(g)) return 0; // or it is not filled yet
-    const int learner = process / g->head->n_workers;
-    return mu_shared_is_far(g, learner) ? learner / g->head->own_n : 0;
+    if (!g->head->own_processes || !mu_shared_has_far(g)) return 0; // or it is not filled yet
+    return mu_shared_is_far_process(g, process) ? process / g->head->own_processes : 0;
 }
 // Grows as long as any process of the group does something but wait.
 uint64_t mu_shared_done(const mu_shared *g);

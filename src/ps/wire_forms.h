@@ -41,6 +41,8 @@ void mu_wire_forms_text(const mu_wire_forms *f, char *out, size_t size);
 typedef struct mu_summed { int param; size_t from, n; } mu_summed;
 mu_summed mu_wire_forms_summed(const mu_wire_forms *f, int64_t at, int64_t end);
 
-static inline int64_t mu_wire_forms_floats(const mu_wire_forms *f) { return f->stretch[f->ranks]; }
+static inline int64_t mu_wire_forms_floats(const mu_wire_forms *f) {
+    return f->stretch ? f->stretch[f->ranks] : 0;
+}
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/failpoint.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct mu_workers_row *row_of(const mu_shared_client *c) {
@@ -34,12 +35,28 @@ static mu_channel_terms *terms_of(const mu_shared *g, int learner) {
     return (mu_channel_terms *)(void *)channels_of(g, learner);
 }
 
+void *mu_workers_channel(const mu_shared *g, int learner, int bridge, bool back) {
+    return channels_of(g, learner) + TERMS_BYTES + g->partition->bridge[bridge].at[back];
+}
+
+static bool is_here(const mu_shared *g, int learner, const mu_part *end) {
+    return !mu_shared_is_far_process(g, learner * g->head->n_workers + end->worker);
+}
+
+static bool is_local(const mu_shared *g, int learner, const mu_bridge *b) {
+    return is_here(g, learner, b->source) && is_here(g, learner, b->destination);
+}
+
 // Who waits at a bridge is alive, and does not compute.
 typedef struct opener { mu_bridge_memory memory; mu_shared_client *client; } opener;
 
 static mu_status open_bridge(void *ctx, const mu_bridge *b, bool back, mu_channel **out, mu_err *err) {
     opener *o = ctx;
-    MU_TRY(mu_open_bridge_memory(&o->memory, b, back, out, err));
+    const mu_shared *g = o->client->shared;
+    if (is_local(g, o->client->base.learner, b)) MU_TRY(mu_open_bridge_memory(&o->memory, b, back, out, err));
+    else
+        MU_TRY(mu_channel_open_far(b->name, b->bytes, o->memory.terms, o->memory.base + b->at[back],
+                                   g->parent, out, err));
     (*out)->pulse = &o->client->shared->learner[o->client->process].pulse;
     (*out)->waited_ns = &o->client->base.bridged_ns;
     return MU_OK;
@@ -68,15 +85,26 @@ void mu_workers_clear(mu_shared *g, int learner) {
     memset(mu_shared_workers(g, learner), 0, g->head->workers_stride);
     if (!g->partition) return;
     atomic_store(&terms_of(g, learner)->given_up, false);
-    mu_bridge_memory_reset(g->partition, channels_of(g, learner) + TERMS_BYTES);
+    for (int i = 0; i < g->partition->n_bridges; i++)
+        for (int back = 0; back < 2 && is_local(g, learner, &g->partition->bridge[i]); back++)
+            mu_channel_memory_reset(mu_workers_channel(g, learner, i, back));
+}
+
+bool mu_workers_are_done(const mu_shared *g, int learner, int64_t step) {
+    const struct mu_workers_row *r = mu_shared_workers(g, learner);
+    const int first = mu_shared_first_worker(g), end = first + mu_shared_own_workers(g);
+    bool all = true;
+    for (int w = first; w < end; w++)
+        all &= atomic_load_explicit(&r->worker[w].done, memory_order_acquire) > step;
+    return all;
 }
 
 // ---- the first worker ----
 
 static void ring_others(const mu_shared_client *c, bool leases) {
-    mu_shared_learner *first = mu_shared_first(c->shared, c->base.learner);
-    for (int w = 1; w < c->shared->head->n_workers; w++)
-        mu_bell_ring(leases ? &first[w].leases : &first[w].turn);
+    mu_shared_learner *first = &c->shared->learner[c->process];
+    for (int k = 1; k < mu_shared_own_workers(c->shared); k++)
+        mu_bell_ring(leases ? &first[k].leases : &first[k].turn);
 }
 
 static bool take_lease(mu_shared_client *c, mu_lease *out, bool *ended) {
@@ -109,11 +137,22 @@ static mu_answer ask_and_announce(mu_shared_client *c, const mu_exchange **in_fo
     return a;
 }
 
+// Until the parent has handed its last gradient over, the core grants that one again.
+static mu_answer ask_for_next(mu_shared_client *c, const mu_exchange **in_force) {
+    const int64_t done = atomic_load_explicit(&row_of(c)->worker[c->worker].done, memory_order_relaxed);
+    mu_shared *g = c->shared;
+    mu_core *core = done ? mu_shared_begin(g) : NULL;
+    const bool waits = done && (!core || mu_core_step(mu_core_learner_at(core, c->base.learner)) < done);
+    if (core) mu_shared_cancel(g);
+    return waits ? MU_HOLD : ask_and_announce(c, in_force);
+}
+
 // Has every other worker completed its part? *bad: of one of them it is not finite.
 static bool others_are_done(const mu_shared_client *c, bool *bad) {
     struct mu_workers_row *r = row_of(c);
     for (int w = 1; w < c->shared->head->n_workers; w++) {
-        if (atomic_load_explicit(&r->worker[w].done, memory_order_acquire) < c->heard) return false;
+        if (atomic_load_explicit(&r->worker[w].done, memory_order_acquire) <= c->base.grant.step)
+            return false;
         *bad |= r->worker[w].bad;
     }
     return true;
@@ -161,14 +200,19 @@ static mu_answer hear(mu_shared_client *c, const mu_exchange **in_force) {
     return MU_GO;
 }
 
-static mu_status complete(mu_shared_client *c, bool bad, MU_UNUSED float scale, mu_push_result *out,
+// For whoever hands the whole over: the first worker, or the parent.
+static mu_status complete(mu_shared_client *c, bool bad, float scale, mu_push_result *out,
                           MU_UNUSED mu_err *err) {
+    mu_shared *g = c->shared;
     mu_worker_end *e = &row_of(c)->worker[c->worker];
     e->bad = bad;
-    atomic_store_explicit(&e->done, c->heard, memory_order_release);
+    e->scale = scale;
+    e->loss = c->has_loss ? c->base.loss : NAN;
+    e->accuracy = c->has_loss ? atomic_load(&g->learner[c->process].accuracy) : NAN;
+    atomic_store_explicit(&e->done, c->base.grant.step + 1, memory_order_release);
     mu_failpoint("workers/completed");
-    mu_bell_ring(&mu_shared_first(c->shared, c->base.learner)->turn);
-    *out = MU_ACCEPTED; // what the core says of the whole is the first worker's business
+    mu_bell_ring(mu_shared_has_parts(g) ? g->parent : &mu_shared_first(g, c->base.learner)->turn);
+    *out = MU_ACCEPTED; // what the core says of the whole is the business of who hands it over
     return MU_OK;
 }
 
@@ -177,8 +221,11 @@ static mu_status join_after_first(mu_shared_client *c, MU_UNUSED mu_err *err) {
     return MU_OK;
 }
 
-const mu_side *mu_side_of(int workers, int worker) {
+const mu_side *mu_side_of(const mu_shared *g, int worker) {
     static const mu_side first = {take_lease, ask_and_announce, wait_and_hand_over, NULL};
+    static const mu_side first_of_rank = {take_lease, ask_for_next, complete, NULL};
     static const mu_side other = {hear_of_lease, hear, complete, join_after_first};
-    return workers < 2 ? &mu_side_alone : worker == 0 ? &first : &other;
+    if (g->head->n_workers < 2) return &mu_side_alone;
+    if (worker != mu_shared_first_worker(g)) return &other;
+    return mu_shared_has_parts(g) ? &first_of_rank : &first;
 }

@@ -13,6 +13,11 @@
 // Nothing is announced before the gradient before is complete, and a learner holds few leases, so nothing
 // here is written over before all have read it. Workers of a learner live and die together: the parent ends
 // all of them when one is lost, clears this row, and starts them again.
+//
+// Where learners are in step on several ranks (learners/parts.h), each rank has a core, a row and a first
+// worker of its own: the first of those that are there. The cores of all ranks grant the same gradients.
+// There the first worker, too, only says that its part is complete, and begins the next gradient when the
+// parent, who has the parts of all ranks, has handed this one over.
 #ifndef MU_PS_WORKERS_H
 #define MU_PS_WORKERS_H
 
@@ -21,8 +26,10 @@
 enum { MU_WORKERS_LEASES = 2 * MU_CORE_LEASES };        // of the ring: more than a learner may hold
 
 typedef struct mu_worker_end {          // written by its worker
-    _Alignas(64) _Atomic int64_t done;  // gradients whose part it has completed
+    _Alignas(64) _Atomic int64_t done;  // behind the step whose part it has completed
     int32_t bad;                        // the part is not finite
+    float   scale;                      // multiplies it
+    double  loss, accuracy;             // NaN: this worker has none
 } mu_worker_end;
 
 struct mu_workers_row {                 // of one learner; by its first worker except first_failed
@@ -38,11 +45,16 @@ struct mu_workers_row {                 // of one learner; by its first worker e
 };
 
 // How a worker talks to the core, by its place: the only one, the first, another.
-const mu_side *mu_side_of(int workers, int worker);
+const mu_side *mu_side_of(const mu_shared *g, int worker);
 
 size_t mu_workers_row_bytes(int workers);
 size_t mu_workers_channels_bytes(const mu_partition *p);        // of one learner; NULL: 0
-void   mu_workers_clear(mu_shared *g, int learner);     // none of its processes is left
+// None of its processes is left. Bridges to other ranks stay as they are.
+void   mu_workers_clear(mu_shared *g, int learner);
+// Have all its workers that are on this rank completed their parts of this step?
+bool   mu_workers_are_done(const mu_shared *g, int learner, int64_t step);
+// Of a bridge of the partition, the memory of its channel, forward or back (comm/channel.h).
+void  *mu_workers_channel(const mu_shared *g, int learner, int bridge, bool back);
 // Opens the channels of the bridges of this worker's net, which closes them.
 MU_MUST_CHECK mu_status mu_workers_connect(mu_shared_client *c, mu_net *net, mu_err *err);
 // A worker ends in an error, which is in its row of the table: no other waits for it.

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "learners/beginning.h"
 #include "learners/gradients.h"
+#include "ps/part_forms.h"
 #include "run/folder.h"
 #include "run/loop.h"
 #include "train/stopflag.h"
@@ -56,11 +57,10 @@ static mu_status meet(mu_training *r, mu_err *err) {
             "%d ranks, some of them on one host, count as nodes: one rank a node is meant, and its "
             "`learners` use the cores",
             n->n);
-    char text[160];
-    if (n->forms.share.message) {
-        mu_wire_forms_text(&n->forms, text, sizeof text);
-        mu_info("gradients between ranks: %s", text);
-    }
+    char text[200] = "";
+    if (n->parts) mu_part_forms_text(n->parts, text, sizeof text);
+    else if (n->forms.share.message) mu_wire_forms_text(&n->forms, text, sizeof text);
+    if (text[0]) mu_info("gradients between ranks: %s", text);
     return mu_beginning_share(n, r, err);
 }
 

@@ -73,6 +73,7 @@ typedef struct mu_learners_result {     // who computed the gradients, and what 
     int         server_groups, ranks;
     mu_rank_times rank[MU_RANKS_TOLD];          // of several ranks, the first ones of them
     int64_t     wire_sent, wire_received;       // bytes, by the rank that tells
+    int64_t     bridged_sent, bridged_received; // of these: values between workers on different ranks
     int64_t     merges, merged_bytes;           // parts merged by all groups; values they gave and took
     int64_t     bad_records;                    // passed over by all learners
     int64_t     records_read;                   // by all processes, also ahead of what was used

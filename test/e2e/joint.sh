@@ -142,8 +142,6 @@ train=("$MUSTER" train mlp.yaml --out no)
 refused 3 '3 learners cannot be spread evenly over 2 ranks' 2 "${train[@]}" --learners 3
 refused 3 'one server group on several ranks needs `protocol: hardsync`' 2 "${train[@]}" --protocol async \
     --set cluster.server_groups=1
-refused 3 '`workers` of learners need a server group on each rank' 2 "${train[@]}" --set cluster.workers=2 \
-    --set cluster.server_groups=1
 if ! "$MUSTER" doctor --json 2>/dev/null | jq -e '.checks[] | select(.check == "cpu") | .text | test("kernels for v2")' >/dev/null; then
     refused 3 'has kernels of another level' 1 "${train[@]}" : -n 1 env MUSTER_CPU=v2 "${train[@]}"
 fi

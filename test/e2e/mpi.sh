@@ -88,3 +88,37 @@ train: {batch: 12, steps: 40}
 updater: {type: adam, rate: 0.01}
 END_OF_JOB
 }
+span_mlp() { # cut by feature, by batch, in a grid, and a layer whole at the last worker; Adam has histories
+job mlp '{batch: 48, epochs: 2}' '{type: adam, rate: 0.001}' <<'END'
+  - {name: fc1, type: inner_product, src: data.image, outputs: 200, partition: feature}
+  - {name: act, type: relu, partition: feature}
+  - {name: drop, type: dropout, partition: feature}
+  - {name: fc2, type: inner_product, outputs: 100, partition: batch}
+  - {name: act2, type: tanh, partition: {batch: 2, feature: 2}}
+  - {name: fc3, type: inner_product, outputs: 50, partition: none, location: 3}
+END
+}
+alexnet_quarter() { # AlexNet at a quarter of its width, on small images; in hybrid.yaml fc6 to fc8 by feature, the rest by batch
+    sed -e 's/224, 224/67, 67/; s/classes: 1000, records: 1024/classes: 100, records: 256, scale: 0.00390625/
+            s/filters: 64/filters: 16/; s/filters: 192/filters: 48/; s/filters: 384/filters: 96/
+            s/filters: 256/filters: 64/; s/outputs: 4096/outputs: 1024/; s/outputs: 1000/outputs: 100/' \
+        "$root/examples/alexnet-owt.yaml" >alexnet.yaml
+    sed -E '/name: (fc|relu)[678],/s/\}$/, partition: feature}/' alexnet.yaml >hybrid.yaml
+    [ "$(grep -c 'partition: feature' hybrid.yaml)" = 5 ] || bad "the hybrid net: $(cat hybrid.yaml)"
+}
+changes() { # changes A B: each parameter's from `begin` on, as near as 1e-3, and large enough to be seen
+    python3 - begin "$1" "$2" <<'PYTHON'
+import array, json, math, struct, sys
+def load(path):
+    raw = open(path + "/model.safetensors", "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    return {k: array.array("f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+norm = lambda a, b: math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)))
+begin, one, two = (load(p) for p in sys.argv[1:])
+for name, a in one.items():
+    moved, off, size = norm(a, begin[name]), norm(a, two[name]), math.sqrt(sum(x * x for x in a))
+    if moved < 1e-3 * size: sys.exit(f"{name} has moved by {moved:g} of {size:g} only")
+    if not off <= 1e-3 * moved: sys.exit(f"{name}: {off / moved:g} of its change")
+PYTHON
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // test_ps_setup.c - the section `cluster:`: defaults, what is refused, and every decision of the plan.
+// This file is long because all of these are rows about one struct, with one rig.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -516,7 +517,10 @@ static void test_ranks(void **unused) {
         {"{learners: 8}", 2, 8, 1}, {NULL, 2, 2, 1},
         {"{learners: auto}", 4, 4, 1},
         {"{protocol: async}", 4, 4, 4}, {"{sync_every: 1}", 4, 4, 4},
-        {"{workers: 2, learners: 4}", 2, 4, 2},
+        {"{workers: 2, learners: 4}", 2, 4, 1}, {"{workers: 2, learners: 4, server_groups: 2}", 2, 4, 2},
+        {"{workers: 3}", 2, 2, 1}, {"{workers: 2, sync_every: 7}", 2, 2, 2},
+        {"{workers: 4, learners: 1}", 2, 1, 1}, {"{workers: 4, learners: 1}", 4, 1, 1},
+        {"{workers: 4, learners: 2}", 4, 2, 1}, {"{workers: 6, groups: 2}", 6, 2, 1},
         {"{learners: 8, server_groups: 4, merge: outer, sync_every: 7}", 4, 8, 4},
         {"{learners: auto, sync_every: 3}", 2, 6, 2},
         {"{learners: 3}", 1, 3, 1},
@@ -539,18 +543,30 @@ static void test_ranks(void **unused) {
             assert_int_equal(mu_setup_own_groups(&p) * (joint ? 1 : good[i].ranks), good[i].groups);
             assert_int_equal(mu_setup_first_group(&p), joint ? 0 : node * good[i].groups / good[i].ranks);
             const mu_setup g = mu_setup_of_group(&p);
-            const int own = good[i].learners / (joint ? good[i].ranks : good[i].groups);
+            // A learner is on one rank, or workers of one learner are.
+            const int ranks = joint ? good[i].ranks : 1, learners = good[i].learners / good[i].groups;
+            const int processes = learners * g.workers / ranks;
+            const int own = learners >= ranks ? learners / ranks : 1;
             assert_int_equal(mu_setup_own_learners(&g), own);
-            assert_int_equal(mu_setup_first_learner(&g), joint ? node * own : 0);
+            assert_int_equal(mu_setup_first_learner(&g), joint ? node * learners / ranks : 0);
+            assert_int_equal(mu_setup_own_processes(&g), processes);
+            assert_int_equal(mu_setup_first_process(&g), joint ? node * processes : 0);
+            assert_int_equal(mu_setup_ranks_of_learner(&g), learners < ranks ? ranks / learners : 1);
             char text[400];
             mu_setup_text(&p, 0.1, text, sizeof text);
             assert_int_equal(strstr(text, "ranks") != NULL, good[i].ranks > 1);
+            if (joint && learners == 1) assert_non_null(strstr(text, "4 workers of 1 learner on "));
+            if (joint && learners >= ranks) assert_null(strstr(text, "workers of 1"));
             rig_fini(&r);
         }
     static const struct { const char *section, *says; } bad[] = {
         {"{server_groups: 3, learners: 6}", "3 server groups cannot be spread evenly over 2 ranks"},
         {"{server_groups: 1, protocol: async}", "on several ranks needs `protocol: hardsync`"},
-        {"{server_groups: 1, workers: 2}", "`workers` of learners need a server group on each rank"},
+        {"{learners: 3, workers: 2}", "3 learners of 2 workers cannot be spread evenly over 2 ranks"},
+        {"{learners: 1, workers: 3}", "1 learner of 3 workers cannot be spread evenly over 2 ranks"},
+        {"{learners: 1}", "1 learners cannot be spread evenly over 2 ranks"},
+        {"{learners: 1, workers: 4, protocol: async, server_groups: 1}", "needs `protocol: hardsync`"},
+        {"{learners: 1, workers: 4, protocol: async}", "workers of a learner on several ranks need"},
         {"{learners: 3}", "3 learners cannot be spread evenly over 2 ranks"},
         {"{wire: fp16, sync_every: 5}", "`wire` in `cluster` is for gradients"},
         {"{protocol: mirror}", "weights of their own already"},
