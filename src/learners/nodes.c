@@ -112,9 +112,8 @@ static void put_text(char *to, size_t size, const char *from) {
     for (; i < size; i++) to[i] = '\0';
 }
 
-mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
-    mu_wire w = {.type = MU_WIRE_HELLO};
-    mu_wire_hello *h = &w.hello;
+mu_status mu_nodes_introduce(mu_nodes *n, const mu_session *s, mu_err *err) {
+    mu_wire_hello *h = &n->hello[n->rank];
     MU_TRY(set_shape(n, s, err));
     *h = (mu_wire_hello){.rank = n->rank,
                          .ranks = n->n,
@@ -127,9 +126,14 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
     put_text(h->host, sizeof h->host, host);
-    n->hello[n->rank] = *h;
     n->layout[n->rank] = n->shape.layout;
     n->greeted[n->rank] = true;
+    return MU_OK;
+}
+
+mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
+    MU_TRY(mu_nodes_introduce(n, s, err));
+    const mu_wire w = {.type = MU_WIRE_HELLO, .hello = n->hello[n->rank]};
     return mu_nodes_send(n, -1, MU_TOPIC_WORD, &w, err);
 }
 
@@ -191,8 +195,8 @@ int mu_nodes_before_on_host(const mu_nodes *n) {
 
 bool mu_nodes_share_host(const mu_nodes *n) {
     bool shared = false;
-    for (int a = 0; a < n->n; a++)
-        for (int b = 0; b < a; b++) shared |= !strcmp(n->hello[a].host, n->hello[b].host);
+    for (int a = 0; a < n->n && !shared; a++)
+        for (int b = 0; b < a && !shared; b++) shared = !strcmp(n->hello[a].host, n->hello[b].host);
     return shared;
 }
 
