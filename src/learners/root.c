@@ -212,14 +212,12 @@ mu_status mu_root_complete(mu_root *r, int group, int64_t step, mu_err *err) {
     return MU_OK;
 }
 
-void mu_root_leave(mu_root *r, int group) {
-    r->group[group].left = true;
-    mu_core_leave(r->core, group);
-}
+// The core hears of it behind the group's last gradient, which may have come just before (mu_root_go_on).
+void mu_root_leave(mu_root *r, int group) { r->group[group].left = true; }
 
 bool mu_root_is_left(const mu_root *r) {
     bool all = true;
-    for (int g = 0; g < r->n; g++) all &= r->group[g].left;
+    for (int g = 0; g < r->n; g++) all &= r->group[g].gone;
     return all && mu_core_idle(r->core);
 }
 
@@ -389,13 +387,21 @@ static mu_status grant_next(mu_root *r, int group, mu_err *err) {
     return r->o.grant(r->o.ctx, group, &grant, err);
 }
 
+static bool leave(mu_root *r, int group) {
+    mu_root_group *g = &r->group[group];
+    if (!g->left || g->gone) return false;
+    g->gone = true;
+    mu_core_leave(r->core, group);
+    return true;
+}
+
 mu_status mu_root_go_on(mu_root *r, mu_err *err) {
     for (bool moved = true; moved;) {
         moved = false;
         for (int g = 0; g < r->n; g++) {
-            if (!place_of(r, g, r->group[g].next)->complete) continue;
-            MU_TRY(push(r, g, err));
-            moved = true;
+            const bool complete = place_of(r, g, r->group[g].next)->complete;
+            if (complete) MU_TRY(push(r, g, err));
+            moved |= complete || leave(r, g);
         }
         if (!r->o.hold && mu_core_form(r->core)) {
             update(r);

@@ -42,7 +42,7 @@ typedef struct mu_root_group {
     int64_t  has;                       // weights that it is known to have
     int64_t  sent;                      // weights that were sent to it last
     int64_t  came, used;                // samples: of complete gradients; of those in the weights
-    bool     left;
+    bool     left, gone;                // it will send no more; the core knows
 } mu_root_group;
 
 typedef mu_status (*mu_root_grant)(void *ctx, int group, const mu_grant *grant, mu_err *err);
