@@ -26,6 +26,7 @@ typedef struct mu_letter {
     mu_wire_frame frame;
     mu_node_topic topic;
     int left;              // peers that it is not sent to
+    int only;              // the one that it is for; -1 = several
     unsigned char state[]; // (n) letter_state
 } mu_letter;
 
@@ -59,7 +60,8 @@ static mu_status make(mu_nodes *n, const mu_peers_terms *terms, mu_err *err) {
     n->hello = mu_alloc_array(all, sizeof *n->hello, TAG);
     n->layout = mu_alloc_array(all, sizeof *n->layout, TAG);
     n->greeted = mu_alloc_array(all, sizeof *n->greeted, TAG);
-    return n->hello && n->layout && n->greeted ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
+    n->full = mu_alloc_array(all, sizeof *n->full, TAG);
+    return n->hello && n->layout && n->greeted && n->full ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
 }
 
 mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o, const mu_peers_terms *terms,
@@ -293,10 +295,17 @@ static bool send_one(mu_nodes *n, mu_letter *l, int peer) {
     return true;
 }
 
+static void try_one(mu_nodes *n, mu_letter *l, int peer) {
+    if (l->state[peer] == TO_SEND && !n->full[peer]) n->full[peer] = !send_one(n, l, peer);
+}
+
+// In order to each peer: behind a letter that there is no room for, no other goes.
 static void flush(mu_nodes *n) {
-    for (int p = 0; p < n->n; p++)
-        for (mu_letter *l = n->first; l; l = l->next)
-            if (l->state[p] == TO_SEND && !send_one(n, l, p)) break;
+    if (n->first) memset(n->full, 0, (size_t)n->n * sizeof *n->full);
+    for (mu_letter *l = n->first; l; l = l->next) {
+        if (l->only >= 0) try_one(n, l, l->only);
+        for (int p = 0; p < n->n && l->only < 0; p++) try_one(n, l, p);
+    }
     sweep(n);
 }
 
@@ -304,6 +313,7 @@ mu_status mu_nodes_send(mu_nodes *n, int peer, mu_node_topic topic, const mu_wir
     mu_letter *l = pack(n, w, err);
     if (!l) return err ? err->status : MU_ENOMEM;
     l->left = 0;
+    l->only = peer;
     for (int p = 0; p < n->n; p++) {
         const bool to = p != n->rank && (peer < 0 || p == peer);
         l->state[p] = to ? TO_SEND : DONE;
@@ -322,6 +332,7 @@ static void beat(mu_nodes *n, int peer, int64_t now) {
     if (!l) return;
     for (int p = 0; p < n->n; p++) l->state[p] = DONE;
     l->state[peer] = TO_SEND;
+    l->only = peer;
     l->left = 1;
     if (send_one(n, l, peer) && l->state[peer] == UNDER_WAY) append(n, l, MU_TOPIC_WORD);
     else keep_spare(n, l);
@@ -517,5 +528,6 @@ void mu_nodes_destroy(mu_nodes *n) {
     mu_free(n->hello);
     mu_free(n->layout);
     mu_free(n->greeted);
+    mu_free(n->full);
     mu_free(n);
 }

@@ -38,6 +38,7 @@ typedef struct mu_nodes {
     mu_wire_hello *hello;               // (n) own and heard; owned
     uint64_t *layout;                   // (n) the same
     bool     *greeted;                  // (n)
+    bool     *full;                     // (n) while sending: a letter to it has to wait; owned
     mu_nodes_taker take;                // NULL = what comes waits
     void     *ctx;
     struct mu_letter *first;            // to be sent, in order, or under way; owned

@@ -15,8 +15,8 @@
 #define LOOK_NS INT64_C(100000000)
 
 static struct {
-    bool *rung;                         // (ranks) since it waited last
-    int64_t *due_ns;                    // (ranks)
+    bool *rung;      // (ranks) since it waited last
+    int64_t *due_ns; // (ranks)
 } clocks;
 
 mu_status mu_clock_open(int ranks, mu_err *err) {

@@ -49,7 +49,8 @@ static mu_status take_layers(const json_t *list, const char *path, const mu_net 
         if (!l) return wrong(path, "has not all layers of the net", err);
         c->forward_s[i] = share * json_number_value(json_object_get(l, "forward_ms"));
         c->backward_s[i] = share * json_number_value(json_object_get(l, "backward_ms"));
-        if (!(c->forward_s[i] >= 0) || !(c->backward_s[i] >= 0)) return wrong(path, "has a time below 0", err);
+        if (!(c->forward_s[i] >= 0) || !(c->backward_s[i] >= 0))
+            return wrong(path, "has a time below 0", err);
     }
     return MU_OK;
 }

@@ -21,12 +21,11 @@ mu_status mu_simulated_open(mu_simulated *l, mu_server_group *group, int index, 
                         .index = index};
     l->watched = &group->dog.learner[index - g->head->own_first];
     atomic_store(&g->learner[index].pid, 1);
-    return mu_shared_client_open(&l->client,
-                                 &(mu_shared_client_opts){.shared = g,
-                                                          .learner = index,
-                                                          .rate_at = mu_role_step_rate,
-                                                          .rate_ctx = &l->role},
-                                 err);
+    return mu_shared_client_open(
+        &l->client,
+        &(mu_shared_client_opts){
+            .shared = g, .learner = index, .rate_at = mu_role_step_rate, .rate_ctx = &l->role},
+        err);
 }
 
 // ---- waiting and computing ----

@@ -12,25 +12,25 @@
 #include "simulate/costs.h"
 
 typedef enum mu_simulated_state {
-    MU_SIMULATED_ASKS,                  // for permission to begin
-    MU_SIMULATED_FORWARD,               // layer by layer; those that it has not begun need their weights
+    MU_SIMULATED_ASKS,    // for permission to begin
+    MU_SIMULATED_FORWARD, // layer by layer; those that it has not begun need their weights
     MU_SIMULATED_BACKWARD,
     MU_SIMULATED_ENDED
 } mu_simulated_state;
 
 typedef struct mu_simulated {
     mu_server_group *group;
-    const mu_net   *net;
+    const mu_net *net;
     const mu_costs *costs;
-    mu_role  role;                      // for rates
+    mu_role role; // for rates
     mu_shared_client client;
-    mu_watched *watched;                // its row at the watchdog
+    mu_watched *watched; // its row at the watchdog
     mu_simulated_state state;
-    int      layer;                     // in hand, or next
-    bool     busy;                      // with it, until due_ns
-    int64_t  due_ns;
-    int64_t  since_ns;                  // it waits; 0 = it does not
-    int64_t  compute_ns, wait_ns;       // of the gradient in hand
+    int layer; // in hand, or next
+    bool busy; // with it, until due_ns
+    int64_t due_ns;
+    int64_t since_ns;            // it waits; 0 = it does not
+    int64_t compute_ns, wait_ns; // of the gradient in hand
 } mu_simulated;
 
 MU_MUST_CHECK mu_status mu_simulated_open(mu_simulated *l, mu_server_group *group, int index,

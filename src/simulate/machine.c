@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #define SECOND_NS 1e9
-#define BEGIN_NS INT64_C(1000000000)    // the clock when a simulation begins: 0 means "never" elsewhere
+#define BEGIN_NS INT64_C(1000000000) // the clock when a simulation begins: 0 means "never" elsewhere
 #define NAME "muster"
 
 static struct {
     void (*rank)(int rank);
-    double *spent_ns;                   // (ranks)
+    double *spent_ns; // (ranks)
 } machine;
 
 // The first actor has number 1.
@@ -39,9 +39,7 @@ int64_t mu_machine_now_ns(void) {
     return BEGIN_NS + (int64_t)(simgrid_get_clock() * SECOND_NS + 0.5);
 }
 
-void mu_machine_sleep_until(int64_t ns) {
-    sg_actor_sleep_until((double)(ns - BEGIN_NS) / SECOND_NS);
-}
+void mu_machine_sleep_until(int64_t ns) { sg_actor_sleep_until((double)(ns - BEGIN_NS) / SECOND_NS); }
 
 // ---- setting up ----
 
@@ -51,13 +49,15 @@ static void rank_main(int argc, char *argv[]) {
     machine.rank(mu_machine_rank());
 }
 
-mu_status mu_machine_open(const char *platform, const char *const *options, int ranks, mu_err *err) {
+mu_status mu_machine_open(const char *platform, const char *const *options, const char *const *more,
+                          int ranks, mu_err *err) {
     enum { MOST = 32 };
-    char *argv[MOST] = {(char *)(uintptr_t)"muster-simulate"};
+    char *argv[MOST] = {(char *)(uintptr_t) "muster-simulate"};
     int argc = 1;
     if (access(platform, R_OK) != 0)
         return MU_FAIL(err, MU_ENOTFOUND, "cannot read the platform `%s`", platform);
     for (; *options && argc < MOST - 1; options++) argv[argc++] = (char *)(uintptr_t)*options;
+    for (; more && *more && argc < MOST - 1; more++) argv[argc++] = (char *)(uintptr_t)*more;
     simgrid_init(&argc, argv);
     simgrid_load_platform(platform);
     SMPI_init();
@@ -80,7 +80,8 @@ static bool write_deployment(FILE *f, int ranks) {
     sg_host_t *host = sg_host_list();
     qsort(host, sg_host_count(), sizeof *host, by_name);
     fputs("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-          "<platform version=\"4.1\">\n", f);
+          "<platform version=\"4.1\">\n",
+          f);
     for (int r = 0; r < ranks; r++)
         fprintf(f,
                 "<actor host=\"%s\" function=\"" NAME "\"><prop id=\"instance_id\" value=\"" NAME "\"/>"

@@ -15,16 +15,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Reads the platform, a file of SimGrid's. `options`: of SimGrid, as "network/model:SMPI"; NULL ends them.
-MU_MUST_CHECK mu_status mu_machine_open(const char *platform, const char *const *options, int ranks,
-                                        mu_err *err);
+// Reads the platform, a file of SimGrid's. options, more: of SimGrid, as "--cfg=network/model:CM02"; NULL
+// ends each list. more NULL: none.
+MU_MUST_CHECK mu_status mu_machine_open(const char *platform, const char *const *options,
+                                        const char *const *more, int ranks, mu_err *err);
 // Runs `rank` on as many hosts as there are ranks, the first ones of the platform by name, until it has
 // returned everywhere or the process has ended. MU_EBACKEND: the machine could not be set up.
 MU_MUST_CHECK mu_status mu_machine_run(int ranks, void (*rank)(int rank), mu_err *err);
 
-int     mu_machine_rank(void);                  // that is running
-int64_t mu_machine_now_ns(void);                // pays what was spent
-void    mu_machine_spend(double ns);            // by the rank that is running
-void    mu_machine_sleep_until(int64_t ns);
+int mu_machine_rank(void);        // that is running
+int64_t mu_machine_now_ns(void);  // pays what was spent
+void mu_machine_spend(double ns); // by the rank that is running
+void mu_machine_sleep_until(int64_t ns);
 
 #endif

@@ -6,12 +6,13 @@
 //
 // The transport, the wire, relay, root, joint and the protocol's core are those of a real training; learners
 // take the time that their layers were measured to take, and SimGrid's SMPI says how long messages do.
+#include "base/log.h"
 #include "base/startup.h"
 #include "cli/cli.h"
 #include "cli/jobs.h"
-#include "base/log.h"
 #include "simulate/machine.h"
 #include "simulate/memory.h"
+#include "simulate/network.h"
 #include "simulate/rank.h"
 #include "simulate/report.h"
 
@@ -21,17 +22,37 @@
 
 // Of a message: by TCP over Ethernet, 1448 of 1538 bytes are its own. Ways of the platform are taken as they
 // are, and the waits of SMPI for looking at requests are none.
-static const char *const options[] = {
-    "--cfg=smpi/simulate-computation:no", "--cfg=network/model:CM02", "--cfg=network/bandwidth-factor:0.941",
-    "--cfg=network/latency-factor:1", "--cfg=network/weight-S:0", "--cfg=network/TCP-gamma:0",
-    "--cfg=network/crosstraffic:no", "--cfg=smpi/async-small-thresh:65536",
-    "--cfg=smpi/send-is-detached-thresh:65536", "--cfg=smpi/test:0", "--cfg=smpi/grow-injected-times:no",
-    "--cfg=network/loopback-bw:1062699.26", "--cfg=network/loopback-lat:0", "--cfg=contexts/stack-size:256",
-    "--log=root.thres:warning", NULL};
+static const char *const options[] = {"--cfg=smpi/simulate-computation:no",
+                                      "--cfg=network/model:CM02",
+                                      "--cfg=network/bandwidth-factor:0.941",
+                                      "--cfg=network/latency-factor:1",
+                                      "--cfg=network/weight-S:0",
+                                      "--cfg=network/TCP-gamma:0",
+                                      "--cfg=network/crosstraffic:no",
+                                      "--cfg=smpi/async-small-thresh:65536",
+                                      "--cfg=smpi/send-is-detached-thresh:65536",
+                                      "--cfg=smpi/test:0",
+                                      "--cfg=smpi/grow-injected-times:no",
+                                      "--cfg=network/loopback-bw:1062699.26",
+                                      "--cfg=network/loopback-lat:0",
+                                      "--cfg=contexts/stack-size:256",
+                                      "--log=root.thres:warning",
+                                      NULL};
 
-enum { MEETING = 32 };                  // ranks: more do not greet each other
+// The same where messages to one rank are many: the last ones of thousands at a link wait for the first, as
+// to share it among all of them anew whenever one ends takes the square of their number.
+static const char *const many_options[] = {"--cfg=maxmin/concurrency-limit:100", NULL};
 
-struct simulate { const char *costs, *platform; int64_t ranks; double ns_per_byte; };
+enum {
+    MEETING = 32, // ranks: more do not greet each other
+    MANY = 128,   // ranks: more are simulated with many_options
+};
+
+struct simulate {
+    const char *costs, *platform;
+    int64_t ranks;
+    double ns_per_byte;
+};
 
 static const mu_opt table[] = {
     MU_OPT(struct simulate, costs, "costs", MU_OPT_FILE, "FILE", "what `muster time JOB --json` has printed"),
@@ -74,10 +95,14 @@ static mu_status simulate(const mu_args *a, const struct simulate *v, mu_session
     const bool joint = mu_setup_is_joint(&s->setup);
     mu_costs_set_update(&costs, s->params->count, joint ? mu_setup_own_learners(&s->setup) : 1);
     const mu_simulated_opts o = {s, &costs, ranks, ranks <= MEETING};
-    report = (mu_report){.session = s, .costs = &costs, .ranks = ranks, .platform = v->platform, .json = a->json,
+    report = (mu_report){.session = s,
+                         .costs = &costs,
+                         .ranks = ranks,
+                         .platform = v->platform,
+                         .json = a->json,
                          .meets = o.meets};
     mu_report_begin(&report);
-    MU_TRY(mu_machine_open(v->platform, options, ranks, err));
+    MU_TRY(mu_machine_open(v->platform, options, ranks > MANY ? many_options : NULL, ranks, err));
     MU_TRY(mu_network_open(ranks, mu_args_given(a, "byte-ns") ? v->ns_per_byte : 0.5, err));
     MU_TRY(mu_memory_open(err));
     MU_TRY(mu_memory_share_params(s->params, err));

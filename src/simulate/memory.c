@@ -11,15 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define RANGE ((size_t)1 << 44)         // of addresses; nothing is behind them
-#define BLOCK ((size_t)1 << 16)         // bytes: a smaller block is a rank's own
+#define RANGE ((size_t)1 << 44) // of addresses; nothing is behind them
+#define BLOCK ((size_t)1 << 16) // bytes: a smaller block is a rank's own
 #define SIZES 4
 #define PAGE ((size_t)4096)
 
 static struct {
     int fd;
-    size_t size;                        // of the file
-    size_t shared[SIZES];               // bytes of blocks
+    size_t size;          // of the file
+    size_t shared[SIZES]; // bytes of blocks
     char *begin, *next, *end;
 } zeros;
 

@@ -15,7 +15,7 @@ MU_MUST_CHECK mu_status mu_memory_open(mu_err *err);
 // Blocks of so many floats that are taken from now on (mu_alloc_block) are shared, and never given back. Of
 // few sizes: of all weights, and of what is summed up of a gradient.
 void mu_memory_share_size(int64_t floats);
-bool mu_memory_is_zero(const void *at);         // does it lie in such a block?
+bool mu_memory_is_zero(const void *at); // does it lie in such a block?
 // Values and histories of a set of parameters become such blocks.
 MU_MUST_CHECK mu_status mu_memory_share_params(mu_params *ps, mu_err *err);
 // The weights, histories and snapshots of a group become such blocks.

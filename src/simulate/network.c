@@ -3,6 +3,7 @@
 #include "simulate/network.h"
 
 #include "base/alloc.h"
+#include "comm/transport.h"
 #include "simulate/machine.h"
 #include "simulate/memory.h"
 
@@ -16,63 +17,79 @@
 #define TAG "simulated network"
 
 enum {
-    DATA = 1, WORD = 2,                 // tags of t_mpi.c
-    NEWS = 3, TIMER = 16,               // own ones: what comes; timers, one behind the other
-    EAGER = 65000,                      // bytes: below SMPI's limits for what leaves at once
-    ANNOUNCEMENT = 64,                  // bytes
+    DATA = 1,
+    WORD = 2, // tags of t_mpi.c
+    NEWS = 3,
+    TIMER = 16,    // own ones: what comes; timers, one behind the other
+    EAGER = 65000, // bytes: below SMPI's limits for what leaves at once
+    ANNOUNCEMENT = 64,
+    WORD_BYTES = 32, // bytes
     MOST_PARTS = 4096,
-    SPECIAL = 8,                        // first requests: of news, words and timers
+    SPECIAL = 8, // first requests: of news, words and timers
     TIMERS = SPECIAL - 2,
-    WINDOW = 192,                       // so many requests are looked at
-    SCRATCH = 1 << 16,                  // bytes, of every message
+    WINDOW = 192,      // so many requests are looked at
+    SCRATCH = 1 << 16, // bytes, of every message
+    OFTEN = MU_TRANSPORT_WAITING / 4,
+    OFTEN_BYTES = 8 << 20, // released: others should hear of it
 };
 
 // A timer is a message of a rank to itself by a way of its own, which takes a second for so many bytes.
 #define TIMER_BYTES 1e6
 #define TIMER_MOST_NS INT64_C(1000000000)
 
-typedef struct piece { size_t at, bytes; } piece;
+typedef struct piece {
+    size_t at, bytes;
+} piece;
 
-typedef struct letter {                 // a message, and what it says besides zeros
+typedef struct letter { // a message, and what it says besides zeros
     struct letter *next;
     int from;
     size_t bytes;
     int n;
-    piece *piece;                       // (n)
-    char *text;                         // of all pieces
+    piece *piece; // (n)
+    char *text;   // of all pieces
 } letter;
 
-typedef struct queue { letter *first, *last; } queue;
+typedef struct queue {
+    letter *first, *last;
+} queue;
 
-typedef enum kind { SENDING, RECEIVING, HEARING, NEWS_HEARING, TIMING, SPOKEN } kind;
+typedef enum kind { SENDING, RECEIVING, HEARING, NEWS_HEARING, WORD_HEARING, TIMING, SPOKEN } kind;
 
-typedef struct op {                     // what a request of the transport stands for
-    struct op *next;                    // spare ones
+typedef struct op {  // what a request of the transport stands for
+    struct op *next; // spare ones
     kind kind;
     int peer;
-    letter *letter;                     // RECEIVING
+    letter *letter; // RECEIVING
     void *to;
-    bool done, own;                     // own: nobody asks for it
-    struct op *behind;                  // RECEIVING: waits for this one, of the same rank
-    int64_t due_ns;                     // TIMING
+    bool done, own;    // own: nobody asks for it
+    struct op *behind; // RECEIVING: waits for this one, of the same rank
+    int64_t due_ns;    // TIMING
 } op;
 
-typedef struct endpoint {               // of a rank
-    queue *words, *data;                // (ranks) on their way from each, in order
-    queue come;                         // data that was announced, or is here
-    op **last;                          // (ranks) of those that are received from each; NULL = none are
-    int n;                              // requests of SMPI; the first SPECIAL have places of their own
+typedef struct said {
+    uint64_t freed, freed_bytes;
+} said;
+
+typedef struct endpoint { // of a rank
+    queue *data;          // (ranks) on its way from each, in order
+    queue heard;          // words that are here
+    op *hearing;          // what the transport hears them by; NULL = it does not listen
+    said *said;           // (ranks) by the last word to each that went over SMPI
+    queue come;           // data that was announced, or is here
+    op **last;            // (ranks) of those that are received from each; NULL = none are
+    int n;                // requests of SMPI; the first SPECIAL have places of their own
     size_t cap;
     MPI_Request *request;
     op **of;
     op *spare;
-    int n_done;                         // operations that the transport was not told of
+    int n_done; // operations that the transport was not told of
     bool opened;
-    bool fresh;                         // there are requests that were not looked at
-    double looked_s;                    // when it looked last
-    int timer;                          // last tag
-    MPI_Comm all;                       // ranks; SMPI's own name for them it does not know while it matches
-    size_t found;                       // bytes of the message that was probed last
+    bool fresh;      // there are requests that were not looked at
+    double looked_s; // when it looked last
+    int timer;       // last tag
+    MPI_Comm all;    // ranks; SMPI's own name for them it does not know while it matches
+    size_t found;    // bytes of the message that was probed last
     mu_network_counts counts;
 } endpoint;
 
@@ -81,7 +98,7 @@ static struct {
     double ns_per_byte;
     endpoint *rank;
     char scratch[SCRATCH];
-    struct iovec part[MOST_PARTS];      // of the message that is being sent
+    struct iovec part[MOST_PARTS]; // of the message that is being sent
     int parts;
 } net;
 
@@ -92,10 +109,11 @@ mu_status mu_network_open(int ranks, double ns_per_byte, mu_err *err) {
     net.ns_per_byte = ns_per_byte;
     net.rank = mu_alloc_array((size_t)ranks, sizeof *net.rank, TAG);
     for (int r = 0; net.rank && r < ranks; r++) {
-        net.rank[r].words = mu_alloc_array((size_t)ranks, sizeof *net.rank[r].words, TAG);
         net.rank[r].data = mu_alloc_array((size_t)ranks, sizeof *net.rank[r].data, TAG);
+        net.rank[r].said = mu_alloc_array((size_t)ranks, sizeof *net.rank[r].said, TAG);
         net.rank[r].last = mu_alloc_array((size_t)ranks, sizeof *net.rank[r].last, TAG);
-        if (!net.rank[r].words || !net.rank[r].data || !net.rank[r].last) return MU_FAIL_NOMEM(err, "the simulated network");
+        if (!net.rank[r].data || !net.rank[r].last || !net.rank[r].said)
+            return MU_FAIL_NOMEM(err, "the simulated network");
     }
     return net.rank ? MU_OK : MU_FAIL_NOMEM(err, "the simulated network");
 }
@@ -153,7 +171,8 @@ static void read_letter(letter *l, char *to) {
     const size_t end = l->n ? l->piece[l->n - 1].at + l->piece[l->n - 1].bytes : 0;
     if (end > most) most = end;
     memset(to, 0, most < l->bytes ? most : l->bytes);
-    for (int i = 0; i < l->n; text += l->piece[i++].bytes) memcpy(to + l->piece[i].at, text, l->piece[i].bytes);
+    for (int i = 0; i < l->n; text += l->piece[i++].bytes)
+        memcpy(to + l->piece[i].at, text, l->piece[i].bytes);
     free(l);
 }
 
@@ -189,14 +208,20 @@ static void listen_for_news(endpoint *e) {
               place(e, 0, new_op(e, NEWS_HEARING, -1)));
 }
 
+static void listen_for_words(endpoint *e) {
+    MPI_Irecv(net.scratch, SCRATCH, MPI_BYTE, MPI_ANY_SOURCE, WORD, e->all,
+              place(e, 1, new_op(e, WORD_HEARING, -1)));
+}
+
 static void open_once(endpoint *e) {
     if (e->opened) return;
     e->opened = true;
     MPI_Comm_dup(MPI_COMM_WORLD, &e->all);
-    (void)place(e, SPECIAL - 1, NULL);  // room
+    (void)place(e, SPECIAL - 1, NULL); // room
     e->n = SPECIAL;
     for (int i = 0; i < SPECIAL; i++) e->request[i] = MPI_REQUEST_NULL, e->of[i] = NULL;
     listen_for_news(e);
+    listen_for_words(e);
 }
 
 static void is_done(endpoint *e, op *o) {
@@ -231,10 +256,9 @@ static void completed(endpoint *e, int i, const MPI_Status *s) {
         free_op(e, o);
         listen_for_news(e);
         return;
-    case HEARING:
-        o->peer = s->MPI_SOURCE;
-        read_letter(pull(&e->words[o->peer]), o->to);
-        is_done(e, o);
+    case WORD_HEARING:
+        free_op(e, o); // what it says was there before
+        listen_for_words(e);
         return;
     case RECEIVING:
         receive_next(e, o);
@@ -277,6 +301,17 @@ static void look(endpoint *e) {
     } while (n);
 }
 
+// A word that is here, to the transport. One at a time: it listens again when it has read it.
+static void hear(endpoint *e) {
+    op *o = e->hearing;
+    if (!o || !e->heard.first) return;
+    letter *l = pull(&e->heard);
+    e->hearing = NULL;
+    o->peer = l->from;
+    read_letter(l, o->to);
+    is_done(e, o);
+}
+
 // ---- waiting ----
 
 // A place for one more; the one that is due first, if that is soon enough.
@@ -310,7 +345,7 @@ void mu_network_wait(int64_t until_ns) {
     MPI_Status s;
     open_once(e);
     look(e);
-    if (e->n_done || e->come.first || until_ns <= mu_machine_now_ns()) return;
+    if (e->n_done || e->come.first || e->heard.first || until_ns <= mu_machine_now_ns()) return;
     if (until_ns < INT64_MAX) set_timer(e, until_ns);
     MPI_Waitany(window(e), e->request, &i, &s);
     if (i == MPI_UNDEFINED) return;
@@ -346,6 +381,22 @@ static void send_data(endpoint *e, int to, size_t bytes, op *o) {
     MPI_Isend(net.scratch, now, MPI_BYTE, to, NEWS, e->all, place(e, -1, first));
 }
 
+// A word says what was released, ever, and a goodbye: t_mpi.c. It matters to who may send no more, which is
+// long after so much was released: that rank is woken by a message. Others get it when they look next. Only
+// the last word counts, so none may be late.
+static int send_word(endpoint *e, int to, letter *l, op *o) {
+    uint64_t w[3];
+    said *last = &e->said[to];
+    memcpy(w, l->text, sizeof w);
+    put(&net.rank[to].heard, l);
+    if (!w[2] && w[0] - last->freed < OFTEN && w[1] - last->freed_bytes < OFTEN_BYTES) {
+        is_done(e, o);
+        return MPI_SUCCESS;
+    }
+    *last = (said){w[0], w[1]};
+    return MPI_Isend(net.scratch, WORD_BYTES, MPI_BYTE, to, WORD, e->all, place(e, -1, o));
+}
+
 int mu_network_isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                      MPI_Request *request) {
     (void)type;
@@ -353,15 +404,13 @@ int mu_network_isend(const void *from, int count, MPI_Datatype type, int to, int
     endpoint *e = here();
     op *o = new_op(e, SENDING, to);
     open_once(e);
-    if (from != MPI_BOTTOM) net.part[0] = (struct iovec){(void *)(uintptr_t)from, (size_t)count}, net.parts = 1;
+    if (from != MPI_BOTTOM)
+        net.part[0] = (struct iovec){(void *)(uintptr_t)from, (size_t)count}, net.parts = 1;
     letter *l = write_letter(net.part, net.parts);
     const size_t bytes = l->bytes;
     e->counts.messages++;
     *request = token(o);
-    if (tag == WORD) {
-        put(&net.rank[to].words[mu_machine_rank()], l);
-        return MPI_Isend(net.scratch, count, MPI_BYTE, to, WORD, e->all, place(e, -1, o));
-    }
+    if (tag == WORD) return send_word(e, to, l, o);
     put(&net.rank[to].data[mu_machine_rank()], l);
     e->counts.bytes_sent += (int64_t)bytes;
     mu_machine_spend((double)bytes * net.ns_per_byte);
@@ -372,13 +421,17 @@ int mu_network_isend(const void *from, int count, MPI_Datatype type, int to, int
 // What any rank tells: the transport has one of these open.
 int mu_network_irecv(void *to, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                      MPI_Request *request) {
+    (void)count;
+    (void)type;
+    (void)tag;
     (void)comm;
     endpoint *e = here();
     op *o = new_op(e, HEARING, source);
     open_once(e);
     o->to = to;
     *request = token(o);
-    return MPI_Irecv(net.scratch, count, type, source, tag, e->all, place(e, 1, o));
+    e->hearing = o;
+    return MPI_SUCCESS;
 }
 
 int mu_network_improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
@@ -427,6 +480,7 @@ int mu_network_testsome(int n, MPI_Request *request, int *done, int *index, MPI_
     endpoint *e = here();
     *done = 0;
     look(e);
+    hear(e);
     for (int i = 0; i < n && e->n_done; i++) {
         op *o = (op *)(void *)request[i];
         if (!o->done) continue;

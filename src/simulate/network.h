@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct mu_network_counts {      // of one rank
+typedef struct mu_network_counts { // of one rank
     int64_t messages, bytes_sent, bytes_received;
 } mu_network_counts;
 

@@ -6,23 +6,24 @@
 #include "simulate/clock.h"
 #include "simulate/machine.h"
 #include "simulate/memory.h"
+#include "simulate/network.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAG "simulated rank"
-#define NEVER_NS (INT64_C(1) << 60)     // no sign of life falls due, and nobody is lost
+#define NEVER_NS (INT64_C(1) << 60) // no sign of life falls due, and nobody is lost
 
 typedef struct rank {
     int number;
-    mu_session session;                 // as that of rank 0, but for its number
+    mu_session session; // as that of rank 0, but for its number
     mu_run_opts opts;
     mu_training training;
     mu_nodes *nodes;
-    mu_server_group *group;             // (n)
-    int n, own;                         // learners of each
-    mu_simulated *learner;              // (n x own)
+    mu_server_group *group; // (n)
+    int n, own;             // learners of each
+    mu_simulated *learner;  // (n x own)
     mu_relay relay;
     mu_joint joint;
     mu_simulated_rank *out;
@@ -148,7 +149,8 @@ static void nothing(void *ctx) { (void)ctx; }
 
 static mu_status sum_up(rank *r, mu_err *err) {
     mu_learners_result *out = &r->out->result;
-    *out = (mu_learners_result){.count = r->session.setup.learners, .replace_p50_s = NAN, .replace_p99_s = NAN};
+    *out =
+        (mu_learners_result){.count = r->session.setup.learners, .replace_p50_s = NAN, .replace_p99_s = NAN};
     for (int i = 0; i < r->n; i++) {
         int64_t used;
         MU_TRY(mu_server_group_drain(&r->group[i], nothing, NULL, err));

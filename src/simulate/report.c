@@ -8,13 +8,14 @@
 #include "simulate/report.h"
 
 #include "cli/jobs.h"
+#include "simulate/network.h"
 #include "simulate/rank.h"
 
 #include <stdio.h>
 #include <time.h>
 
 typedef struct figures {
-    double  run_s, wall_s, step_s, samples_per_s, steps, overlap;
+    double run_s, wall_s, step_s, samples_per_s, steps, overlap;
     int64_t used, sent_by_all, busiest, messages, produced, applied, rejected, lost;
 } figures;
 
@@ -73,15 +74,27 @@ static json_t *staleness(const mu_learners_result *g) {
 static void print_json(const mu_report *r, const figures *f) {
     const mu_setup *p = &r->session->setup;
     const mu_simulated_rank *first = mu_simulated_at(0);
-    const mu_json_int ints[] = {
-        {"ranks", r->ranks}, {"learners", p->learners}, {"rows", p->rows}, {"global_batch", p->global_batch},
-        {"samples", f->used}, {"versions", first->result.versions}, {"gradients", f->produced},
-        {"applied", f->applied}, {"rejected", f->rejected}, {"lost", f->lost},
-        {"wire_bytes_sent", first->all_sent}, {"wire_bytes_received", first->all_received},
-        {"training_bytes_sent", first->sent}, {"training_bytes_received", first->received},
-        {"wire_bytes_all", f->sent_by_all}, {"messages", f->messages}};
-    const mu_json_real reals[] = {{"steps", f->steps}, {"step_s", f->step_s}, {"simulated_s", f->run_s},
-                                  {"samples_per_s", f->samples_per_s}, {"overlap", f->overlap},
+    const mu_json_int ints[] = {{"ranks", r->ranks},
+                                {"learners", p->learners},
+                                {"rows", p->rows},
+                                {"global_batch", p->global_batch},
+                                {"samples", f->used},
+                                {"versions", first->result.versions},
+                                {"gradients", f->produced},
+                                {"applied", f->applied},
+                                {"rejected", f->rejected},
+                                {"lost", f->lost},
+                                {"wire_bytes_sent", first->all_sent},
+                                {"wire_bytes_received", first->all_received},
+                                {"training_bytes_sent", first->sent},
+                                {"training_bytes_received", first->received},
+                                {"wire_bytes_all", f->sent_by_all},
+                                {"messages", f->messages}};
+    const mu_json_real reals[] = {{"steps", f->steps},
+                                  {"step_s", f->step_s},
+                                  {"simulated_s", f->run_s},
+                                  {"samples_per_s", f->samples_per_s},
+                                  {"overlap", f->overlap},
                                   {"gradient_s", mu_costs_gradient_s(r->costs)},
                                   {"update_s", r->costs->update_s},
                                   {"busiest_bytes_per_step", (double)f->busiest / f->steps},
@@ -104,7 +117,8 @@ static void print_text(const mu_report *r, const figures *f) {
            mu_costs_gradient_s(r->costs), f->samples_per_s, 100 * f->overlap);
     printf("staleness %.2f, at most %lld\n", g->staleness_mean, (long long)g->staleness_max);
     printf("wire: %.3f MB a step by all ranks, %.3f MB by the busiest; %.0f steps, simulated in %.1f s\n",
-           1e-6 * (double)f->sent_by_all / f->steps, 1e-6 * (double)f->busiest / f->steps, f->steps, f->wall_s);
+           1e-6 * (double)f->sent_by_all / f->steps, 1e-6 * (double)f->busiest / f->steps, f->steps,
+           f->wall_s);
 }
 
 mu_status mu_report_print(const mu_report *r, mu_err *err) {

@@ -10,9 +10,9 @@ typedef struct mu_report {
     const mu_session *session;
     const mu_costs *costs;
     const char *platform;
-    int  ranks;
+    int ranks;
     bool json, meets;
-    double began_s;                     // by the clock of this machine
+    double began_s; // by the clock of this machine
 } mu_report;
 
 void mu_report_begin(mu_report *r);
