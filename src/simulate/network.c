@@ -35,7 +35,7 @@ enum {
 
 // A timer is a message of a rank to itself by a way of its own, which takes a second for so many bytes.
 #define TIMER_BYTES 1e6
-#define TIMER_MOST_NS INT64_C(1000000000)
+#define TIMER_MOST_NS INT64_C(60000000) // so much leaves at once
 
 typedef struct piece {
     size_t at, bytes;
@@ -54,7 +54,7 @@ typedef struct queue {
     letter *first, *last;
 } queue;
 
-typedef enum kind { SENDING, RECEIVING, HEARING, NEWS_HEARING, WORD_HEARING, TIMING, SPOKEN } kind;
+typedef enum kind { SENDING, RECEIVING, HEARING, NEWS_HEARING, WORD_HEARING, TIMING } kind;
 
 typedef struct op {  // what a request of the transport stands for
     struct op *next; // spare ones
@@ -62,7 +62,7 @@ typedef struct op {  // what a request of the transport stands for
     int peer;
     letter *letter; // RECEIVING
     void *to;
-    bool done, own;    // own: nobody asks for it
+    bool done;
     struct op *behind; // RECEIVING: waits for this one, of the same rank
     int64_t due_ns;    // TIMING
 } op;
@@ -226,8 +226,7 @@ static void open_once(endpoint *e) {
 
 static void is_done(endpoint *e, op *o) {
     o->done = true;
-    e->n_done += !o->own;
-    if (o->own) free_op(e, o);
+    e->n_done++;
 }
 
 static void deliver(endpoint *e, op *o) {
@@ -324,34 +323,41 @@ static int timer_place(const endpoint *e, int64_t until) {
     return free_one;
 }
 
+// Of what SMPI takes at once nobody has to hear that it is out.
+static void speak(endpoint *e, int bytes, int to, int tag) {
+    MPI_Request r;
+    MPI_Isend(net.scratch, bytes, MPI_BYTE, to, tag, e->all, &r);
+    MPI_Request_free(&r);
+}
+
 static void set_timer(endpoint *e, int64_t until) {
-    static char seconds[(size_t)TIMER_BYTES + 4096];
     const int64_t now = mu_machine_now_ns();
     if (until - now > TIMER_MOST_NS) until = now + TIMER_MOST_NS;
     const int at = timer_place(e, until), self = mu_machine_rank();
     if (at < 0) return;
     const int bytes = 1 + (int)((double)(until - now) * 1e-9 * TIMER_BYTES);
-    op *o = new_op(e, TIMING, self), *send = new_op(e, SPOKEN, self);
+    op *o = new_op(e, TIMING, self);
     o->due_ns = until;
-    send->own = true;
     const int tag = TIMER + e->timer++ % 1024;
-    MPI_Irecv(seconds, (int)sizeof seconds, MPI_BYTE, self, tag, e->all, place(e, at, o));
-    MPI_Isend(seconds, bytes, MPI_BYTE, self, tag, e->all, place(e, -1, send));
+    MPI_Irecv(net.scratch, SCRATCH, MPI_BYTE, self, tag, e->all, place(e, at, o));
+    speak(e, bytes, self, tag);
 }
 
+// Also when only what nobody asks for has ended, such as a timer of before.
 void mu_network_wait(int64_t until_ns) {
     endpoint *e = here();
-    int i = MPI_UNDEFINED;
-    MPI_Status s;
     open_once(e);
-    look(e);
-    if (e->n_done || e->come.first || e->heard.first || until_ns <= mu_machine_now_ns()) return;
-    if (until_ns < INT64_MAX) set_timer(e, until_ns);
-    MPI_Waitany(window(e), e->request, &i, &s);
-    if (i == MPI_UNDEFINED) return;
-    completed(e, i, &s);
-    sweep(e);
-    look(e);
+    for (;;) {
+        int i = MPI_UNDEFINED;
+        MPI_Status s;
+        look(e);
+        if (e->n_done || e->come.first || e->heard.first || until_ns <= mu_machine_now_ns()) return;
+        if (until_ns < INT64_MAX) set_timer(e, until_ns);
+        MPI_Waitany(window(e), e->request, &i, &s);
+        if (i == MPI_UNDEFINED) return;
+        completed(e, i, &s);
+        sweep(e);
+    }
 }
 
 // ---- MPI, as t_mpi.c calls it ----
@@ -371,14 +377,13 @@ int mu_network_parts(int n, const int *length, const MPI_Aint *at, MPI_Datatype 
 }
 
 static void send_data(endpoint *e, int to, size_t bytes, op *o) {
-    op *first = o;
-    if (bytes > EAGER) {
-        first = new_op(e, SPOKEN, to);
-        first->own = true;
-        MPI_Isend(net.scratch, (int)bytes, MPI_BYTE, to, DATA, e->all, place(e, -1, o));
+    const int now = bytes ? (int)bytes : 1;
+    if (bytes <= EAGER) {
+        MPI_Isend(net.scratch, now, MPI_BYTE, to, NEWS, e->all, place(e, -1, o));
+        return;
     }
-    const int now = bytes > EAGER ? ANNOUNCEMENT : bytes ? (int)bytes : 1;
-    MPI_Isend(net.scratch, now, MPI_BYTE, to, NEWS, e->all, place(e, -1, first));
+    MPI_Isend(net.scratch, (int)bytes, MPI_BYTE, to, DATA, e->all, place(e, -1, o));
+    speak(e, ANNOUNCEMENT, to, NEWS);
 }
 
 // A word says what was released, ever, and a goodbye: t_mpi.c. It matters to who may send no more, which is
@@ -394,7 +399,9 @@ static int send_word(endpoint *e, int to, letter *l, op *o) {
         return MPI_SUCCESS;
     }
     *last = (said){w[0], w[1]};
-    return MPI_Isend(net.scratch, WORD_BYTES, MPI_BYTE, to, WORD, e->all, place(e, -1, o));
+    speak(e, WORD_BYTES, to, WORD);
+    is_done(e, o);
+    return MPI_SUCCESS;
 }
 
 int mu_network_isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
