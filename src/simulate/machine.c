@@ -65,6 +65,12 @@ mu_status mu_machine_open(const char *platform, const char *const *options, cons
     const size_t hosts = sg_host_count();
     if (hosts < (size_t)ranks)
         return MU_FAIL(err, MU_EUSAGE, "`%s` has %zu hosts, fewer than %d ranks", platform, hosts, ranks);
+    sg_host_t *host = sg_host_list();
+    const double rate = sg_host_get_route_bandwidth(host[0], host[0]);
+    free(host);
+    if (rate < 0.99e6 || rate > 1.01e6) // timers go that way: network.c
+        return mu_err_hinted(MU_FAIL(err, MU_EUSAGE, "`%s` has hosts without a loopback of 1 MB/s", platform),
+                             err, "Write `loopback_bw=\"1MBps\" loopback_lat=\"0\"` into each <cluster>.");
     machine.spent_ns = mu_alloc_array((size_t)ranks, sizeof *machine.spent_ns, "simulation");
     return machine.spent_ns ? MU_OK : MU_FAIL_NOMEM(err, "the simulated ranks");
 }

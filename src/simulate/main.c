@@ -33,8 +33,6 @@ static const char *const options[] = {"--cfg=smpi/simulate-computation:no",
                                       "--cfg=smpi/send-is-detached-thresh:65536",
                                       "--cfg=smpi/test:0",
                                       "--cfg=smpi/grow-injected-times:no",
-                                      "--cfg=network/loopback-bw:1062699.26",
-                                      "--cfg=network/loopback-lat:0",
                                       "--cfg=contexts/stack-size:256",
                                       "--log=root.thres:warning",
                                       NULL};

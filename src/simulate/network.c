@@ -33,8 +33,9 @@ enum {
     OFTEN_BYTES = 8 << 20, // released: others should hear of it
 };
 
-// A timer is a message of a rank to itself by a way of its own, which takes a second for so many bytes.
-#define TIMER_BYTES 1e6
+// A timer is a message of a rank to itself by its loopback, which takes a second for so many bytes
+// (machine.c).
+#define TIMER_BYTES (1e6 * 0.941)       // main.c: of a link's rate
 #define TIMER_MOST_NS INT64_C(60000000) // so much leaves at once
 
 typedef struct piece {
