@@ -122,4 +122,5 @@ def main():
         draw(rows, a.svg)
 
 
-main()
+if __name__ == "__main__":
+    main()
