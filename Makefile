@@ -22,7 +22,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm test-equal bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts
+.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm test-equal bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts simulate
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -90,6 +90,11 @@ bench-hosts: ## time hosts that are namespaces against one and PyTorch's DDP, as
 	@$(SETUP) bench
 	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@HOSTS_ARGS='$(HOSTS_ARGS)' scripts/bench.sh --hosts $(BUILD)
+
+simulate: ## trainings over 8 to 1,024 simulated ranks: table of step times, picture in docs/img (SIMULATE_ARGS)
+	@$(SETUP) simulate
+	@scripts/build.sh $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@/usr/bin/python3 bench/simulate.py --build $(BUILD) --svg docs/img/simulate.svg $(SIMULATE_ARGS)
 
 lint: ## gcc and clang with -Werror over everything, includes, sizes, clang-tidy, cppcheck
 	@$(SETUP) lint

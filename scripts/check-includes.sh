@@ -5,7 +5,7 @@
 #   ground:    base > device > tensor > ops > comm > file
 #   flow:      job > read > data > layer > net > updater > ps > algo
 #   training:  store > train > learners > run > watch > look > plot
-#   around:    recipe > plan > service > cli
+#   around:    recipe > plan > service > cli > simulate
 #
 # A file includes only its own folder, folders left of it in its band, and the bands above. So a folder
 # may include exactly the folders before it in the one list that the bands make. Wrong ones are printed
@@ -15,7 +15,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 awk '
 BEGIN {
-    n = split("base device tensor ops comm file job read data layer net updater ps algo store train learners run watch look plot recipe plan service cli", order, " ")
+    n = split("base device tensor ops comm file job read data layer net updater ps algo store train learners run watch look plot recipe plan service cli simulate", order, " ")
     for (i = 1; i <= n; i++) place[order[i]] = i
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [--check] PROFILE - makes sure the Debian or Ubuntu packages of a profile are installed.
 #
-# Profiles: build demo test mutate peers slurm bench lint distro fuzz reproduce. Each includes build.
+# Profiles: build demo test mutate peers slurm bench simulate lint distro fuzz reproduce. Each includes build.
 # Nothing is downloaded when everything is there, so this works offline. Missing packages are installed
 # by name through apt-get, as root or with sudo; --check only names them. A missing *required* package
 # ends with status 1; a missing optional one is reported with what it is for.
@@ -36,6 +36,7 @@ test optional spin            spin       # proves the models beside the code (*.
 test optional libopenmpi-dev   -          # MPI: the module for messages between machines
 test optional openmpi-bin      mpirun     # starts its processes
 test optional jq               jq         # tests of --json
+test optional libsimgrid-dev   -          # SimGrid: trainings over many ranks, simulated
 mutate required libcmocka-dev  -          # the tests that must fail
 mutate required python3        python3    # makes and tries the mutants
 peers required python3         python3    # runs the comparison
@@ -57,6 +58,9 @@ bench optional dataset-fashion-mnist -    # data of the LeNet row
 bench optional libopenmpi-dev  -          # MPI: rows of several hosts
 bench optional openmpi-bin     mpirun     # starts their processes
 bench optional iproute2        tc         # hosts that are network namespaces
+simulate required libsimgrid-dev -        # simulates the cluster
+simulate required dataset-fashion-mnist - # the job's data
+simulate required python3      python3    # makes the table
 lint required clang            clang      # second compiler
 lint required libcmocka-dev    -          # the tests are linted too
 lint optional libopenmpi-dev   -          # the module for MPI is linted too

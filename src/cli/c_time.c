@@ -39,7 +39,7 @@ static void print_table(const mu_timing *t) {
            (double)t->activation_bytes * 1e-6, (double)t->unplanned_bytes * 1e-6);
 }
 
-static void print_json(const mu_timing *t) {
+static void print_json(const mu_timing *t, int64_t batch) {
     json_t *layers = json_array();
     for (int i = 0; i < t->n; i++) {
         const mu_layer_time *l = &t->layer[i];
@@ -50,10 +50,11 @@ static void print_json(const mu_timing *t) {
                               "bytes", l->bytes));
     }
     mu_cli_print_json(json_pack(
-        "{s:f s:f s:f s:f s:f s:f s:f s:f s:f s:o}", "step_ms", 1e3 * t->step_s, "step_min_ms",
-        1e3 * t->step_min_s, "step_max_ms", 1e3 * t->step_max_s, "samples_per_s", t->samples_per_s, "gflops",
-        rate(t->flops, t->step_s), "peak_gflops", t->peak_gflops, "floor_flops_ms", 1e3 * t->floor_flops_s,
-        "floor_bytes_ms", 1e3 * t->floor_bytes_s, "share_of_floor", t->share_of_floor, "layers", layers));
+        "{s:I s:f s:f s:f s:f s:f s:f s:f s:f s:f s:f s:o}", "batch", (json_int_t)batch, "step_ms",
+        1e3 * t->step_s, "update_ms", 1e3 * t->update_s, "step_min_ms", 1e3 * t->step_min_s, "step_max_ms",
+        1e3 * t->step_max_s, "samples_per_s", t->samples_per_s, "gflops", rate(t->flops, t->step_s),
+        "peak_gflops", t->peak_gflops, "floor_flops_ms", 1e3 * t->floor_flops_s, "floor_bytes_ms",
+        1e3 * t->floor_bytes_s, "share_of_floor", t->share_of_floor, "layers", layers));
 }
 
 static mu_status run(mu_args *a, void *values, mu_err *err) {
@@ -64,7 +65,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_session_opts o = {.phases = MU_TRAIN};
     mu_status st = mu_cli_open(a, a->word[0], &o, &job, &s, err);
     if (st == MU_OK) st = mu_timing_run(s, mu_args_given(a, "seconds") ? v->seconds : 3, &t, err);
-    if (st == MU_OK && a->json) print_json(&t);
+    if (st == MU_OK && a->json) print_json(&t, s->setup.rows);
     else if (st == MU_OK) print_table(&t);
     mu_cli_close(job, s, err);
     return st;

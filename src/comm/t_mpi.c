@@ -72,6 +72,7 @@ typedef struct mpi {
     MPI_Status *status;
     mu_transport_event *event; // a ring
     uint64_t pushed, popped, most_events;
+    bool untold;         // some peer does not know what there is to tell
     int in_a_row;        // events handed on since MPI was last looked at
     word heard;          // the open receive writes here
     MPI_Message matched; // not NULL: there was no memory for it
@@ -312,12 +313,21 @@ static mu_status test(mpi *m, int *n, mu_err *err) {
     return MU_OK;
 }
 
+static bool is_untold(const peer *q) {
+    return q->telling || q->own.freed != q->out.freed || q->own.left != q->out.left;
+}
+
 static mu_status move_on(mpi *m, mu_err *err) {
     int matched, ended;
     MU_TRY(match(m, &matched, err));
     MU_TRY(test(m, &ended, err));
-    for (int p = 0; p < m->t.n; p++)
-        if (p != m->t.rank) tell(m, p, !matched && !ended);
+    const bool look = m->untold;
+    m->untold = false;
+    for (int p = 0; p < m->t.n && look; p++) {
+        if (p == m->t.rank) continue;
+        tell(m, p, !matched && !ended);
+        m->untold |= is_untold(&m->peer[p]);
+    }
     return MU_OK;
 }
 
@@ -357,6 +367,7 @@ static void release(mu_transport *t, const void *data) {
     mpi *m = (mpi *)t;
     mu_buffer *b = mu_buffer_of(data);
     word *own = &m->peer[b->peer].own;
+    m->untold = true;
     own->freed++;
     own->freed_bytes += mu_window_weight(b->bytes);
     mu_buffer_give(&m->buffers, b);
@@ -378,7 +389,7 @@ static void leave(mu_transport *t) {
         m->peer[p].own.sent = m->peer[p].window.sent;
         t->goodbyes++;
     }
-    t->left = true;
+    t->left = m->untold = true;
 }
 
 // ---- beginning and end ----

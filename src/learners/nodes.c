@@ -27,6 +27,7 @@ typedef struct mu_letter {
     mu_wire_frame frame;
     int *owed;             // that counts it
     int left;              // peers that it is not sent to
+    int only;              // the one that it is for; -1 = several
     unsigned char state[]; // (n) letter_state
 } mu_letter;
 
@@ -61,7 +62,8 @@ static mu_status make(mu_nodes *n, const mu_peers_terms *terms, mu_err *err) {
     n->layout = mu_alloc_array(all, sizeof *n->layout, TAG);
     n->greeted = mu_alloc_array(all, sizeof *n->greeted, TAG);
     n->times = mu_alloc_array(all, sizeof *n->times, TAG);
-    const bool good = n->hello && n->layout && n->greeted && n->times;
+    n->full = mu_alloc_array(all, sizeof *n->full, TAG);
+    const bool good = n->hello && n->layout && n->greeted && n->times && n->full;
     return good ? MU_OK : MU_FAIL_NOMEM(err, "the list of ranks");
 }
 
@@ -130,9 +132,8 @@ static mu_status check_shard(const mu_session *s, mu_err *err) {
                          err, "Samples go to whoever is fast. Use `protocol: hardsync`, or leave `architecture` out.");
 }
 
-mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
-    mu_wire w = {.type = MU_WIRE_HELLO};
-    mu_wire_hello *h = &w.hello;
+mu_status mu_nodes_introduce(mu_nodes *n, const mu_session *s, mu_err *err) {
+    mu_wire_hello *h = &n->hello[n->rank];
     MU_TRY(check_shard(s, err));
     MU_TRY(set_shape(n, s, err));
     *h = (mu_wire_hello){.rank = n->rank,
@@ -149,9 +150,14 @@ mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
     put_text(h->file, sizeof h->file, file);
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
     put_text(h->host, sizeof h->host, host);
-    n->hello[n->rank] = *h;
     n->layout[n->rank] = n->shape.layout;
     n->greeted[n->rank] = true;
+    return MU_OK;
+}
+
+mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err) {
+    MU_TRY(mu_nodes_introduce(n, s, err));
+    const mu_wire w = {.type = MU_WIRE_HELLO, .hello = n->hello[n->rank]};
     return mu_nodes_send(n, -1, MU_TOPIC_WORD, &w, err);
 }
 
@@ -222,8 +228,8 @@ int mu_nodes_before_on_host(const mu_nodes *n) {
 
 bool mu_nodes_share_host(const mu_nodes *n) {
     bool shared = false;
-    for (int a = 0; a < n->n; a++)
-        for (int b = 0; b < a; b++) shared |= !strcmp(n->hello[a].host, n->hello[b].host);
+    for (int a = 0; a < n->n && !shared; a++)
+        for (int b = 0; b < a && !shared; b++) shared = !strcmp(n->hello[a].host, n->hello[b].host);
     return shared;
 }
 
@@ -320,10 +326,17 @@ static bool send_one(mu_nodes *n, mu_letter *l, int peer) {
     return true;
 }
 
+static void try_one(mu_nodes *n, mu_letter *l, int peer) {
+    if (l->state[peer] == TO_SEND && !n->full[peer]) n->full[peer] = !send_one(n, l, peer);
+}
+
+// In order to each peer: behind a letter that there is no room for, no other goes.
 static void flush(mu_nodes *n) {
-    for (int p = 0; p < n->n; p++)
-        for (mu_letter *l = n->first; l; l = l->next)
-            if (l->state[p] == TO_SEND && !send_one(n, l, p)) break;
+    if (n->first) memset(n->full, 0, (size_t)n->n * sizeof *n->full);
+    for (mu_letter *l = n->first; l; l = l->next) {
+        if (l->only >= 0) try_one(n, l, l->only);
+        for (int p = 0; p < n->n && l->only < 0; p++) try_one(n, l, p);
+    }
     sweep(n);
 }
 
@@ -335,6 +348,7 @@ mu_status mu_nodes_send_counted(mu_nodes *n, int peer, int *owed, const mu_wire 
     mu_letter *l = pack(n, w, err);
     if (!l) return err ? err->status : MU_ENOMEM;
     l->left = 0;
+    l->only = peer;
     for (int p = 0; p < n->n; p++) {
         const bool to = p != n->rank && (peer < 0 || p == peer);
         l->state[p] = to ? TO_SEND : DONE;
@@ -358,6 +372,7 @@ static void beat(mu_nodes *n, int peer, int64_t now) {
     if (!l) return;
     for (int p = 0; p < n->n; p++) l->state[p] = DONE;
     l->state[peer] = TO_SEND;
+    l->only = peer;
     l->left = 1;
     if (send_one(n, l, peer) && l->state[peer] == UNDER_WAY) append(n, l, &n->owed[MU_TOPIC_WORD]);
     else keep_spare(n, l);
@@ -574,5 +589,6 @@ void mu_nodes_destroy(mu_nodes *n) {
     mu_free(n->layout);
     mu_free(n->greeted);
     mu_free(n->times);
+    mu_free(n->full);
     mu_free(n);
 }

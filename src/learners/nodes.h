@@ -20,7 +20,7 @@
 typedef enum mu_node_topic {
     MU_TOPIC_WORD, MU_TOPIC_ROUND, MU_TOPIC_COPY, MU_TOPIC_EVEN, MU_TOPIC_ODD,
     MU_TOPIC_GROUP,                     // and those behind it: weights for group 0, 1, ...
-    MU_TOPICS = MU_TOPIC_GROUP + MU_MERGE_GROUPS
+    MU_TOPICS = MU_TOPIC_GROUP + MU_RELAY_GROUPS
 } mu_node_topic;
 static inline mu_node_topic mu_node_topic_of_step(int64_t step) {
     return step % 2 ? MU_TOPIC_ODD : MU_TOPIC_EVEN;
@@ -43,6 +43,7 @@ typedef struct mu_nodes {
     mu_wire_hello *hello;               // (n) own and heard; owned
     uint64_t *layout;                   // (n) the same
     bool     *greeted;                  // (n)
+    bool     *full;                     // (n) while sending: a letter to it has to wait; owned
     mu_nodes_taker take;                // NULL = what comes waits
     void     *ctx;
     struct mu_letter *first;            // to be sent, in order, or under way; owned
@@ -64,7 +65,9 @@ typedef struct mu_nodes {
 MU_MUST_CHECK mu_status mu_nodes_open(const char *transport, const mu_transport_opts *o,
                                       const mu_peers_terms *terms, mu_nodes **out, mu_err *err);
 // Says to all ranks what this one trains. In which form gradients travel is settled here: before the nets are
-// made ready. mu_nodes_agreed: all have said it; MU_EJOB: another job, net, ...
+// made ready. mu_nodes_agreed: all have said it; MU_EJOB: another job, net, ... mu_nodes_introduce: the first
+// half of greeting, of which nobody is told.
+MU_MUST_CHECK mu_status mu_nodes_introduce(mu_nodes *n, const mu_session *s, mu_err *err);
 MU_MUST_CHECK mu_status mu_nodes_greet(mu_nodes *n, const mu_session *s, mu_err *err);
 MU_MUST_CHECK mu_status mu_nodes_agreed(const mu_nodes *n, bool *all, mu_err *err);
 // Both, waiting.

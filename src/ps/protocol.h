@@ -92,6 +92,7 @@ typedef enum mu_architecture {
     MU_ARCHITECTURE_ADV,                // a rank sends the sum of its learners' gradients, and waits
     MU_ARCHITECTURE_ADV_STAR,           // it goes on meanwhile; weights come down a tree of ranks
 } mu_architecture;
+enum { MU_RELAY_GROUPS = 1024 };        // groups that send their gradients to rank 0, at most
 typedef enum mu_weights_mode { MU_WEIGHTS_SHARED, MU_WEIGHTS_COPY } mu_weights_mode;
 
 typedef struct mu_protocol_turn {       // of a list of protocols, before the last

@@ -287,10 +287,10 @@ mu_status mu_setup_make(mu_binder *b, const mu_node *node, const mu_cluster_opts
         .max_losses = o->max_losses,
     };
     if (mu_setup_is_relayed(&p) && p.architecture == MU_ARCHITECTURE_BASE) p.server_groups = p.learners;
-    if (p.server_groups > MU_MERGE_GROUPS)
+    if (mu_setup_is_relayed(&p) && p.server_groups > MU_RELAY_GROUPS)
         mu_diags_add(b->diags, MU_DIAG_ERROR, cluster_place_of(node, "learners"),
-                     "`architecture: base` is for at most %d learners, found %d", MU_MERGE_GROUPS,
-                     p.learners);
+                     "at most %d groups send their gradients to rank 0, found %d", MU_RELAY_GROUPS,
+                     p.server_groups);
     share_batch(b, node, o, &p);
     if (b->diags->n_errors > n_errors) return MU_FAIL(err, MU_EJOB, "`cluster` does not fit the job");
     configure_protocol(b, node, o, task, &p);
