@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The kill storm, long: LeNet on Fashion-MNIST under 1000 kills of random learners, by hardsync and by async;
-# 200 deaths of the server at failpoints, 100 of all learners at once, 50 stopped learners; death at every failpoint
+# The kill storm, long: 200 kills of random learners by each protocol; LeNet on Fashion-MNIST under 1000, by hardsync and
+# by async; 200 deaths of the server at failpoints, 100 of all learners at once, 50 stopped learners; death at every failpoint
 # by every protocol.
 #
 # KILLS, GAP and EPOCHS set the storm: EPOCHS must be many enough for KILLS * GAP seconds of training, and the
-# script says so if they were not. SEED repeats a storm. PARTS picks some of: lenet server all stops points.
+# script says so if they were not. SEED repeats a storm. PARTS picks some of: protocols lenet server all stops points;
+# EACH is the kills of each protocol.
 source "$(dirname "$0")/help.sh"
 here=$(dirname "$0")
-: "${KILLS:=1000}" "${GAP:=300ms}" "${EPOCHS:=80}" "${SEED:=$(date +%s)}" "${PARTS:=lenet server all stops points}"
+: "${KILLS:=1000}" "${GAP:=300ms}" "${EPOCHS:=80}" "${SEED:=$(date +%s)}" "${PARTS:=protocols lenet server all stops points}"
+: "${EACH:=200}"
 lenet=$here/../../examples/lenet-fashion.yaml
 echo "storm with SEED=$SEED KILLS=$KILLS GAP=$GAP EPOCHS=$EPOCHS"
 wanted() { [[ " $PARTS " == *" $1 "* ]]; }
@@ -37,6 +39,12 @@ lenet_storm() { # PROTOCOL
 
 small_job > "$dir/job.yaml"
 sed -i 's/hang_timeout: 2s/hang_timeout: 1s/; s/every: 1[05] steps/every: 2s/' "$dir/job.yaml"
+if wanted protocols; then
+    for protocol in hardsync softsync async ssp hogwild mirror; do
+        storm "$EACH random kills" $protocol auto "$SEED" "kill learner random every ~100ms times $EACH"
+        [ "$lost" -ge "$EACH" ] || fail "$protocol: $lost lost, not $EACH"
+    done
+fi
 if wanted server; then server_deaths 20; fi
 if wanted all; then
     storm "50 kills of all learners" hardsync beside "$SEED" "kill all-learners every 300ms times 50"
