@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// costs_time.c - the clocks of costs.h.
+//
+// Whole steps and layers are timed by train/timing.c. A learner among several is played: its gradient goes into
+// a message slot by the hooks of a real one (learners/learner.c), and what a server does with it is done on the
+// parameter blocks of the session, slice by slice. The two follow each other as in training, so that each finds
+// the caches as the other leaves them; medians, as others may use the machine, too.
+#include "plan/costs_inner.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/cores.h"
+#include "comm/process.h"
+#include "comm/region.h"
+#include "ps/message.h"
+#include "ps/slices.h"
+#include "train/timing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 2000, LEAST = 5 };
+
+typedef struct player {                 // a learner among several, and its server
+    mu_worker w;
+    mu_params *params;
+    mu_message_layout layout;
+    char *slot[2];
+    mu_slice_list slices;
+    struct { _Atomic size_t done; mu_undo undo; } *executor;
+} player;
+
+typedef struct series { int n; double v[SAMPLES]; } series;
+
+static void add(series *s, double v) {
+    if (s->n < SAMPLES) s->v[s->n++] = v;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(series *s, double q) {
+    if (!s->n) return 0;
+    qsort(s->v, (size_t)s->n, sizeof *s->v, by_value);
+    return s->v[(int)(q * (s->n - 1) + 0.5)];
+}
+
+// The middle half as that of a normal distribution: one pause of a busy machine does not count.
+static double spread_of(series *s) {
+    const double middle = quantile(s, 0.5);
+    return s->n < 8 || middle <= 0 ? 0 : (quantile(s, 0.75) - quantile(s, 0.25)) / 1.349 / middle;
+}
+
+// ---- a learner and its server ----
+
+static void close_player(player *p) {
+    mu_message_layout_fini(&p->layout);
+    mu_slices_fini(&p->slices);
+    mu_free(p->slot[0]);
+    mu_free(p->slot[1]);
+    mu_free(p->executor);
+}
+
+static mu_status open_player(player *p, mu_session *s, mu_err *err) {
+    *p = (player){.params = s->params};
+    mu_worker_init(&p->w, s);
+    MU_TRY(mu_source_next(s->train.source, &p->w.fixed, err));
+    MU_TRY(mu_message_layout_make(s->params, &p->layout, err));
+    MU_TRY(mu_slices_make(s->params, &p->slices, err));
+    for (int i = 0; i < 2; i++) p->slot[i] = mu_alloc_block(p->layout.bytes + 64, "costs");
+    p->executor = mu_alloc_block(sizeof *p->executor, "costs");
+    return p->slot[0] && p->slot[1] && p->executor ? MU_OK : MU_FAIL_NOMEM(err, "a message");
+}
+
+typedef struct pushing { player *p; char *slot; } pushing;
+
+static void after_backward(void *ctx, mu_layer *layer) {
+    const pushing *to = ctx;
+    for (int i = 0; i < layer->n_param; i++) {
+        mu_param *p = layer->param[i];
+        if (!mu_grad_done_in_layer(p)) continue;
+        mu_worker_check_finite(&to->p->w, p);
+        mu_message_put(&to->p->layout, to->slot, p->index, p);
+    }
+}
+
+static mu_status gradient(player *p, int slot, mu_err *err) {
+    pushing to = {p, p->slot[slot]};
+    const mu_step_hooks hooks = {.ctx = &to, .after_backward = after_backward};
+    mu_step s = {.phase = MU_TRAIN, .step = p->w.at.step, .hooks = &hooks};
+    float scale = 1;
+    MU_TRY(mu_worker_gradient(&p->w, &s, p->w.fixed->first, &scale, err));
+    for (int i = 0; i < p->params->n; i++)
+        if (!mu_grad_done_in_layer(p->params->list[i]))
+            mu_message_put(&p->layout, to.slot, i, p->params->list[i]);
+    return MU_OK;
+}
+
+// One update of n gradients, by one executor.
+static void apply(player *p, int n, bool undo) {
+    static const float weight[2] = {1, 1};
+    const mu_step_rate rate = mu_step_rate_at(p->w.session, &p->w.at, &p->w.end);
+    for (int i = 0; i < p->slices.n; i++) {
+        const mu_slice_range *r = &p->slices.range[i];
+        mu_grad grad[2];
+        const mu_grad *at[2] = {&grad[0], &grad[1]};
+        for (int k = 0; k < n; k++)
+            grad[k] = mu_message_get(&p->layout, p->slot[k], r->param, p->params->list[r->param]);
+        const mu_update u = {n, at, weight, rate.rate / n, {p->w.at.step, rate.young, rate.stale}};
+        atomic_store(&p->executor->done, 0);
+        mu_apply_slice(&(mu_apply){p->w.updater, p->params, 1, &u}, r, &p->executor->done,
+                       undo ? &p->executor->undo : NULL);
+    }
+}
+
+// Gradients and updates of `n` in turns for so long.
+static mu_status play(player *p, int n, bool undo, double seconds, series *gradients, series *updates,
+                      mu_err *err) {
+    const double until = mu_clock_s() + seconds;
+    for (int i = 0; i < LEAST || mu_clock_s() < until; i++) {
+        const double t0 = mu_clock_s();
+        for (int k = 0; k < n; k++) MU_TRY(gradient(p, k, err));
+        const double t1 = mu_clock_s();
+        apply(p, n, undo);
+        if (i == 0) continue; // pages are touched for the first time
+        if (gradients) add(gradients, (t1 - t0) / n);
+        if (updates) add(updates, mu_clock_s() - t1);
+    }
+    return MU_OK;
+}
+
+static mu_status time_player(player *p, int k, bool first, double seconds, mu_costs *out, mu_err *err) {
+    series *of = mu_alloc_array(4, sizeof *of, "costs");
+    if (!of) return MU_FAIL_NOMEM(err, "times");
+    series *gradients = &of[0], *one = &of[1], *two = &of[2], *kept = &of[3];
+    mu_status st = play(p, 1, false, seconds * 0.5, gradients, one, err);
+    if (st == MU_OK) st = play(p, 2, false, seconds * 0.3, NULL, two, err);
+    if (st == MU_OK && first) st = play(p, 1, true, seconds * 0.2, NULL, kept, err);
+    if (st == MU_OK) {
+        const double a = quantile(one, 0.5), b = quantile(two, 0.5);
+        out->gradient_s[k] = quantile(gradients, 0.5);
+        out->apply_s[k] = a;
+        out->sweep_s[k] = fmin(fmax(2 * a - b, 0), a);
+    }
+    if (st == MU_OK && first) {
+        const double a = quantile(one, 0.5);
+        out->undo = a > 0 ? fmin(fmax(quantile(kept, 0.5) / a, 1), 2) : 1;
+        out->spread = fmin(spread_of(gradients), 1);
+    }
+    mu_free(of);
+    return st;
+}
+
+// ---- what is told of parameters ----
+
+static const char *form_name(mu_grad_form f) {
+    return f == MU_GRAD_DENSE      ? "dense"
+           : f == MU_GRAD_FACTORS  ? "factors"
+           : f == MU_GRAD_GATHERED ? "gathered"
+           : f == MU_GRAD_ROWS     ? "rows"
+                                   : "none";
+}
+
+static mu_status tell_params(const player *p, int k, bool first, mu_costs *out, mu_err *err) {
+    const mu_params *ps = p->params;
+    if (first) {
+        out->param = mu_alloc_array((size_t)ps->n + 1, sizeof *out->param, "costs");
+        if (!out->param) return MU_FAIL_NOMEM(err, "the costs");
+        out->n_params = ps->n;
+    }
+    out->message_bytes[k] = (double)p->layout.bytes;
+    for (int i = 0; i < ps->n && i < out->n_params; i++) {
+        const mu_param *q = ps->list[i];
+        mu_cost_param *to = &out->param[i];
+        to->message_bytes[k] = (double)p->layout.part[i].bytes;
+        if (!first) continue;
+        snprintf(to->name, sizeof to->name, "%s", q->name);
+        snprintf(to->form, sizeof to->form, "%s", form_name(p->layout.part[i].form));
+        to->floats = (double)q->count;
+        to->fixed = q->is_stat || q->is_state || q->lr_mult == 0;
+    }
+    return MU_OK;
+}
+
+static mu_status tell_layers(const mu_timing *t, int k, bool first, int64_t rows, mu_costs *out, mu_err *err) {
+    const int n = t->n < MU_COST_LAYERS ? t->n : MU_COST_LAYERS;
+    if (first) {
+        out->layer = mu_alloc_array((size_t)n + 1, sizeof *out->layer, "costs");
+        if (!out->layer) return MU_FAIL_NOMEM(err, "the costs");
+        out->n_layers = n;
+    }
+    for (int i = 0; i < n && i < out->n_layers; i++) {
+        mu_cost_layer *to = &out->layer[i];
+        to->forward_s[k] = t->layer[i].forward_s;
+        to->backward_s[k] = t->layer[i].backward_s;
+        if (!first) continue;
+        snprintf(to->name, sizeof to->name, "%s", t->layer[i].name);
+        snprintf(to->type, sizeof to->type, "%s", t->layer[i].type);
+        to->flops = (t->layer[i].forward_flops + t->layer[i].backward_flops) / (double)rows;
+    }
+    return MU_OK;
+}
+
+static mu_status time_records(mu_session *s, double seconds, mu_costs *out, mu_err *err) {
+    const mu_batch *b;
+    int64_t n = 0;
+    const double began = mu_clock_s();
+    double t;
+    do {
+        MU_TRY(mu_source_next(s->train.source, &b, err));
+        n += b->n;
+    } while ((t = mu_clock_s() - began) < seconds);
+    out->record_s = t / (double)n;
+    return MU_OK;
+}
+
+mu_status mu_cost_time(mu_session *s, int k, bool first, double seconds, mu_costs *out, mu_err *err) {
+    mu_timing t;
+    player p;
+    MU_TRY(mu_timing_run(s, seconds * 0.4, &t, err));
+    out->alone_s[k] = t.step_s;
+    out->flops_per_s = 1e9 * t.peak_gflops;
+    out->activation_bytes[k] = (double)t.activation_bytes + (double)s->train.net->scratch_bytes;
+    MU_TRY(tell_layers(&t, k, first, out->size[k] * s->job->train.accumulate, out, err));
+    mu_status st = open_player(&p, s, err);
+    if (st == MU_OK) st = tell_params(&p, k, first, out, err);
+    if (st == MU_OK) st = time_player(&p, k, first, seconds * 0.5, out, err);
+    close_player(&p);
+    if (st == MU_OK && first) st = time_records(s, seconds * 0.1, out, err);
+    return st;
+}
+
+// ---- all cores at once ----
+
+typedef struct crowd {
+    mu_session *s;
+    double seconds;
+    int number;
+    struct told { _Atomic int ready; int failed; double gradient_s, apply_s; } *told;  // shared
+    int n;
+} crowd;
+
+// Nobody begins before all can: a start takes longer than what is measured.
+static void wait_for_all(const crowd *c) {
+    const double until = mu_clock_s() + 20;
+    for (int i = 0; i < c->n && mu_clock_s() < until;)
+        if (atomic_load(&c->told[i].ready)) i++;
+}
+
+static int take_part(void *ctx) {
+    const crowd *c = ctx;
+    struct told *own = &c->told[c->number];
+    player p;
+    mu_err err = {0};
+    series *of = mu_alloc_array(2, sizeof *of, "costs");
+    (void)mu_cores_pin(c->number);
+    mu_status st = of ? open_player(&p, c->s, &err) : MU_ENOMEM;
+    if (st == MU_OK) st = play(&p, 1, false, 0, NULL, NULL, &err); // pages of its own
+    atomic_store(&own->ready, 1);
+    wait_for_all(c);
+    if (st == MU_OK) st = play(&p, 1, false, c->seconds, &of[0], &of[1], &err);
+    if (st == MU_OK) {
+        own->gradient_s = quantile(&of[0], 0.5);
+        own->apply_s = quantile(&of[1], 0.5);
+    }
+    own->failed = st != MU_OK;
+    if (of) close_player(&p);
+    mu_free(of);
+    return st != MU_OK;
+}
+
+static bool mean_of(const crowd *c, double *gradient_s, double *apply_s) {
+    *gradient_s = *apply_s = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (c->told[i].failed || c->told[i].gradient_s <= 0) return false;
+        *gradient_s += c->told[i].gradient_s / c->n;
+        *apply_s += c->told[i].apply_s / c->n;
+    }
+    return true;
+}
+
+mu_status mu_cost_time_crowd(mu_session *s, int k, int cores, double seconds, mu_costs *out, mu_err *err) {
+    enum { MOST = 256 };
+    const int n = cores < MOST ? cores : MOST;
+    mu_region r = {0};
+    pid_t pid[MOST] = {0};
+    crowd c[MOST];
+    out->crowd = 1;
+    out->crowd_gradient = out->crowd_apply = 1;
+    if (n < 2) return MU_OK;
+    MU_TRY(mu_region_create("costs", (size_t)n * sizeof(struct told), &r, err));
+    mu_status st = MU_OK;
+    for (int i = 0; i < n && st == MU_OK; i++) {
+        c[i] = (crowd){s, seconds, i, (struct told *)(void *)r.base, n};
+        st = mu_process_start("muster-costs", take_part, &c[i], &pid[i], err);
+    }
+    if (st != MU_OK) mu_process_end_all(pid, n, 0);
+    else mu_process_let_end(pid, n, 120, 1);
+    double gradient_s, apply_s;
+    if (st == MU_OK && mean_of(&c[0], &gradient_s, &apply_s)) {
+        out->crowd = n;
+        out->crowd_gradient = fmin(fmax(gradient_s / out->gradient_s[k], 0.5), 100);
+        out->crowd_apply = out->apply_s[k] > 0 ? fmin(fmax(apply_s / out->apply_s[k], 0.5), 100) : 1;
+    }
+    mu_region_close(&r);
+    return st;
+}
