@@ -155,8 +155,7 @@ static bool is_plain(const char *s) {
     return *s && !s[strcspn(s, "=\n\r{}[],:#'\"")] && strlen(s) < MU_CONFIG_EDIT / 2;
 }
 
-// A scalar, or one map of scalars, as one would write it behind `--set key=`. False: it is something else.
-static bool write_value(const mu_node *v, char *out, size_t size) {
+bool mu_config_write_value(const mu_node *v, char *out, size_t size) {
     words w = {out, size, 0};
     *out = '\0';
     if (mu_node_is_null(v)) say(&w, "~");
@@ -175,7 +174,7 @@ static mu_status take_edit(const mu_node *v, mu_config_edits *out, mu_err *err) 
     if (strncmp(v->key, "cluster.", 8) || !v->key[8] || strlen(v->key) > MU_CONFIG_EDIT / 3)
         return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, v->key_pos, "`%.60s` is no key that a plan may set", v->key),
                              err, "A plan sets keys of `cluster`, such as `cluster.learners: 4`; set others with --set.");
-    if (!write_value(v, value, sizeof value))
+    if (!mu_config_write_value(v, value, sizeof value))
         return mu_err_hinted(MU_FAIL_AT(err, MU_EJOB, v->pos, "`%.60s` has a value that a plan cannot have", v->key),
                              err, "Write a word, a number, or one block of these: {type: softsync, n: 2}.");
     if (out->n == MU_CONFIG_EDITS)

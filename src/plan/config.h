@@ -48,6 +48,8 @@ bool mu_config_same(const mu_config *a, const mu_config *b);
 
 // What a protocol's text means, in the arena's memory. MU_EUSAGE: there is none such.
 MU_MUST_CHECK mu_status mu_config_bind_protocol(mu_arena *a, const char *text, mu_class_ref *out, mu_err *err);
+// A scalar, or one map of scalars, as one writes it behind `--set key=`. False: it is something else, or too long.
+bool mu_config_write_value(const mu_node *v, char *out, size_t size);
 static inline const mu_protocol_class *mu_config_class(const mu_config *c) {
     return (const mu_protocol_class *)(const void *)c->how.plugin;
 }

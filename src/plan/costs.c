@@ -4,13 +4,13 @@
 
 #include "base/alloc.h"
 #include "file/outfile.h"
+#include "plan/machine.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FILE = 16 << 20 };
@@ -44,11 +44,9 @@ const mu_cost_split *mu_costs_split(const mu_costs *c, int workers, bool auto_cu
 // ---- kept ----
 
 mu_status mu_costs_folder(char out[MU_FS_PATH], mu_err *err) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && *cache == '/') return mu_fs_join(out, cache, "muster", err);
-    if (home && *home == '/') return mu_fs_join(out, home, ".cache/muster", err);
-    return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "there is no folder to keep costs in"), err,
-                         "Set HOME or XDG_CACHE_HOME.");
+    MU_TRY(mu_machine_path(out, err)); // beside the machine's profile
+    *strrchr(out, '/') = '\0';
+    return MU_OK;
 }
 
 static void name_file(uint64_t job, const char *machine, const char *level, char out[64]) {

@@ -155,10 +155,14 @@ static void time_disk(mu_costs *c) {
     mu_free(data);
 }
 
+// Forward alone: its share of the layers, of what a gradient takes.
 static double forward_of(const mu_costs *c, int k) {
-    double s = 0;
-    for (int i = 0; i < c->n_layers; i++) s += c->layer[i].forward_s[k];
-    return s;
+    double forward = 0, all = 0;
+    for (int i = 0; i < c->n_layers; i++) {
+        forward += c->layer[i].forward_s[k];
+        all += c->layer[i].forward_s[k] + c->layer[i].backward_s[k];
+    }
+    return all > 0 ? c->gradient_s[k] * forward / all : 0;
 }
 
 static mu_status measure_size(const measuring *m, int k, double seconds, mu_costs *c, mu_err *err) {
@@ -194,7 +198,6 @@ static mu_status measure_all(const measuring *m, mu_costs *c, mu_err *err) {
     time_disk(c);
     return mu_cost_splits(m->t, c, err);
 }
-
 
 static int measure(void *ctx) {
     measuring *m = ctx;

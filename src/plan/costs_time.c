@@ -4,7 +4,10 @@
 // Whole steps and layers are timed by train/timing.c. A learner among several is played: its gradient goes into
 // a message slot by the hooks of a real one (learners/learner.c), and what a server does with it is done on the
 // parameter blocks of the session, slice by slice. The two follow each other as in training, so that each finds
-// the caches as the other leaves them; medians, as others may use the machine, too.
+// the caches as the other leaves them.
+//
+// Others may use the machine, too: so times are those that the thread had a processor, and medians. How much a
+// gradient differs from the next is told from those that nobody interrupted.
 #include "plan/costs_inner.h"
 
 #include "base/alloc.h"
@@ -19,6 +22,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SAMPLES = 2000, LEAST = 5 };
 
@@ -32,9 +36,24 @@ typedef struct player {                 // a learner among several, and its serv
 } player;
 
 typedef struct series { int n; double v[SAMPLES]; } series;
+typedef struct moment { double wall_s, own_s; } moment; // own: with a processor
+
+static moment now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (moment){mu_clock_s(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+}
 
 static void add(series *s, double v) {
-    if (s->n < SAMPLES) s->v[s->n++] = v;
+    if (s && s->n < SAMPLES) s->v[s->n++] = v;
+}
+
+static void add_span(series *s, const moment *a, const moment *b, int parts) {
+    add(s, (b->own_s - a->own_s) / parts);
+}
+
+static bool was_interrupted(const moment *a, const moment *b) {
+    return b->wall_s - a->wall_s > 1.03 * (b->own_s - a->own_s) + 2e-6;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -116,39 +135,55 @@ static void apply(player *p, int n, bool undo) {
     }
 }
 
+typedef struct times { series gradient, apply, whole; } times;  // whole: gradients that nobody interrupted
+
 // Gradients and updates of `n` in turns for so long.
-static mu_status play(player *p, int n, bool undo, double seconds, series *gradients, series *updates,
-                      mu_err *err) {
+static mu_status play(player *p, int n, bool undo, double seconds, times *out, mu_err *err) {
     const double until = mu_clock_s() + seconds;
     for (int i = 0; i < LEAST || mu_clock_s() < until; i++) {
-        const double t0 = mu_clock_s();
+        const moment t0 = now();
         for (int k = 0; k < n; k++) MU_TRY(gradient(p, k, err));
-        const double t1 = mu_clock_s();
+        const moment t1 = now();
         apply(p, n, undo);
-        if (i == 0) continue; // pages are touched for the first time
-        if (gradients) add(gradients, (t1 - t0) / n);
-        if (updates) add(updates, mu_clock_s() - t1);
+        const moment t2 = now();
+        if (i == 0 || !out) continue; // pages are touched for the first time
+        add_span(&out->gradient, &t0, &t1, n);
+        add_span(&out->apply, &t1, &t2, 1);
+        if (!was_interrupted(&t0, &t1)) add(&out->whole, (t1.wall_s - t0.wall_s) / n);
+    }
+    return MU_OK;
+}
+
+static mu_status time_alone(mu_worker *w, double seconds, times *out, mu_err *err) {
+    const double until = mu_clock_s() + seconds;
+    for (int i = 0; i < LEAST || mu_clock_s() < until; i++) {
+        const moment t0 = now();
+        MU_TRY(mu_worker_step(w, err));
+        const moment t1 = now();
+        if (i) add_span(&out->gradient, &t0, &t1, 1);
     }
     return MU_OK;
 }
 
 static mu_status time_player(player *p, int k, bool first, double seconds, mu_costs *out, mu_err *err) {
-    series *of = mu_alloc_array(4, sizeof *of, "costs");
+    times *of = mu_alloc_array(4, sizeof *of, "costs");
     if (!of) return MU_FAIL_NOMEM(err, "times");
-    series *gradients = &of[0], *one = &of[1], *two = &of[2], *kept = &of[3];
-    mu_status st = play(p, 1, false, seconds * 0.5, gradients, one, err);
-    if (st == MU_OK) st = play(p, 2, false, seconds * 0.3, NULL, two, err);
-    if (st == MU_OK && first) st = play(p, 1, true, seconds * 0.2, NULL, kept, err);
+    times *alone = &of[0], *one = &of[1], *two = &of[2], *kept = &of[3];
+    mu_status st = time_alone(&p->w, seconds * 0.25, alone, err);
+    if (st == MU_OK) st = play(p, 1, false, seconds * 0.35, one, err);
+    if (st == MU_OK) st = play(p, 2, false, seconds * 0.25, two, err);
+    if (st == MU_OK && first) st = play(p, 1, true, seconds * 0.15, kept, err);
     if (st == MU_OK) {
-        const double a = quantile(one, 0.5), b = quantile(two, 0.5);
-        out->gradient_s[k] = quantile(gradients, 0.5);
+        const double a = quantile(&one->apply, 0.5), b = quantile(&two->apply, 0.5);
+        out->alone_s[k] = quantile(&alone->gradient, 0.5);
+        out->gradient_s[k] = quantile(&one->gradient, 0.5);
         out->apply_s[k] = a;
         out->sweep_s[k] = fmin(fmax(2 * a - b, 0), a);
     }
     if (st == MU_OK && first) {
-        const double a = quantile(one, 0.5);
-        out->undo = a > 0 ? fmin(fmax(quantile(kept, 0.5) / a, 1), 2) : 1;
-        out->spread = fmin(spread_of(gradients), 1);
+        const double a = out->apply_s[k];
+        out->undo = a > 0 ? fmin(fmax(quantile(&kept->apply, 0.5) / a, 1), 2) : 1;
+        out->spread = fmin(spread_of(&one->whole), 1);
     }
     mu_free(of);
     return st;
@@ -207,27 +242,27 @@ static mu_status tell_layers(const mu_timing *t, int k, bool first, int64_t rows
 static mu_status time_records(mu_session *s, double seconds, mu_costs *out, mu_err *err) {
     const mu_batch *b;
     int64_t n = 0;
-    const double began = mu_clock_s();
-    double t;
+    const moment began = now();
+    moment t;
     do {
         MU_TRY(mu_source_next(s->train.source, &b, err));
         n += b->n;
-    } while ((t = mu_clock_s() - began) < seconds);
-    out->record_s = t / (double)n;
+        t = now();
+    } while (t.wall_s - began.wall_s < seconds);
+    out->record_s = (t.own_s - began.own_s) / (double)n;
     return MU_OK;
 }
 
 mu_status mu_cost_time(mu_session *s, int k, bool first, double seconds, mu_costs *out, mu_err *err) {
     mu_timing t;
     player p;
-    MU_TRY(mu_timing_run(s, seconds * 0.4, &t, err));
-    out->alone_s[k] = t.step_s;
+    MU_TRY(mu_timing_run(s, seconds * 0.25, &t, err));
     out->flops_per_s = 1e9 * t.peak_gflops;
     out->activation_bytes[k] = (double)t.activation_bytes + (double)s->train.net->scratch_bytes;
     MU_TRY(tell_layers(&t, k, first, out->size[k] * s->job->train.accumulate, out, err));
     mu_status st = open_player(&p, s, err);
     if (st == MU_OK) st = tell_params(&p, k, first, out, err);
-    if (st == MU_OK) st = time_player(&p, k, first, seconds * 0.5, out, err);
+    if (st == MU_OK) st = time_player(&p, k, first, seconds * 0.65, out, err);
     close_player(&p);
     if (st == MU_OK && first) st = time_records(s, seconds * 0.1, out, err);
     return st;
@@ -255,16 +290,16 @@ static int take_part(void *ctx) {
     struct told *own = &c->told[c->number];
     player p;
     mu_err err = {0};
-    series *of = mu_alloc_array(2, sizeof *of, "costs");
+    times *of = mu_alloc(sizeof *of, "costs");
     (void)mu_cores_pin(c->number);
     mu_status st = of ? open_player(&p, c->s, &err) : MU_ENOMEM;
-    if (st == MU_OK) st = play(&p, 1, false, 0, NULL, NULL, &err); // pages of its own
+    if (st == MU_OK) st = play(&p, 1, false, 0, NULL, &err); // pages of its own
     atomic_store(&own->ready, 1);
     wait_for_all(c);
-    if (st == MU_OK) st = play(&p, 1, false, c->seconds, &of[0], &of[1], &err);
+    if (st == MU_OK) st = play(&p, 1, false, c->seconds, of, &err);
     if (st == MU_OK) {
-        own->gradient_s = quantile(&of[0], 0.5);
-        own->apply_s = quantile(&of[1], 0.5);
+        own->gradient_s = quantile(&of->gradient, 0.5);
+        own->apply_s = quantile(&of->apply, 0.5);
     }
     own->failed = st != MU_OK;
     if (of) close_player(&p);

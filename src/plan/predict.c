@@ -368,6 +368,5 @@ double mu_predict_least_s(const mu_costs *k, const mu_machine *m, const mu_confi
     set_scene(&s, k, m, c);
     share_net(&s, &none);
     const mu_plan_factors *f = corrections && corrections->of ? corrections->of(corrections->ctx, c) : NULL;
-    const double least = fmin(s.compute_s, mu_config_processes(c) == 1 ? s.alone_s : s.compute_s);
-    return least * (f ? f->of[MU_TERM_COMPUTE] : 1);
+    return fmin(s.compute_s, s.alone_s) * (f ? f->of[MU_TERM_COMPUTE] : 1);
 }
