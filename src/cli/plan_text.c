@@ -87,12 +87,13 @@ void mu_plan_text_about(const mu_planner *p, const mu_plan_choice *c, char *out,
 // ---- the table ----
 
 static void print_head(const mu_planner *p, FILE *out) {
-    const mu_costs *k = &p->costs;
-    fprintf(out, "%s: %d node%s of %d core%s%s%s; costs of %s%s%s\n", *p->machine.name ? p->machine.name : "machine",
-            p->machine.nodes, p->machine.nodes == 1 ? "" : "s", p->machine.cores, p->machine.cores == 1 ? "" : "s",
-            p->derived ? " (derived, not measured)" : "", *mu_machine_mode(&p->machine) ? ", cores " : "",
-            *mu_machine_mode(&p->machine) ? mu_machine_mode(&p->machine) : k->machine,
-            *mu_machine_mode(&p->machine) ? "; measured on " : "", *mu_machine_mode(&p->machine) ? k->machine : "");
+    const mu_machine *m = &p->machine;
+    const char *mode = mu_machine_mode(m);
+    fprintf(out, "%s: %d node%s of %d core%s", *m->name ? m->name : "machine", m->nodes, m->nodes == 1 ? "" : "s",
+            m->cores, m->cores == 1 ? "" : "s");
+    if (p->derived) fprintf(out, ", speeds derived");
+    else if (*mode) fprintf(out, ", %s", mode);
+    fprintf(out, "; costs of the job measured on %s (%s)\n", p->costs.machine, p->costs.level);
 }
 
 static void print_row(int number, const mu_plan_choice *c, FILE *out) {

@@ -16,8 +16,10 @@
 #include "train/stopflag.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -40,7 +42,9 @@ uint64_t mu_costs_hash(const mu_job *job) {
     h = mix(h, (uint64_t)job->train.batch);
     h = mix(h, (uint64_t)job->train.accumulate);
     h = mix(h, mu_node_hash(mu_node_find(job->root, "seed")));
-    return XXH3_64bits_withSeed(job->folder, strlen(job->folder), h);
+    char folder[PATH_MAX]; // files of the data lie there, however the way to it is written
+    const char *at = realpath(job->folder, folder) ? folder : job->folder;
+    return XXH3_64bits_withSeed(at, strlen(at), h);
 }
 
 static double per_epoch(const mu_interval *every, double epoch_steps) {

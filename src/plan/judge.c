@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char file_name[] = "plan.json";
@@ -46,6 +47,7 @@ static json_t *predicted_json(const mu_prediction *p) {
                      parts_json(parts), "corrected", p->corrected);
 }
 
+// counts: it teaches something.
 static json_t *measured_json(const mu_run_result *r, bool counts, const mu_learnt_run *run) {
     json_t *o = json_object();
     json_object_set_new(o, "samples_per_s", mu_json_number(r->samples_per_s));
@@ -74,6 +76,13 @@ static mu_status write_file(const mu_config *c, const mu_prediction *p, const mu
     return st;
 }
 
+// More wants to run than the run itself has: what it took says little of the machine.
+static bool is_busy(const mu_session *s, const mu_machine *m) {
+    double load;
+    const int own = mu_setup_processes(&s->setup) + s->setup.server_threads;
+    return getloadavg(&load, 1) == 1 && load > (own > m->cores ? own : m->cores) + 1;
+}
+
 static mu_status compare(mu_planner *p, const mu_session *s, const mu_run_result *r, mu_err *err) {
     mu_config c;
     mu_prediction plain, corrected;
@@ -82,7 +91,7 @@ static mu_status compare(mu_planner *p, const mu_session *s, const mu_run_result
     MU_TRY(mu_config_bind_protocol(&p->arena, c.protocol, &c.how, err));
     MU_TRY(mu_predict(&p->costs, &p->machine, &c, NULL, &plain, err));
     MU_TRY(mu_predict(&p->costs, &p->machine, &c, &p->corrections, &corrected, err));
-    const bool counts = mu_learnt_measure(&s->setup, r, &run);
+    const bool counts = mu_learnt_measure(&s->setup, r, &run) && !is_busy(s, &p->machine);
     if (*r->run_dir) MU_TRY(write_file(&c, &corrected, r, counts, &run, err));
     if (!counts) return MU_OK;
     mu_learnt_add(&p->learnt, &c, &plain, &run);

@@ -4,7 +4,9 @@
 
 #include "base/clock.h"
 #include "plan/costs_measure.h"
+#include "plan/profile.h"
 #include "train/model.h"
+#include "train/stopflag.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -24,18 +26,45 @@ static void say(const mu_planner_opts *o, const char *fmt, ...) {
 
 // ---- the machine ----
 
+// Numbers of a machine of which the cores alone are known.
+static mu_status derive(mu_planner *p) {
+    const mu_machine_load unknown = {0};
+    mu_machine_describe_here(&p->machine);
+    mu_machine_derive(&p->machine, &unknown, 0);
+    p->derived = true;
+    return MU_OK;
+}
+
+static void tell_probe(void *ctx, const char *what, double done) {
+    const mu_planner_opts *o = ctx;
+    if (what && o->watch.progress) o->watch.progress(o->watch.ctx, "measuring this machine", done);
+}
+
+// Kept, so that the next plan need not; a better one takes its place.
+static mu_status profile_quickly(const mu_planner_opts *o, mu_planner *p, mu_err *err) {
+    mu_profile_result r;
+    mu_err own = {0};
+    const mu_profile_opts quick = {.quick = true, .tell = tell_probe, .ctx = (void *)(uintptr_t)o};
+    const mu_status st = mu_profile_make(&quick, &r, &own);
+    if (mu_stop_was_asked(st)) return mu_err_pass(st, &own, err);
+    if (st != MU_OK) {
+        say(o, "this machine cannot be measured (%s): its speeds are derived from its cores", own.msg);
+        return derive(p);
+    }
+    p->machine = r.machine;
+    mu_err_clear(&own);
+    if (mu_machine_keep(&p->machine, &own) != MU_OK) say(o, "its profile is not kept: %s", own.msg);
+    say(o, "this machine was measured in some seconds; `muster profile` does it better");
+    return MU_OK;
+}
+
 static mu_status find_machine(const mu_planner_opts *o, mu_planner *p, mu_err *err) {
     mu_err own = {0};
     if (o->machine) return mu_machine_load_file(o->machine, &p->machine, err);
     const mu_status st = mu_machine_find(&p->machine, &own);
     if (st == MU_OK) return MU_OK;
     if (st != MU_ENOTFOUND) say(o, "%s", own.msg);
-    mu_machine_describe_here(&p->machine);
-    mu_machine_derive(&p->machine, &(mu_machine_load){0}, 0);
-    p->derived = true;
-    if (!o->known_only)
-        say(o, "no profile of this machine: its speeds are derived from its cores; `muster profile` measures them");
-    return MU_OK;
+    return o->known_only ? derive(p) : profile_quickly(o, p, err);
 }
 
 // ---- protocols ----

@@ -25,7 +25,7 @@ static double normal_quantile(double p) {
            (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-// The largest of n is about the quantile at 0.5264 ^ (1 / n) (Chen and Tyler 1999; within 1 % from 3 on).
+// The largest of n is about the quantile at 0.5264 ^ (1 / n) (Chen and Tyler 1999; within 3 %).
 double mu_expected_max(int n) {
     if (n < 2) return 0;
     return n == 2 ? 0.5641896 : normal_quantile(pow(0.5264, 1.0 / n));

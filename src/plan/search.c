@@ -66,7 +66,6 @@ static void look_at(search *s, const mu_config *c, cheapest *in_time) {
         s->out->too_large++;
         return;
     }
-    if (c->nodes == 1 && mu_config_processes(c) == 1 && !c->own_mu) s->out->alone = new;
     note_in_time(s, in_time, &new);
     keep(s->out, &new);
 }
@@ -199,6 +198,15 @@ static void look_at_nodes(search *s, int nodes, cheapest *in_time) {
     }
 }
 
+// To compare with; the search may have passed over it.
+static void look_at_one(search *s) {
+    mu_plan_choice *one = &s->out->alone;
+    one->config = (mu_config){.nodes = 1, .learners = 1, .workers = 1, .server_groups = 1, .mu = s->k->batch,
+                              .how = s->space->protocol[0].how};
+    memcpy(one->config.protocol, s->space->protocol[0].text, sizeof one->config.protocol);
+    if (mu_predict(s->k, s->m, &one->config, s->by, &one->prediction, NULL) != MU_OK) *one = (mu_plan_choice){0};
+}
+
 // The cheapest in time goes first where it is not among the best.
 static void choose(const search *s, const cheapest *in_time) {
     mu_plan *p = s->out;
@@ -229,6 +237,7 @@ mu_status mu_plan_search(const mu_costs *k, const mu_machine *m, const mu_plan_s
     for (int nodes = most; nodes >= space->least_nodes && nodes >= 1; nodes--) look_at_nodes(&s, nodes, &in_time);
     if (out->n) {
         choose(&s, &in_time);
+        look_at_one(&s);
         return MU_OK;
     }
     if (out->too_large)
