@@ -16,7 +16,7 @@ struct plan {
     const char *machine, *nodes, *protocols, *batches, *out;
     int64_t learners;
     double deadline;
-    bool again;
+    bool again, as_is;
 };
 
 static const mu_opt options[] = {
@@ -31,6 +31,7 @@ static const mu_opt options[] = {
     MU_OPT(struct plan, deadline, "deadline", MU_OPT_DURATION, "T",
            "choose what needs the fewest processes and ends the training in this time"),
     MU_OPT(struct plan, out, "out", MU_OPT_FILE, "FILE", "write the winner here, for `muster train JOB --plan FILE`"),
+    MU_OPT(struct plan, as_is, "as-is", MU_OPT_FLAG, NULL, "predict the way that the job itself says, and search none"),
     MU_OPT(struct plan, again, "again", MU_OPT_FLAG, NULL, "measure the costs of the job once more"),
     {0},
 };
@@ -81,7 +82,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_planner_open(&o, &p, err);
     mu_plan_screen_end(&screen);
     if (st != MU_OK) return st;
-    st = mu_planner_search(&p, err);
+    st = v->as_is ? mu_planner_as_it_is(&o, &p, err) : mu_planner_search(&p, err);
     if (st == MU_OK) st = show(a, v, &p, err);
     mu_planner_close(&p);
     return st;

@@ -4,6 +4,7 @@
 
 #include "file/json.h"
 #include "file/outfile.h"
+#include "train/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +26,35 @@ void mu_config_of_setup(const mu_setup *s, const mu_node *cluster, mu_config *ou
         out->server = MU_SERVER_AUTO;
     if (mu_node_is_null(protocol) || !mu_config_write_value(protocol, out->protocol, sizeof out->protocol))
         snprintf(out->protocol, sizeof out->protocol, "%s", s->protocol->plugin.name);
+}
+
+// What the job makes of its section on the machine of the plan.
+static mu_status config_of_job(const mu_planner_opts *o, mu_planner *p, mu_config *out, mu_err *err) {
+    mu_model none = {0};
+    mu_job *job = NULL;
+    mu_session *s = NULL;
+    mu_err own = {0};
+    const int nodes = o->most_nodes > 1 ? o->most_nodes : 0;
+    const mu_session_opts check = {.phases = MU_TRAIN, .check_only = true, .nodes = nodes};
+    mu_status st = mu_model_load_job(&none, o->job, o->set, o->n_sets, &job, &own);
+    if (st == MU_OK) st = mu_session_open(job, &check, &s, &own);
+    if (st == MU_OK) mu_config_of_setup(&s->setup, job->cluster, out);
+    if (st == MU_EJOB && job && job->diags.n_errors) {
+        mu_err_clear(&own);
+        st = mu_diags_report(&job->diags, &own);
+    }
+    own.pos = MU_NOPOS; // it borrows from the job
+    mu_session_close(s);
+    mu_job_destroy(job);
+    if (st != MU_OK) return mu_err_pass(st, &own, err);
+    return mu_config_bind_protocol(&p->arena, out->protocol, &out->how, err);
+}
+
+mu_status mu_planner_as_it_is(const mu_planner_opts *o, mu_planner *p, mu_err *err) {
+    mu_plan_choice *c = &p->plan.choice[0];
+    p->plan = (mu_plan){.n = 1};
+    MU_TRY(config_of_job(o, p, &c->config, err));
+    return mu_predict(&p->costs, &p->machine, &c->config, &p->corrections, &c->prediction, err);
 }
 
 static json_t *terms_json(const mu_prediction *p) {

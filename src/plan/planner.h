@@ -48,6 +48,8 @@ typedef struct mu_planner {             // zeroed = closed
 // MU_EJOB, MU_EDATA (machine file), MU_EUNSUPPORTED (fits nowhere), MU_EUSAGE (words), ...
 MU_MUST_CHECK mu_status mu_planner_open(const mu_planner_opts *o, mu_planner *out, mu_err *err);
 MU_MUST_CHECK mu_status mu_planner_search(mu_planner *p, mu_err *err);
+// Instead of a search: the one way that the job itself says, with all edits.
+MU_MUST_CHECK mu_status mu_planner_as_it_is(const mu_planner_opts *o, mu_planner *p, mu_err *err);
 void mu_planner_close(mu_planner *p);
 static inline const mu_plan_choice *mu_planner_wanted(const mu_planner *p) {
     return &p->plan.choice[p->plan.wanted];

@@ -58,6 +58,8 @@ holds words '[.plans[].mu] | unique - [4, 8] | length == 0'
 plan rack --machine rack.yaml --nodes 2..4 --out rack.plan
 holds rack '[.plans[].nodes] | min >= 2 and max <= 4'
 plan late --machine small.yaml --deadline 1s
+plan as-it-is --machine small.yaml --as-is --set cluster.learners=3 --set cluster.protocol=async
+holds as-it-is '(.plans | length) == 1 and .plans[0].learners == 3 and .plans[0].protocol == "async"'
 "$MUSTER" plan job.yaml --machine small.yaml >text 2>err || bad "as text: $(cat err)"
 says text 'configuration'
 says text 'bottleneck:'
@@ -99,7 +101,8 @@ refuses() { # refuses WORDS COMMAND...
 }
 refuses 'no plan `none.yaml`' train job.yaml --plan none.yaml
 refuses 'job.yaml:1:1: error: unknown key `name` in a plan' train job.yaml --plan job.yaml
-refuses 'is for 2 nodes' train job.yaml --plan <(sed 's/nodes: .*/nodes: 2/' first.yaml)
+sed 's/nodes: .*/nodes: 2/' first.yaml >nodes.plan
+refuses 'is for 2 nodes' train job.yaml --plan nodes.plan
 refuses 'exclude each other' train job.yaml --plan two.plan --cluster auto
 refuses '`--nodes` has `x`' plan job.yaml --nodes x
 refuses 'is no protocol' plan job.yaml --protocols sofsync
