@@ -7,6 +7,7 @@
 
 #include "net/unroll.h"
 
+#include <math.h>
 #include <string.h>
 
 static const int workers_of[MU_COST_SPLITS] = {2, 4, 8, 16};
@@ -26,7 +27,8 @@ static double share_of(const mu_costs *c, const mu_partition *p, double rows) {
         whole += layer_s(c, l, rows);
         largest += layer_s(c, l, rows / g.batch) / g.feature;
     }
-    return whole > 0 ? largest / whole : 1;
+    // Layers are short, and times of them noisy: a part is no more than the whole, and no less than its share.
+    return whole > 0 ? fmin(fmax(largest / whole, 1.0 / p->workers), 1) : 1;
 }
 
 // Layers one after the other that wait for a value of another worker, forward and back.
@@ -58,41 +60,36 @@ static bool split_one(const mu_cost_job *j, int workers, bool auto_cut, int k, c
     return true;
 }
 
-// A net that cannot be cut for the smallest batch has no row: it is not proposed.
+static bool split_size(const mu_cost_job *j, int workers, bool auto_cut, int k, const mu_costs *c,
+                       mu_cost_split *to) {
+    mu_cost_split one;
+    if (c->size[k] < workers) { // so few rows that some have none
+        to->share[k] = 1;
+        return true;
+    }
+    if (!split_one(j, workers, auto_cut, k, c, &one)) return false;
+    to->workers = workers, to->auto_cut = auto_cut, to->bridges = one.bridges;
+    to->share[k] = one.share[k];
+    to->values_bytes[k] = one.values_bytes[k];
+    to->gradient_bytes[k] = one.gradient_bytes[k];
+    to->weight_bytes[k] = one.weight_bytes[k];
+    return true;
+}
+
+// A net that cannot be cut so has no row: it is not proposed.
 mu_status mu_cost_splits(const mu_cost_task *t, mu_costs *c, mu_err *err) {
-    bool good[MU_COST_SPLITS * 2];
-    memset(good, 1, sizeof good);
+    enum { WAYS = MU_COST_SPLITS * 2 };
+    bool good[WAYS];
+    for (int i = 0; i < WAYS; i++) good[i] = workers_of[i / 2] <= t->cores;
     for (int k = 0; k < c->n_sizes; k++) {
         mu_cost_job j;
         MU_TRY(mu_cost_open(t, c->size[k], true, &j, err));
-        for (int i = 0; i < MU_COST_SPLITS * 2; i++) {
-            const int workers = workers_of[i / 2];
-            mu_cost_split one;
-            good[i] = good[i] && workers <= t->cores && c->size[k] >= workers &&
-                      split_one(&j, workers, i % 2, k, c, &one);
-            if (!good[i]) { // sizes rise: what the smallest ones cannot have is as the first that can
-                good[i] = k + 1 < c->n_sizes && workers <= t->cores && c->size[k] < workers;
-                c->split[i].share[k] = -1;
-                continue;
-            }
-            one.share[k] = one.share[k] > 0 ? one.share[k] : 1;
-            mu_cost_split *to = &c->split[i];
-            to->workers = workers, to->auto_cut = i % 2, to->bridges = one.bridges;
-            to->share[k] = one.share[k];
-            to->values_bytes[k] = one.values_bytes[k];
-            to->gradient_bytes[k] = one.gradient_bytes[k];
-            to->weight_bytes[k] = one.weight_bytes[k];
-        }
+        for (int i = 0; i < WAYS; i++)
+            good[i] = good[i] && split_size(&j, workers_of[i / 2], i % 2, k, c, &c->split[i]);
         mu_cost_close(&j);
     }
-    for (int i = 0; i < MU_COST_SPLITS * 2; i++) {
-        if (!good[i] || !c->split[i].workers) continue;
-        for (int k = c->n_sizes - 1; k >= 0; k--)
-            if (c->split[i].share[k] < 0) {
-                c->split[i].share[k] = 1; // so few rows: nobody else has any
-            }
-        c->split[c->n_splits++] = c->split[i];
-    }
-    memset(&c->split[c->n_splits], 0, sizeof c->split - (size_t)c->n_splits * sizeof *c->split);
+    for (int i = 0; i < WAYS; i++)
+        if (good[i] && c->split[i].workers) c->split[c->n_splits++] = c->split[i];
+    memset(&c->split[c->n_splits], 0, (size_t)(WAYS - c->n_splits) * sizeof *c->split);
     return MU_OK;
 }
