@@ -3,14 +3,15 @@
 // processes tell each other. Measured once for a job and kept; predict.h makes everything else of it.
 //
 // A count of flops does not do: products of few rows run at 3 to 100 GFLOP/s. So the net is timed at its real
-// shapes, for up to four sizes of the batch, and sizes between are interpolated (a straight line from one to the
+// shapes, for up to five sizes of the batch, and sizes between are interpolated (a straight line from one to the
 // next: a layer has a fixed part and one that grows with the rows). Layers are timed within whole passes, so
 // that each finds the caches as training leaves them.
 //
 // Two ways of a step are measured, as they differ: one learner alone, which applies each row of a gradient
 // while it has it (train/worker.h), and a learner among several, which leaves its gradient in a slot. And the
-// second way once more while every core does the same: how much processes hinder each other hangs on the net
-// (its working set, its share of arithmetic), so it is measured with it, where it is measured.
+// second way twice more while every core does the same, with weights of its own and with shared ones: how much
+// processes hinder each other hangs on the net (its working set, its share of arithmetic, what of it the caches of
+// others hold), so it is measured with it. For another machine it is derived from that machine's numbers.
 #ifndef MU_PLAN_COSTS_H
 #define MU_PLAN_COSTS_H
 
@@ -19,7 +20,7 @@
 
 #include <stdint.h>
 
-enum { MU_COST_SIZES = 4, MU_COST_LAYERS = 4096, MU_COST_SPLITS = 4 };
+enum { MU_COST_SIZES = 5, MU_COST_LAYERS = 4096, MU_COST_SPLITS = 4 };
 
 typedef struct mu_cost_layer {          // all copies of an unrolled one
     char     name[64], type[24];
@@ -67,8 +68,12 @@ typedef struct mu_costs {
     double   activation_bytes[MU_COST_SIZES];
     double   undo;                      // an update in step keeps what it overwrites: so many times as long
     double   spread;                    // of gradient_s from one to the next: standard deviation over mean
-    int      crowd;                     // processes that computed at once; 1 = not measured
+    double   busy;                      // share of the cores that others took meanwhile
+    int      crowd;                     // processes that computed at once; 1 = not measured, or others took the cores
     double   crowd_gradient, crowd_apply;       // one among so many over one alone
+    // What lines cost that others have written, when so many compute on the same weights and apply to them in
+    // turns: more seconds of a gradient, of an update.
+    double   lines_read_s, lines_apply_s;
     double   record_s;                  // of reading and transforming one
     double   evaluate_s;                // of one record
     double   save_s, start_s;           // one checkpoint; until a process can begin

@@ -47,9 +47,11 @@ static const key of_costs[] = {
     MANY_OF_SIZES(mu_costs, message_bytes), MANY_OF_SIZES(mu_costs, activation_bytes),
     {"undo", NUMBER, offsetof(mu_costs, undo), 0, 1, 100},
     {"spread", NUMBER, offsetof(mu_costs, spread), 0, 0, 100},
+    {"busy", NUMBER, offsetof(mu_costs, busy), 0, 0, 1},
     {"crowd", SMALL, offsetof(mu_costs, crowd), 0, 1, 65536},
     {"crowd_gradient", NUMBER, offsetof(mu_costs, crowd_gradient), 0, 0.01, 1000},
     {"crowd_apply", NUMBER, offsetof(mu_costs, crowd_apply), 0, 0.01, 1000},
+    SECONDS(mu_costs, lines_read_s), SECONDS(mu_costs, lines_apply_s),
     SECONDS(mu_costs, record_s), SECONDS(mu_costs, evaluate_s), SECONDS(mu_costs, save_s),
     SECONDS(mu_costs, start_s),
     {0},
@@ -177,7 +179,7 @@ static mu_status read_rows(const reading *r, const json_t *o, const key *keys, v
 static mu_status read_batches(reading *r, const json_t *o, mu_costs *c) {
     const json_t *a = json_object_get(o, "sizes");
     const size_t n = json_array_size(a);
-    if (n < 1 || n > MU_COST_SIZES) return wrong(r, "sizes", "is not a list of 1 to 4 numbers");
+    if (n < 1 || n > MU_COST_SIZES) return wrong(r, "sizes", "is not a list of 1 to 5 numbers");
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(a, i);
         c->size[i] = json_is_integer(v) ? json_integer_value(v) : 0;

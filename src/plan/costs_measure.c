@@ -108,7 +108,8 @@ typedef struct measuring { const mu_cost_task *t; room *room; } measuring;
 
 static void choose_sizes(int64_t batch, int cores, mu_costs *c) {
     const int64_t least = batch / (cores > 16 ? cores : 16);
-    const int64_t wanted[MU_COST_SIZES] = {least > 0 ? least : 1, batch / 4, batch / 2, batch};
+    // One sample goes its own way in many a layer, and its neighbours do not tell of it.
+    const int64_t wanted[MU_COST_SIZES] = {1, least, batch / 4, batch / 2, batch};
     for (int i = 0; i < MU_COST_SIZES; i++)
         if (wanted[i] > 0 && (!c->n_sizes || wanted[i] > c->size[c->n_sizes - 1]))
             c->size[c->n_sizes++] = wanted[i];
@@ -180,7 +181,7 @@ static mu_status measure_size(const measuring *m, int k, double seconds, mu_cost
     // The crowd at the size that learners on all cores have.
     const bool crowds = c->size[k] <= with_all && (k + 1 == c->n_sizes || c->size[k + 1] > with_all);
     if (st == MU_OK && (crowds || (k == 0 && c->crowd == 0)))
-        st = mu_cost_time_crowd(j.s, k, m->t->cores, seconds * 0.4, c, err);
+        st = mu_cost_time_crowd(j.s, k, m->t->cores, seconds * 0.8, c, err);
     mu_cost_close(&j);
     return st;
 }
@@ -188,7 +189,7 @@ static mu_status measure_size(const measuring *m, int k, double seconds, mu_cost
 
 static mu_status measure_all(const measuring *m, mu_costs *c, mu_err *err) {
     MU_TRY(look_at_job(m->t, c, err));
-    const double each = m->t->seconds / (c->n_sizes + 0.8);
+    const double each = m->t->seconds / (c->n_sizes + 1);
     atomic_store(&m->room->steps, c->n_sizes + 1);
     // The largest first: it is the job's own, and finds the most memory.
     for (int k = c->n_sizes - 1; k >= 0; k--) {

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SAMPLES = 2000, LEAST = 5 };
+enum { SAMPLES = 2000, LEAST = 5, MOST_CROWD = 256 };
 
 typedef struct player {                 // a learner among several, and its server
     mu_worker w;
@@ -274,7 +274,7 @@ typedef struct crowd {
     mu_session *s;
     double seconds;
     int number;
-    struct told { _Atomic int ready; int failed; double gradient_s, apply_s; } *told;  // shared
+    struct told { _Atomic int ready; int failed; double gradient_s, apply_s, share; } *told;   // shared
     int n;
 } crowd;
 
@@ -296,7 +296,10 @@ static int take_part(void *ctx) {
     if (st == MU_OK) st = play(&p, 1, false, 0, NULL, &err); // pages of its own
     atomic_store(&own->ready, 1);
     wait_for_all(c);
+    const moment began = now();
     if (st == MU_OK) st = play(&p, 1, false, c->seconds, of, &err);
+    const moment ended = now();
+    own->share = (ended.own_s - began.own_s) / fmax(ended.wall_s - began.wall_s, 1e-9);
     if (st == MU_OK) {
         own->gradient_s = quantile(&of->gradient, 0.5);
         own->apply_s = quantile(&of->apply, 0.5);
@@ -307,25 +310,26 @@ static int take_part(void *ctx) {
     return st != MU_OK;
 }
 
-static bool mean_of(const crowd *c, double *gradient_s, double *apply_s) {
-    *gradient_s = *apply_s = 0;
+// False: somebody failed, or they hardly ran at once, as others took the cores.
+static bool mean_of(const crowd *c, double *gradient_s, double *apply_s, double *share) {
+    const double together = 0.7;
+    *gradient_s = *apply_s = *share = 0;
     for (int i = 0; i < c->n; i++) {
         if (c->told[i].failed || c->told[i].gradient_s <= 0) return false;
         *gradient_s += c->told[i].gradient_s / c->n;
         *apply_s += c->told[i].apply_s / c->n;
+        *share += fmin(1, c->told[i].share) / c->n;
     }
-    return true;
+    return *share > together;
 }
 
-mu_status mu_cost_time_crowd(mu_session *s, int k, int cores, double seconds, mu_costs *out, mu_err *err) {
-    enum { MOST = 256 };
-    const int n = cores < MOST ? cores : MOST;
+typedef struct means { bool known; double gradient_s, apply_s, share; } means;
+
+// So many at once; the means of all.
+static mu_status gather(mu_session *s, int n, double seconds, means *out, mu_err *err) {
     mu_region r = {0};
-    pid_t pid[MOST] = {0};
-    crowd c[MOST];
-    out->crowd = 1;
-    out->crowd_gradient = out->crowd_apply = 1;
-    if (n < 2) return MU_OK;
+    pid_t pid[MOST_CROWD] = {0};
+    crowd c[MOST_CROWD];
     MU_TRY(mu_region_create("costs", (size_t)n * sizeof(struct told), &r, err));
     mu_status st = MU_OK;
     for (int i = 0; i < n && st == MU_OK; i++) {
@@ -334,12 +338,46 @@ mu_status mu_cost_time_crowd(mu_session *s, int k, int cores, double seconds, mu
     }
     if (st != MU_OK) mu_process_end_all(pid, n, 0);
     else mu_process_let_end(pid, n, 120, 1);
-    double gradient_s, apply_s;
-    if (st == MU_OK && mean_of(&c[0], &gradient_s, &apply_s)) {
-        out->crowd = n;
-        out->crowd_gradient = fmin(fmax(gradient_s / out->gradient_s[k], 0.5), 100);
-        out->crowd_apply = out->apply_s[k] > 0 ? fmin(fmax(apply_s / out->apply_s[k], 0.5), 100) : 1;
-    }
+    out->known = st == MU_OK && mean_of(&c[0], &out->gradient_s, &out->apply_s, &out->share);
     mu_region_close(&r);
     return st;
+}
+
+// Weights and histories in memory that all of a crowd change, as learners do by most protocols.
+static mu_status gather_on_shared(mu_session *s, int n, double seconds, means *out, mu_err *err) {
+    mu_params *ps = s->params;
+    mu_region r = {0};
+    float *value = ps->value, *slot[MU_MAX_SLOTS] = {0}, *to[MU_MAX_SLOTS] = {0};
+    const size_t block = (ps->count + 4096) * sizeof(float); // blocks begin some lines apart
+    MU_TRY(mu_region_create("costs", block * (size_t)(1 + ps->n_slots), &r, err));
+    memcpy(r.base, value, ps->count * sizeof(float));
+    for (int k = 0; k < ps->n_slots; k++) {
+        slot[k] = ps->slot[k];
+        to[k] = (float *)(void *)(r.base + (size_t)(k + 1) * block + (size_t)(k + 1) * 11 * MU_CACHE_LINE);
+        memcpy(to[k], slot[k], ps->count * sizeof(float));
+    }
+    mu_params_rebase(ps, (float *)(void *)r.base, to);
+    const mu_status st = gather(s, n, seconds, out, err);
+    mu_params_rebase(ps, value, slot);
+    mu_region_close(&r);
+    return st;
+}
+
+mu_status mu_cost_time_crowd(mu_session *s, int k, int cores, double seconds, mu_costs *out, mu_err *err) {
+    const int n = cores < MOST_CROWD ? cores : MOST_CROWD;
+    means own = {0}, shared = {0};
+    out->crowd = 1;
+    out->crowd_gradient = out->crowd_apply = 1;
+    if (n < 2) return MU_OK;
+    MU_TRY(gather(s, n, seconds / 2, &own, err));
+    out->busy = fmin(fmax(1 - own.share, 0), 1);
+    if (!own.known) return MU_OK;
+    MU_TRY(gather_on_shared(s, n, seconds / 2, &shared, err));
+    if (!shared.known) return MU_OK;
+    out->crowd = n;
+    out->crowd_gradient = fmin(fmax(own.gradient_s / out->gradient_s[k], 0.5), 100);
+    out->crowd_apply = out->apply_s[k] > 0 ? fmin(fmax(own.apply_s / out->apply_s[k], 0.5), 100) : 1;
+    out->lines_read_s = fmax(0, shared.gradient_s - own.gradient_s);
+    out->lines_apply_s = fmax(0, shared.apply_s - own.apply_s);
+    return MU_OK;
 }

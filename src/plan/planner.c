@@ -201,6 +201,9 @@ static mu_status find_costs(const mu_planner_opts *o, const mu_job *job, mu_plan
                             o->watch.progress, o->watch.ctx};
     MU_TRY(mu_costs_measure(&t, &p->costs, err));
     p->measured = true;
+    if (p->costs.busy > 0.1)
+        say(o, "others took %.0f %% of the cores meanwhile: `muster plan --again` in peace would be more exact",
+            100 * p->costs.busy);
     mu_err_clear(&own);
     if (mu_costs_keep(&p->costs, &own) != MU_OK) say(o, "the costs are not kept: %s", own.msg);
     return MU_OK;

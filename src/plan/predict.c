@@ -63,13 +63,27 @@ static double share_factor(const mu_scene *s, double executors) {
     return whole > 0 && part > 0 ? fmin(1, whole / part) : 1;
 }
 
-// Lines that another core has written, as far as its caches hold them: beyond what one's own would take.
-static double foreign(const mu_scene *s, double bytes, double of_others) {
+static double others(double n) { return n > 1 ? 1 - 1 / n : 0; }
+
+// Lines that another of n has written, as far as its caches hold them: beyond what one's own would take.
+static double foreign(const mu_scene *s, double bytes, double n) {
     const double held = fmin(bytes, s->m->cache_bytes * s->learners + s->m->shared_cache_bytes);
-    return held * of_others * fmax(0, s->line_s - s->memory_s);
+    return held * others(n) * fmax(0, s->line_s - s->memory_s);
 }
 
-static double others(double n) { return n > 1 ? 1 - 1 / n : 0; }
+// Reading weights that n write in turns, and writing such weights, and histories where they are shared. On the
+// machine of the costs that was measured with all cores.
+static double read_lines(const mu_scene *s, double n) {
+    if (s->measured_lines) return s->k->lines_read_s * others(n) / others(s->k->crowd);
+    return foreign(s, s->weight_bytes, n);
+}
+
+static double write_lines(const mu_scene *s, double n, bool histories) {
+    const double blocks = histories ? 1 + s->k->histories : 1;
+    if (s->measured_lines)
+        return s->k->lines_apply_s * others(n) / others(s->k->crowd) * blocks / (1 + s->k->histories);
+    return foreign(s, s->weight_bytes * blocks, n);
+}
 
 // ---- a scene ----
 
@@ -98,7 +112,8 @@ static void set_scene(mu_scene *s, const mu_costs *k, const mu_machine *m, const
     s->in_step = s->p->sync_versions && s->p->sync_versions(0) == INT64_MAX;
     const double speed = k->flops_per_s > 0 && m->load[0].flops_per_s > 0 ? k->flops_per_s / m->load[0].flops_per_s
                                                                           : 1;
-    const double scale = !strcmp(k->machine, m->cpu) ? 1 : speed;       // the same processor: as measured
+    const bool same = !strcmp(k->machine, m->cpu); // the same processor: as measured
+    const double scale = same ? 1 : speed;
     const double plain_s = mu_cost_at(k, k->gradient_s, s->mu);
     const double flops = fmin(1, plain_s > 0 ? flops_of(k) * s->mu / k->flops_per_s / plain_s : 0);
     const double crowd = crowding(k, m, s->processes, flops, k->crowd_gradient);
@@ -110,6 +125,7 @@ static void set_scene(mu_scene *s, const mu_costs *k, const mu_machine *m, const
     s->data_s = k->record_s * s->mu * scale;
     s->line_s = m->lines.bytes_per_s > 0 ? 1 / m->lines.bytes_per_s : 0;
     s->memory_s = m->load[0].bytes_per_s > 0 ? 1 / m->load[0].bytes_per_s : 0;
+    s->measured_lines = k->crowd > 1 && same;
     s->weight_bytes = changed_bytes(k, s->mu);
     s->message_bytes = mu_cost_at(k, k->message_bytes, s->mu);
     const bool threads = c->server == MU_SERVER_PROCESS || c->server == MU_SERVER_BOTH;
@@ -160,7 +176,7 @@ static void predict_in_step(const mu_scene *s, double gradients, mu_prediction *
     out->term_s[MU_TERM_COMPUTE] = s->compute_s;
     out->term_s[MU_TERM_APPLY] += update;
     out->term_s[MU_TERM_WAIT] += latest + s->m->wake_s;
-    out->term_s[MU_TERM_EXCHANGE] += foreign(s, s->weight_bytes, others(e)) + events(s, 1);
+    out->term_s[MU_TERM_EXCHANGE] += read_lines(s, e) + events(s, 1);
     out->term_s[MU_TERM_DATA] = s->data_s;
 }
 
@@ -176,8 +192,7 @@ static double passes(const mu_scene *s, double samples) {
 //   T = max(compute, (compute + served) / (1 + threads / learners))
 static void predict_queued(const mu_scene *s, mu_prediction *out) {
     const double l = s->learners, of_update = fmax(1, floor((double)s->core.learners / s->core.splits));
-    const double lines = foreign(s, s->weight_bytes * (1 + s->k->histories), others(l));
-    const double read = foreign(s, s->weight_bytes, others(l));
+    const double lines = write_lines(s, l, true), read = read_lines(s, l);
     const double served = s->sweep_s * passes(s, of_update * s->mu) / of_update + s->gradient_s;
     const double own = s->compute_s + s->data_s + read + events(s, l / of_update) / l;
     const double t = s->c->server_threads > 0 ? s->c->server_threads : 1;
@@ -209,7 +224,7 @@ static void predict_queued(const mu_scene *s, mu_prediction *out) {
 // once more to be written.
 static void predict_writing(const mu_scene *s, mu_prediction *out) {
     const double every = s->p->gathers ? s->p->gathers(s->c->how.state) : 1;
-    const double lines = 2 * foreign(s, s->weight_bytes, others(s->learners)) / every;
+    const double lines = (read_lines(s, s->learners) + write_lines(s, s->learners, false)) / every;
     const double apply = every > 1 ? (s->sweep_s + every * s->gradient_s) / every
                                    : fmax(0, s->alone_s - s->compute_s);
     const double compute = every > 1 ? s->compute_s : fmin(s->alone_s, s->compute_s);

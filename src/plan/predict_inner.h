@@ -21,6 +21,7 @@ typedef struct mu_scene {
     double   sweep_s, gradient_s;       // of an update: over the weights, and what each gradient adds
     double   data_s;
     double   line_s, memory_s;          // of a byte that another core has written, of one of one's own
+    bool     measured_lines;            // what lines of others cost is in the costs
     double   weight_bytes;              // that a gradient changes
     double   message_bytes;
     double   executors;                 // of the node, that share an update

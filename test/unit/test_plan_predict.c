@@ -149,6 +149,11 @@ static void test_far_cores(void **state) {
     assert_true(predict(&r, &two).step_s > 1.05 * near);
     assert_true(fabs(predict(&r, &alone).step_s - one) < 1e-12);
     assert_true(fabs(predict(&r, &own).step_s - mirror) < 1e-12);
+    // Where they were measured, that counts, and not the machine's own number.
+    r.k.crowd = 2, r.k.lines_read_s = 0.5, r.k.lines_apply_s = 1;
+    assert_true(fabs(predict(&r, &two).term_s[MU_TERM_EXCHANGE] - (0.5 + 1 * 0.5)) < 1e-3);
+    snprintf(r.m.cpu, sizeof r.m.cpu, "Y");
+    assert_true(predict(&r, &two).term_s[MU_TERM_EXCHANGE] < 0.1);
     end(&r);
 }
 
