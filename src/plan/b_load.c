@@ -13,7 +13,7 @@
 
 typedef struct block { // of one process
     size_t bytes;
-    float *p; // NULL = arithmetic alone
+    float *p;  // NULL = arithmetic alone
     size_t at; // where the next piece begins
     float sink;
 } block;
@@ -53,8 +53,13 @@ static double stream(void *ctx, const mu_crew_turn *t) {
 static mu_status measure(mu_profile *p, int n, double (*work)(void *, const mu_crew_turn *), block *b,
                          double *out, mu_err *err) {
     mu_crew_result r;
-    const mu_crew c = {.name = "muster:probe", .n = n, .windows = mu_profile_windows(p), .window_s = 0.02,
-                       .ctx = b, .prepare = work == stream ? prepare : NULL, .work = work};
+    const mu_crew c = {.name = "muster:probe",
+                       .n = n,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.02,
+                       .ctx = b,
+                       .prepare = work == stream ? prepare : NULL,
+                       .work = work};
     MU_TRY(mu_crew_run(&c, &r, err));
     *out = mu_crew_best_rate(&r);
     mu_profile_note(p, &r);

@@ -3,7 +3,8 @@
 //
 //   latency      half of the way of a small message there and back
 //   bytes        both send long messages at once, as nodes do that exchange gradients
-//   processor    moving messages costs a processor time in send, poll and release. What a poll takes that finds
+//   processor    moving messages costs a processor time in send, poll and release. What a poll takes that
+//   finds
 //                nothing is left out: it is waiting. The process's own clock counts, as MPI may yield in a
 //                poll. Small messages in a row show what each costs, long ones what a byte does
 //
@@ -25,7 +26,7 @@ static const int64_t limit_ns = 40000000000;
 typedef struct wire { // between this rank and the other one
     mu_transport *t;
     int peer;
-    char *out;          // LONG bytes to send
+    char *out; // LONG bytes to send
     int64_t until_ns;
     int64_t came, sent; // messages, so far
     int64_t due, given; // that are to come by now; taken by the transport
@@ -52,7 +53,8 @@ static mu_status look(wire *w, bool *found, mu_err *err) {
     if (e.what == MU_TRANSPORT_MESSAGE) w->t->class->release(w->t, e.data);
     const double took = w->poll_s = cpu_s() - at;
     *found = e.what != MU_TRANSPORT_NOTHING;
-    if (took > w->idle_s) w->busy_s += took - w->idle_s; // parts of a long message move in polls that find nothing
+    if (took > w->idle_s)
+        w->busy_s += took - w->idle_s; // parts of a long message move in polls that find nothing
     w->came += e.what == MU_TRANSPORT_MESSAGE;
     w->sent += e.what == MU_TRANSPORT_SENT;
     w->gone |= (e.what == MU_TRANSPORT_LEFT || e.what == MU_TRANSPORT_BROKEN) && e.peer == w->peer;
@@ -62,8 +64,8 @@ static mu_status look(wire *w, bool *found, mu_err *err) {
     return MU_OK;
 }
 
-// Until all that is due has come. sent: and all that was given is sent. The other rank may be ahead, so more may
-// come than is due.
+// Until all that is due has come. sent: and all that was given is sent. The other rank may be ahead, so more
+// may come than is due.
 static mu_status settle(wire *w, bool sent, mu_err *err) {
     bool found;
     for (unsigned looks = 1; w->came < w->due || (sent && w->sent < w->given); looks++) {

@@ -25,10 +25,10 @@ static const double limit_s = 30;
 
 typedef struct head {
     _Alignas(64) _Atomic int32_t arrived;
-    _Alignas(64) _Atomic int32_t window;        // open; 0 = none yet
+    _Alignas(64) _Atomic int32_t window; // open; 0 = none yet
     _Atomic int32_t failed;
     _Atomic int64_t begin_ns;
-    int64_t until_ns;                           // of the whole crew
+    int64_t until_ns; // of the whole crew
 } head;
 
 typedef struct member { // what a child is forked with
@@ -106,7 +106,8 @@ static mu_status watch(const mu_crew *c, pid_t *pid, head *h, mu_err *err) {
     mu_process_end_all(pid, c->n, 0.2);
     if (code == NO_MEMORY) return MU_FAIL_NOMEM(err, c->name);
     return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "%d processes could not work at once (%s)", c->n, c->name),
-                         err, "Is the machine very busy? Try again, or allow this program fewer cores (taskset).");
+                         err,
+                         "Is the machine very busy? Try again, or allow this program fewer cores (taskset).");
 }
 
 static mu_status start_all(member *m, pid_t *pid, mu_err *err) {
