@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // b_network.c - messages between rank 0 and rank 1, through the transport that trainings use.
 //
-//   latency      half of the way of a small message there and back; the lower quartile, as on a busy machine most
-//                of them wait for a core
+//   latency      half of the way of a small message there and back; the lower quartile, as on a busy machine
+//                most of them wait for a core
 //   bytes        both send long messages at once, as nodes do that exchange gradients
 //   processor    moving messages costs a processor time in send, poll and release. What a poll takes that
 //   finds

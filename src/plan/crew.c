@@ -26,7 +26,7 @@ static const double limit_s = 30;
 typedef struct head {
     _Alignas(64) _Atomic int32_t arrived;
     _Alignas(64) _Atomic int32_t window; // open; 0 = none yet
-    _Atomic int32_t failed;
+    _Atomic int32_t failed; // and why; 0 = it has not
     _Atomic int64_t begin_ns;
     int64_t until_ns; // of the whole crew
 } head;
@@ -69,7 +69,7 @@ static int live(void *ctx) {
     const mu_crew *c = m->c;
     (void)mu_cores_pin(m->who); // where that is not allowed, the scheduler finds a core
     if (c->prepare && !c->prepare(c->ctx, m->who)) {
-        atomic_store(&m->h->failed, 1);
+        atomic_store(&m->h->failed, NO_MEMORY);
         return NO_MEMORY;
     }
     for (int k = 1; k <= c->windows; k++) {
@@ -102,9 +102,9 @@ static mu_status watch(const mu_crew *c, pid_t *pid, head *h, mu_err *err) {
         if (left) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
     if (!left && !code) return MU_OK;
-    atomic_store(&h->failed, 1);
+    const int why = atomic_exchange(&h->failed, GAVE_UP); // who ends first may be one that was told
     mu_process_end_all(pid, c->n, 0.2);
-    if (code == NO_MEMORY) return MU_FAIL_NOMEM(err, c->name);
+    if (why == NO_MEMORY) return MU_FAIL_NOMEM(err, c->name);
     return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "%d processes could not work at once (%s)", c->n, c->name),
                          err,
                          "Is the machine very busy? Try again, or allow this program fewer cores (taskset).");
@@ -116,7 +116,7 @@ static mu_status start_all(member *m, pid_t *pid, mu_err *err) {
     for (m->who = 0; m->who < c->n && st == MU_OK; m->who++)
         st = mu_process_start(c->name, live, m, &pid[m->who], err);
     if (st == MU_OK) return watch(c, pid, m->h, err);
-    atomic_store(&m->h->failed, 1);
+    atomic_store(&m->h->failed, GAVE_UP);
     mu_process_end_all(pid, c->n, 0.2);
     return st;
 }
