@@ -2,7 +2,8 @@
 // b_event.c - one event of the protocol core under its lock, in memory that processes share (ps/shared.h):
 // the real core, lock and two copies, two learners, and no gradients. Each event is what a learner does: take
 // the lock, bring the spare copy up to date, ask or push or apply, switch. Between two events a learner
-// pauses, so that they come to the lock one after the other and each finds what the other has written.
+// pauses, so that they come to the lock one after the other. An event counts where the one before was the
+// other learner's: then lock and core lie in the other core's cache, as in a training.
 #include "plan/crew.h"
 #include "plan/profile.h"
 

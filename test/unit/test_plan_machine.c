@@ -136,6 +136,7 @@ static void test_refuses(void **state) {
                      err.hint, rows[i].msg, rows[i].hint);
         assert_true(m.cores == -7);
         assert_true(rows[i].text[0] == '\0' || err.pos.line > 0);
+        assert_string_equal(err.pos.path, "m.yaml");
     }
 }
 
@@ -335,6 +336,11 @@ static double count(void *ctx, const mu_crew_turn *t) {
     _Atomic int *met = t->shared;
     return 1 + t->who + 10 * atomic_fetch_add(met, 1);
 }
+static double dawdle(void *ctx, const mu_crew_turn *t) {
+    (void)ctx, (void)t;
+    usleep(50000);
+    return 1;
+}
 static mu_status furnish(void *ctx, void *shared, mu_err *err) {
     (void)err;
     *(_Atomic int *)shared = *(int *)ctx;
@@ -360,10 +366,18 @@ static void test_crews(void **state) {
                  .shared_bytes = 64};
     mu_crew_result r;
     assert_ok(mu_crew_run(&c, &r, err));
-    for (int i = 0; i < 12; i++) sum += (int)r.w[i].amount;
-    assert_int_equal(sum, 4 * (1 + 2 + 3) + 10 * (12 * 5 + 66)); // all saw the same memory
+    const int calls = 3 * r.windows; // a busy machine may end it early
+    assert_true(r.windows >= 3 && r.windows <= 4);
+    for (int i = 0; i < calls; i++) sum += (int)r.w[i].amount;
+    assert_int_equal(sum, 2 * calls + 10 * (calls * 5 + calls * (calls - 1) / 2)); // all saw the same memory
     assert_true(r.lost >= 0 && r.lost <= 1 && mu_crew_median(&r, 2) >= mu_crew_least(&r, 2));
     mu_crew_fini(&r);
+    // Windows that take far longer than they should: few are made.
+    c.work = dawdle, c.windows = MU_CREW_WINDOWS, c.n = 1;
+    assert_ok(mu_crew_run(&c, &r, err));
+    assert_true(r.windows >= 3 && r.windows < MU_CREW_WINDOWS / 2);
+    mu_crew_fini(&r);
+    c.n = 3;
     c.prepare = too_little_memory, c.ctx = NULL, c.furnish = NULL;
     assert_fails(mu_crew_run(&c, &r, err), MU_ENOMEM, "muster:test");
     c.prepare = NULL, c.work = die;
