@@ -19,8 +19,10 @@ struct profile {
 };
 
 static const mu_opt options[] = {
-    MU_OPT(struct profile, quick, "quick", MU_OPT_FLAG, NULL, "some seconds instead of a minute, and coarser"),
-    MU_OPT(struct profile, out, "out", MU_OPT_FILE, "FILE", "write it there; left out: where `muster plan` looks"),
+    MU_OPT(struct profile, quick, "quick", MU_OPT_FLAG, NULL,
+           "some seconds instead of half a minute, and coarser"),
+    MU_OPT(struct profile, out, "out", MU_OPT_FILE, "FILE",
+           "write it there; left out: where `muster plan` looks"),
     MU_OPT(struct profile, describe, "describe", MU_OPT_FILE, "FILE",
            "measure nothing: complete the description in FILE; a FILE that is not there is begun"),
     {0},
@@ -79,13 +81,16 @@ static mu_status print_machine(const mu_machine *m, bool json, mu_err *err) {
     return st;
 }
 
-typedef struct screen { bool live, quick; } screen;
+typedef struct screen {
+    bool live, quick;
+} screen;
 
 static void tell(void *ctx, const char *what, double done) {
     screen *s = ctx;
     if (s->live && what) fprintf(stderr, "\r%3.0f%% %s\033[K", 100 * done, what);
     else if (s->live) fputs("\r\033[K", stderr);
-    else if (what && done <= 0) mu_info("measuring this machine: %s", s->quick ? "some seconds" : "about a minute");
+    else if (what && done <= 0)
+        mu_info("measuring this machine: %s", s->quick ? "some seconds" : "about half a minute");
 }
 
 // ---- descriptions -------------------------------------------------------------------------------
@@ -99,7 +104,8 @@ static mu_status begin_description(const char *path, mu_err *err) {
         mu_outfile_write(f, t.s, t.n);
         st = mu_outfile_commit(f, err);
     }
-    if (st == MU_OK) mu_info("`%s` is a description to be filled in; then the same command completes it", path);
+    if (st == MU_OK)
+        mu_info("`%s` is a description to be filled in; then the same command completes it", path);
     mu_text_fini(&t);
     return st;
 }
@@ -151,9 +157,10 @@ static mu_status finish(const mu_args *a, const struct profile *o, mu_profile_re
 static mu_status run(mu_args *a, void *values, mu_err *err) {
     const struct profile *o = values;
     char path[MU_FS_PATH];
-    if (o->describe && o->quick) return MU_FAIL(err, MU_EUSAGE, "--describe measures nothing, so there is no --quick");
+    if (o->describe && o->quick)
+        return MU_FAIL(err, MU_EUSAGE, "--describe measures nothing, so there is no --quick");
     if (o->describe) return describe(o, err);
-    if (!o->out) MU_TRY(mu_machine_path(path, err)); // before a minute is spent
+    if (!o->out) MU_TRY(mu_machine_path(path, err)); // before time is spent
     screen s = {.live = !a->quiet && mu_term_live(stderr), .quick = o->quick};
     mu_profile_result r;
     const mu_profile_opts opts = {o->quick, mu_transport_wanted(), tell, &s};
@@ -172,11 +179,12 @@ const mu_verb_class mu_verb_profile = {
     .state_size = sizeof(struct profile),
     .usage = "[options]",
     .example = "muster profile\nmpirun -n 2 muster profile\nmuster profile --describe rack.yaml",
-    .about = "What a process gets of arithmetic and memory while others work, what cores cost each other, how "
-             "fast update rules are and, between ranks, the network. The profile is kept for this processor and "
-             "number of cores. The machine should have nothing else to do.\n"
-             "A description of another cluster has the same keys, as YAML or JSON; what it leaves out is derived "
-             "from the rest, and printed with --describe.",
+    .about =
+        "What a process gets of arithmetic and memory while others work, what cores cost each other, how "
+        "fast update rules are and, between ranks, the network. The profile is kept for this processor and "
+        "number of cores. The machine should have nothing else to do.\n"
+        "A description of another cluster has the same keys, as YAML or JSON; what it leaves out is derived "
+        "from the rest, and printed with --describe.",
     .args = {.options = options, .common = MU_COMMON_JSON, .min_words = 0, .max_words = 0},
     .run = run,
 };

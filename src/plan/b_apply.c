@@ -6,15 +6,17 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "job/yaml.h"
 #include "ps/shared.h"
 #include "updater/updater.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { BLOCKS = 2 + MU_MAX_SLOTS, PAGE = 4096 };
 
 typedef struct bench { // of one rule
-    mu_updater u;
+    const mu_updater *u;
     mu_param param;
     mu_grad grad;
     mu_target target;
@@ -28,7 +30,7 @@ static bool prepare(void *ctx, int who) {
     bench *b = ctx;
     float *block[BLOCKS];
     (void)who;
-    for (int k = 0; k < 2 + b->u.class->n_slots; k++) {
+    for (int k = 0; k < 2 + b->u->class->n_slots; k++) {
         char *p = mu_alloc_block(b->floats * sizeof(float) + PAGE, "probe");
         if (!p) return false;
         block[k] = (float *)(void *)(p + (k < 1 + MU_MAX_SLOTS ? mu_shared_shift(k) : 0));
@@ -36,8 +38,8 @@ static bool prepare(void *ctx, int who) {
     }
     b->target.value = block[0];
     b->grad = (mu_grad){.form = MU_GRAD_DENSE, .dense = block[1]};
-    for (int k = 0; k < b->u.class->n_slots; k++) b->target.slot[k] = block[2 + k];
-    b->target.updater = &b->u;
+    for (int k = 0; k < b->u->class->n_slots; k++) b->target.slot[k] = block[2 + k];
+    b->target.updater = b->u;
     b->target.param = &b->param;
     return true;
 }
@@ -49,7 +51,8 @@ static double work(void *ctx, const mu_crew_turn *t) {
     const float one = 1;
     double bytes = 0;
     do {
-        const mu_update u = {.n = 1, .grad = &g, .weight = &one, .rate = 1e-4, .step = {.update = b->updates++}};
+        const mu_update u = {
+            .n = 1, .grad = &g, .weight = &one, .rate = 1e-4, .step = {.update = b->updates++}};
         mu_updater_apply(&b->target, &u);
         bytes += (double)(b->floats * sizeof(float)) * (2 + b->histories);
     } while (mu_clock_ns() < t->end_ns);
@@ -58,9 +61,14 @@ static double work(void *ctx, const mu_crew_turn *t) {
 
 static mu_status measure(mu_profile *p, bench *b, double bytes, double *out, mu_err *err) {
     mu_crew_result r;
-    const mu_crew c = {.name = "muster:probe", .n = 1, .windows = mu_profile_windows(p), .window_s = 0.01,
-                       .ctx = b, .prepare = prepare, .work = work};
-    b->floats = (size_t)(bytes / (2 + b->u.class->n_slots) / sizeof(float)) / 64 * 64;
+    const mu_crew c = {.name = "muster:probe",
+                       .n = 1,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.01,
+                       .ctx = b,
+                       .prepare = prepare,
+                       .work = work};
+    b->floats = (size_t)(bytes / (2 + b->histories) / sizeof(float)) / 64 * 64;
     b->param.shape = MU_SHAPE((int64_t)b->floats);
     b->param.count = b->floats;
     MU_TRY(mu_crew_run(&c, &r, err));
@@ -77,19 +85,32 @@ static double in_memory(const mu_machine *m) {
     return m->memory_bytes > 0 && bytes > m->memory_bytes / 8 ? m->memory_bytes / 8 : bytes;
 }
 
-static mu_status measure_rule(mu_profile *p, const mu_updater_class *c, mu_arena *arena, mu_err *err) {
-    static const mu_registry *const none[] = {NULL};
+// The rule as a job has it that says nothing of it. NULL: it has keys that must be given.
+static const mu_updater *make_rule(const char *name, mu_arena *arena, mu_err *err) {
+    static const mu_registry *const registries[] = {&mu_schedules, NULL};
+    mu_diags diags;
+    mu_node *node = NULL;
+    char text[80];
+    mu_diags_init(&diags, arena);
+    snprintf(text, sizeof text, "{type: %s, rate: 0.001}", name);
+    const mu_srcpos origin = {"probe", 1, 1, 0};
+    if (mu_yaml_parse(arena, &diags, origin, text, strlen(text), &node, err) != MU_OK) return NULL;
+    return mu_updater_bind(&(mu_binder){arena, &diags, ".", registries}, node);
+}
+
+static mu_status measure_rule(mu_profile *p, const char *name, mu_arena *arena, mu_err *err) {
     mu_machine *m = p->m;
     mu_machine_rule *r = &m->rule[m->n_rules];
-    bench b = {.u = {.class = c}, .param = {.name = "probe", .lr_mult = 1, .decay_mult = 1, .n_users = 1}};
-    b.u.state = mu_arena_alloc(arena, c->state_size + 1);
-    if (!b.u.state) return MU_FAIL_NOMEM(err, "a rule");
-    if (!mu_bind_defaults(arena, c->fields, b.u.state, none)) return MU_OK; // it has keys that must be given
-    b.histories = mu_updater_n_changed(&b.u);
+    bench b = {.param = {.name = "probe", .lr_mult = 1, .decay_mult = 1, .n_users = 1}};
+    mu_err own = {0};
+    b.u = make_rule(name, arena, &own);
+    if (!b.u)
+        return own.status == MU_OK ? MU_OK : mu_err_pass(own.status, &own, err); // OK: it will be derived
+    b.histories = mu_updater_n_changed(b.u);
     const double cache = m->cache_bytes > 0 ? m->cache_bytes : 512e3;
     MU_TRY(measure(p, &b, 0.5 * cache, &r->cached_bytes_per_s, err));
     MU_TRY(measure(p, &b, in_memory(m), &r->bytes_per_s, err));
-    snprintf(r->name, sizeof r->name, "%s", c->name);
+    snprintf(r->name, sizeof r->name, "%s", name);
     m->n_rules++;
     return MU_OK;
 }
@@ -99,7 +120,7 @@ static mu_status run(mu_profile *p, mu_err *err) {
     mu_status st = MU_OK;
     mu_arena_init(&arena, "probe");
     for (size_t i = 0; i < mu_updaters.n && p->m->n_rules < MU_MACHINE_RULES && st == MU_OK; i++)
-        st = measure_rule(p, (const mu_updater_class *)(const void *)mu_updaters.list[i], &arena, err);
+        st = measure_rule(p, mu_updaters.list[i]->name, &arena, err);
     mu_arena_fini(&arena);
     return st;
 }

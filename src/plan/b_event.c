@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // b_event.c - one event of the protocol core under its lock, in memory that processes share (ps/shared.h):
 // the real core, lock and two copies, two learners, and no gradients. Each event is what a learner does: take
-// the lock, bring the spare copy up to date, ask or push or apply, switch. Between two events a learner pauses,
-// so that they come to the lock one after the other and each finds what the other has written.
+// the lock, bring the spare copy up to date, ask or push or apply, switch. Between two events a learner
+// pauses, so that they come to the lock one after the other. An event counts where the one before was the
+// other learner's: then lock and core lie in the other core's cache, as in a training.
 #include "plan/crew.h"
 #include "plan/profile.h"
 
@@ -24,7 +25,10 @@ typedef struct learner { // of one process
     int n;
 } learner;
 
-typedef struct layout { int learners; size_t at_lock, at_core, at_last, core_bytes, bytes; } layout;
+typedef struct layout {
+    int learners;
+    size_t at_lock, at_core, at_last, core_bytes, bytes;
+} layout;
 
 static layout lay_out(int learners) {
     layout l = {.learners = learners, .core_bytes = (mu_core_size(learners) + 63) / 64 * 64};
@@ -39,8 +43,13 @@ static mu_status furnish(void *ctx, void *shared, mu_err *err) {
     const layout *l = ctx;
     char *base = shared;
     const int async = mu_protocol_index("async");
-    mu_core_config c = {.learners = l->learners, .protocol = async, .splits = l->learners, .lease_batches = 4,
-                        .global_batch = 4 * (int64_t)l->learners, .rows = 4, .end_sample = INT64_MAX};
+    mu_core_config c = {.learners = l->learners,
+                        .protocol = async,
+                        .splits = l->learners,
+                        .lease_batches = 4,
+                        .global_batch = 4 * (int64_t)l->learners,
+                        .rows = 4,
+                        .end_sample = INT64_MAX};
     mu_core *core = (mu_core *)(void *)(base + l->at_core);
     mu_core_init(core, &c);
     for (int i = 0; i < BOTH; i++) (void)mu_core_join(core, i);
@@ -65,8 +74,8 @@ static void commit(learner *s, int64_t at) {
     if (before && before != 1 + s->who) s->took[s->n++ % SAMPLES] = took;
 }
 
-// One gradient's way: ask, push, applied. Who may not begin sees whether there is an update to be made, as the
-// queues may be full. False: the lock is not to be had.
+// One gradient's way: ask, push, applied. Who may not begin sees whether there is an update to be made, as
+// the queues may be full. False: the lock is not to be had.
 static bool gradient(learner *s) {
     const int who = s->who;
     int64_t at;
@@ -107,8 +116,14 @@ static double work(void *ctx, const mu_crew_turn *t) {
 static mu_status run(mu_profile *p, mu_err *err) {
     mu_crew_result r;
     layout l = lay_out(p->m->cores > BOTH ? p->m->cores : BOTH);
-    const mu_crew c = {.name = "muster:probe", .n = BOTH, .windows = mu_profile_windows(p), .window_s = 0.02,
-                       .ctx = &l, .furnish = furnish, .work = work, .shared_bytes = l.bytes};
+    const mu_crew c = {.name = "muster:probe",
+                       .n = BOTH,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.02,
+                       .ctx = &l,
+                       .furnish = furnish,
+                       .work = work,
+                       .shared_bytes = l.bytes};
     MU_TRY(mu_crew_run(&c, &r, err));
     const double a = mu_crew_median(&r, 0), b = mu_crew_median(&r, 1);
     p->m->event_s = a > 0 && b > 0 ? 0.5 * (a + b) : a + b;

@@ -15,7 +15,7 @@
 
 enum { BLOCK = 1 << 17, CHUNK = 4096, SAMPLES = 512, PAIRS = 8, TRIES = 5 };
 
-typedef struct table { // shared
+typedef struct table {                  // shared
     _Alignas(64) _Atomic uint32_t turn; // even: the writer's
     _Alignas(64) char block[BLOCK];
 } table;
@@ -80,8 +80,12 @@ static mu_status run(mu_profile *p, mu_err *err) {
     mu_crew_result r;
     if (m->cores < 2) return MU_OK; // derived
     m->lines.round_trip_s = round_trip(m);
-    const mu_crew c = {.name = "muster:probe", .n = 2, .windows = mu_profile_windows(p), .window_s = 0.02,
-                       .work = work, .shared_bytes = sizeof(table)};
+    const mu_crew c = {.name = "muster:probe",
+                       .n = 2,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.02,
+                       .work = work,
+                       .shared_bytes = sizeof(table)};
     MU_TRY(mu_crew_run(&c, &r, err));
     m->lines.bytes_per_s = mu_crew_median(&r, 1);
     mu_profile_note(p, &r);

@@ -9,11 +9,13 @@
 #include "base/clock.h"
 #include "device/burst.h"
 
+#include <math.h>
+
 #define MIB ((size_t)1 << 20)
 
 typedef struct block { // of one process
     size_t bytes;
-    float *p; // NULL = arithmetic alone
+    float *p;  // NULL = arithmetic alone
     size_t at; // where the next piece begins
     float sink;
 } block;
@@ -28,14 +30,18 @@ static bool prepare(void *ctx, int who) {
     return b->p != NULL;
 }
 
+// The bursts are all of one size, which the one tells that was disturbed least between its two looks at the
+// clock and ours.
 static double arithmetic(void *ctx, const mu_crew_turn *t) {
     block *b = ctx;
-    double done = 0;
+    double size = INFINITY;
+    int n = 0;
     do {
         const double begin = mu_clock_s(), rate = mu_burst_multiply_add(&b->sink);
-        done += 1e9 * rate * (mu_clock_s() - begin); // the bursts are all of one size
+        size = fmin(size, 1e9 * rate * (mu_clock_s() - begin));
+        n++;
     } while (mu_clock_ns() < t->end_ns);
-    return b->sink == -1.0f ? 0 : done; // never so, but it must be computed
+    return b->sink == -1.0f ? 0 : n * size; // never so, but it must be computed
 }
 
 static double stream(void *ctx, const mu_crew_turn *t) {
@@ -53,8 +59,13 @@ static double stream(void *ctx, const mu_crew_turn *t) {
 static mu_status measure(mu_profile *p, int n, double (*work)(void *, const mu_crew_turn *), block *b,
                          double *out, mu_err *err) {
     mu_crew_result r;
-    const mu_crew c = {.name = "muster:probe", .n = n, .windows = mu_profile_windows(p), .window_s = 0.02,
-                       .ctx = b, .prepare = work == stream ? prepare : NULL, .work = work};
+    const mu_crew c = {.name = "muster:probe",
+                       .n = n,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.02,
+                       .ctx = b,
+                       .prepare = work == stream ? prepare : NULL,
+                       .work = work};
     MU_TRY(mu_crew_run(&c, &r, err));
     *out = mu_crew_best_rate(&r);
     mu_profile_note(p, &r);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // b_network.c - messages between rank 0 and rank 1, through the transport that trainings use.
 //
-//   latency      half of the way of a small message there and back
+//   latency      half of the way of a small message there and back; the lower quartile, as on a busy machine
+//                most of them wait for a core
 //   bytes        both send long messages at once, as nodes do that exchange gradients
-//   processor    moving messages costs a processor time in send, poll and release. What a poll takes that finds
+//   processor    moving messages costs a processor time in send, poll and release. What a poll takes that
+//   finds
 //                nothing is left out: it is waiting. The process's own clock counts, as MPI may yield in a
 //                poll. Small messages in a row show what each costs, long ones what a byte does
 //
-// Both ranks do the same, in step; the others leave. Counted messages and a deadline: nobody waits for ever.
+// Both ranks do the same, in step; the others leave. Rank 0 says with a ping how many messages follow, so a
+// slow network is given fewer and longer tries; none ends a part. And there is a deadline: nobody waits for
+// ever.
 #include "plan/crew.h"
 #include "plan/profile.h"
 
@@ -25,7 +29,9 @@ static const int64_t limit_ns = 40000000000;
 typedef struct wire { // between this rank and the other one
     mu_transport *t;
     int peer;
-    char *out;          // LONG bytes to send
+    char *out;     // LONG bytes to send
+    int64_t *say;  // the number of a ping, behind these
+    int64_t heard; // the other rank's
     int64_t until_ns;
     int64_t came, sent; // messages, so far
     int64_t due, given; // that are to come by now; taken by the transport
@@ -49,11 +55,17 @@ static mu_status look(wire *w, bool *found, mu_err *err) {
     mu_transport_event e;
     const double at = cpu_s();
     MU_TRY(w->t->class->poll(w->t, &e, err));
-    if (e.what == MU_TRANSPORT_MESSAGE) w->t->class->release(w->t, e.data);
+    if (e.what == MU_TRANSPORT_MESSAGE) {
+        w->came++;
+        // The ping is the last one that is due, or the next one where it comes early.
+        if ((w->came == w->due || w->came == w->due + 1) && e.bytes == SMALL)
+            memcpy(&w->heard, e.data, SMALL);
+        w->t->class->release(w->t, e.data);
+    }
     const double took = w->poll_s = cpu_s() - at;
     *found = e.what != MU_TRANSPORT_NOTHING;
-    if (took > w->idle_s) w->busy_s += took - w->idle_s; // parts of a long message move in polls that find nothing
-    w->came += e.what == MU_TRANSPORT_MESSAGE;
+    // Parts of a long message move in polls that find nothing; but short ones are the noise of waiting.
+    if (took > w->idle_s && (*found || took > 3 * w->idle_s)) w->busy_s += took - w->idle_s;
     w->sent += e.what == MU_TRANSPORT_SENT;
     w->gone |= (e.what == MU_TRANSPORT_LEFT || e.what == MU_TRANSPORT_BROKEN) && e.peer == w->peer;
     if (w->gone && w->came < w->due)
@@ -62,8 +74,8 @@ static mu_status look(wire *w, bool *found, mu_err *err) {
     return MU_OK;
 }
 
-// Until all that is due has come. sent: and all that was given is sent. The other rank may be ahead, so more may
-// come than is due.
+// Until all that is due has come. sent: and all that was given is sent. The other rank may be ahead, so more
+// may come than is due.
 static mu_status settle(wire *w, bool sent, mu_err *err) {
     bool found;
     for (unsigned looks = 1; w->came < w->due || (sent && w->sent < w->given); looks++) {
@@ -73,8 +85,8 @@ static mu_status settle(wire *w, bool sent, mu_err *err) {
     return MU_OK;
 }
 
-static mu_status give(wire *w, size_t bytes, mu_err *err) {
-    const struct iovec part = {w->out, bytes};
+static mu_status give(wire *w, void *data, size_t bytes, mu_err *err) {
+    const struct iovec part = {data, bytes};
     for (;;) {
         mu_sending how;
         bool found;
@@ -91,53 +103,70 @@ static mu_status give(wire *w, size_t bytes, mu_err *err) {
 
 // ---- what is measured ---------------------------------------------------------------------------
 
-// A small message each way; rank 0 has the time of both.
-static mu_status ping(wire *w, double *round_s, mu_err *err) {
+// A small message each way, with the number n of rank 0; it has the time of both.
+static mu_status ping(wire *w, int *n, double *round_s, mu_err *err) {
+    const bool asks = w->t->rank == 0;
+    if (asks && *w->say != *n) MU_TRY(settle(w, true, err)); // the transport may still read the one before
+    if (asks) *w->say = *n;
     const int64_t at = mu_clock_ns();
     w->due++;
-    if (w->t->rank == 0) MU_TRY(give(w, SMALL, err));
+    if (asks) MU_TRY(give(w, w->say, SMALL, err));
     MU_TRY(settle(w, false, err));
-    if (w->t->rank == 1) MU_TRY(give(w, SMALL, err));
+    if (!asks) *n = (int)w->heard;
+    if (!asks) MU_TRY(give(w, w->out, SMALL, err));
     *round_s = since(at);
     return MU_OK;
 }
 
-static mu_status latency(wire *w, int n, double *out, mu_err *err) {
+// The first ones find connections that are not open yet.
+static mu_status latency(wire *w, int most, double seconds, double *out, mu_err *err) {
     double s[MOST];
-    for (int i = -20; i < n; i++) {
+    int n = 0, go_on = 1;
+    const int64_t begin = mu_clock_ns();
+    for (int i = 0; go_on; i++) {
         double round;
-        MU_TRY(ping(w, &round, err));
-        if (i >= 0) s[i] = 0.5 * round;
+        if (w->t->rank == 0) go_on = n < most && (n < 3 || since(begin) < seconds);
+        MU_TRY(ping(w, &go_on, &round, err));
+        if (i < 5 || n >= MOST) continue;
+        s[n++] = 0.5 * round;
     }
-    *out = mu_median(s, n);
+    (void)mu_median(s, n); // sorts them
+    *out = s[n / 4];
     return MU_OK;
 }
 
-// n messages to the other rank while as many come from it; time, and the processor's.
-static mu_status exchange(wire *w, size_t bytes, int n, double *took_s, double *busy_s, mu_err *err) {
+// n messages to the other rank while as many come from it. Time and the processor's, of each.
+static mu_status exchange(wire *w, size_t bytes, int *n, double *took_s, double *busy_s, mu_err *err) {
     double round;
     const double busy = w->busy_s; // the other rank may begin a little earlier
-    MU_TRY(ping(w, &round, err));
+    MU_TRY(ping(w, n, &round, err));
     MU_TRY(settle(w, true, err));
+    if (!*n) return MU_OK;
     const int64_t at = mu_clock_ns();
-    w->due += n;
-    for (int i = 0; i < n; i++) MU_TRY(give(w, bytes, err));
+    w->due += *n;
+    for (int i = 0; i < *n; i++) MU_TRY(give(w, w->out, bytes, err));
     MU_TRY(settle(w, true, err));
-    *took_s = since(at);
-    *busy_s = w->busy_s - busy;
+    *took_s = since(at) / *n;
+    *busy_s = (w->busy_s - busy) / *n;
     return MU_OK;
 }
 
-// The best of some tries: other programs only ever make it slower.
-static mu_status best(wire *w, size_t bytes, int n, int tries, double *took_s, double *busy_s, mu_err *err) {
+// The best of some tries, as other programs only ever make it slower: at most so many, one after so many
+// seconds no more. A try is as long as a tenth of them, of 1 to `most` messages.
+static mu_status best(wire *w, size_t bytes, int most, int tries, double seconds, double *took_s,
+                      double *busy_s, mu_err *err) {
+    const int64_t begin = mu_clock_ns();
     *took_s = *busy_s = 1e9;
-    for (int i = 0; i < tries; i++) {
-        double took, busy;
-        MU_TRY(exchange(w, bytes, n, &took, &busy, err));
+    for (int i = 0, n = 1;; i++) {
+        double took = 1e9, busy = 1e9;
+        MU_TRY(exchange(w, bytes, &n, &took, &busy, err));
         if (took < *took_s) *took_s = took;
         if (busy < *busy_s) *busy_s = busy;
+        if (!n) return MU_OK; // both know
+        if (w->t->rank > 0) continue;
+        const double fit = 0.1 * seconds / *took_s;
+        n = i >= tries || since(begin) > seconds ? 0 : fit < 1 ? 1 : fit > most ? most : (int)fit;
     }
-    return MU_OK;
 }
 
 static mu_status idle(wire *w, mu_err *err) {
@@ -151,18 +180,19 @@ static mu_status idle(wire *w, mu_err *err) {
     return MU_OK;
 }
 
+// Every message costs both ends: as many go out as come.
 static mu_status measure(mu_profile *p, wire *w, mu_err *err) {
     mu_machine_network *n = &p->m->network;
-    const int tries = p->quick ? 4 : 20;
-    double took, busy, small_busy;
-    MU_TRY(latency(w, p->quick ? 100 : MOST, &n->latency_s, err));
+    const int tries = p->quick ? 6 : 24;
+    const double seconds = p->quick ? 2 : 6;
+    double took, busy;
+    MU_TRY(latency(w, p->quick ? 100 : MOST, seconds, &n->latency_s, err));
     MU_TRY(idle(w, err));
-    MU_TRY(best(w, SMALL, IN_A_ROW, tries, &took, &small_busy, err));
-    n->message_s = small_busy / (2 * (IN_A_ROW + 1)); // so many went out, with the ping, and so many came
-    MU_TRY(best(w, LONG, LONG_IN_A_ROW, tries, &took, &busy, err));
-    n->bytes_per_s = (double)LONG * LONG_IN_A_ROW / took;
-    const double bytes_s = busy - 2 * LONG_IN_A_ROW * n->message_s;
-    n->byte_s = (bytes_s > 0 ? bytes_s : 0) / (2.0 * LONG * LONG_IN_A_ROW);
+    MU_TRY(best(w, SMALL, IN_A_ROW, tries, seconds, &took, &busy, err));
+    n->message_s = 0.5 * busy;
+    MU_TRY(best(w, LONG, LONG_IN_A_ROW, tries, seconds, &took, &busy, err));
+    n->bytes_per_s = LONG / took;
+    n->byte_s = busy > 2 * n->message_s ? (0.5 * busy - n->message_s) / LONG : 0; // 0: derived
     return settle(w, true, err);
 }
 
@@ -170,12 +200,12 @@ static mu_status run(mu_profile *p, mu_err *err) {
     mu_transport *t = p->transport;
     wire w = {.t = t, .peer = 1 - t->rank, .until_ns = mu_clock_ns() + limit_ns};
     if (t->rank > 1) return MU_OK;
-    w.out = mu_alloc_block(LONG, "probe");
+    w.out = mu_alloc_block(LONG + SMALL, "probe");
     if (!w.out) return MU_FAIL_NOMEM(err, "messages");
+    w.say = (int64_t *)(void *)(w.out + LONG);
     memset(w.out, 1, LONG);
     const mu_status st = measure(p, &w, err);
-    // After a failure the transport may still read it.
-    if (st == MU_OK) mu_free(w.out);
+    if (st == MU_OK) mu_free(w.out); // else the transport may still read it
     return st;
 }
 

@@ -55,8 +55,12 @@ static double work(void *ctx, const mu_crew_turn *t) {
 
 static mu_status run(mu_profile *p, mu_err *err) {
     mu_crew_result r;
-    const mu_crew c = {.name = "muster:probe", .n = 2, .windows = mu_profile_windows(p), .window_s = 0.04,
-                       .work = work, .shared_bytes = sizeof(table)};
+    const mu_crew c = {.name = "muster:probe",
+                       .n = 2,
+                       .windows = mu_profile_windows(p),
+                       .window_s = 0.04,
+                       .work = work,
+                       .shared_bytes = sizeof(table)};
     MU_TRY(mu_crew_run(&c, &r, err));
     p->m->wake_s = mu_crew_least(&r, 0); // it sleeps: nothing is noted of lost time
     mu_crew_fini(&r);

@@ -3,8 +3,9 @@
 //
 //   region   | head | windows x n results | shared bytes |
 //
-// The last process to arrive opens the next window, a little later, so that all see it before it begins. No
-// wait is without an end: a process that gives up says so in the head, and the parent watches the clock.
+// The last process to arrive opens the next window, a little later, so that all see it before it begins. On a
+// machine that is so busy that this takes far too long it is the last window. No wait is without an end: a
+// process that gives up says so in the head, and the parent watches the clock.
 #include "plan/crew.h"
 
 #include "base/alloc.h"
@@ -21,14 +22,16 @@
 #define TAG "crew"
 
 enum { HEAD_START_NS = 100000, LOOKS = 2000, NAP_NS = 500000, NO_MEMORY = 3, GAVE_UP = 4 };
-static const double limit_s = 30;
+static const double limit_s = 30, patience_s = 0.3;
+enum { FEW_WINDOWS = 3 };
 
 typedef struct head {
     _Alignas(64) _Atomic int32_t arrived;
-    _Alignas(64) _Atomic int32_t window;        // open; 0 = none yet
-    _Atomic int32_t failed;
+    _Alignas(64) _Atomic int32_t window; // open; 0 = none yet
+    _Atomic int32_t failed;              // and why; 0 = it has not
+    _Atomic int32_t windows;             // there are no more
     _Atomic int64_t begin_ns;
-    int64_t until_ns;                           // of the whole crew
+    int64_t patient_ns, until_ns; // new windows begin until then; the whole crew has ended by then
 } head;
 
 typedef struct member { // what a child is forked with
@@ -51,7 +54,9 @@ static double cpu_s(void) {
 static bool arrive(const member *m, int k) {
     head *h = m->h;
     if (atomic_fetch_add(&h->arrived, 1) + 1 == m->c->n * k) {
-        atomic_store(&h->begin_ns, mu_clock_ns() + HEAD_START_NS);
+        const int64_t now = mu_clock_ns();
+        if (k > FEW_WINDOWS && now > h->patient_ns) atomic_store(&h->windows, k - 1);
+        atomic_store(&h->begin_ns, now + HEAD_START_NS);
         atomic_store(&h->window, k);
     }
     for (unsigned looks = 1; atomic_load_explicit(&h->window, memory_order_acquire) < k; looks++) {
@@ -69,11 +74,12 @@ static int live(void *ctx) {
     const mu_crew *c = m->c;
     (void)mu_cores_pin(m->who); // where that is not allowed, the scheduler finds a core
     if (c->prepare && !c->prepare(c->ctx, m->who)) {
-        atomic_store(&m->h->failed, 1);
+        atomic_store(&m->h->failed, NO_MEMORY);
         return NO_MEMORY;
     }
     for (int k = 1; k <= c->windows; k++) {
         if (!arrive(m, k)) return GAVE_UP;
+        if (k > atomic_load(&m->h->windows)) break;
         mu_crew_turn t = {.who = m->who, .n = c->n, .shared = m->shared};
         t.end_ns = atomic_load(&m->h->begin_ns) + (int64_t)(1e9 * c->window_s);
         const double cpu = cpu_s(), begin = mu_clock_s();
@@ -102,11 +108,12 @@ static mu_status watch(const mu_crew *c, pid_t *pid, head *h, mu_err *err) {
         if (left) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
     if (!left && !code) return MU_OK;
-    atomic_store(&h->failed, 1);
+    const int why = atomic_exchange(&h->failed, GAVE_UP); // who ends first may be one that was told
     mu_process_end_all(pid, c->n, 0.2);
-    if (code == NO_MEMORY) return MU_FAIL_NOMEM(err, c->name);
+    if (why == NO_MEMORY) return MU_FAIL_NOMEM(err, c->name);
     return mu_err_hinted(MU_FAIL(err, MU_EBACKEND, "%d processes could not work at once (%s)", c->n, c->name),
-                         err, "Is the machine very busy? Try again, or allow this program fewer cores (taskset).");
+                         err,
+                         "Is the machine very busy? Try again, or allow this program fewer cores (taskset).");
 }
 
 static mu_status start_all(member *m, pid_t *pid, mu_err *err) {
@@ -115,13 +122,13 @@ static mu_status start_all(member *m, pid_t *pid, mu_err *err) {
     for (m->who = 0; m->who < c->n && st == MU_OK; m->who++)
         st = mu_process_start(c->name, live, m, &pid[m->who], err);
     if (st == MU_OK) return watch(c, pid, m->h, err);
-    atomic_store(&m->h->failed, 1);
+    atomic_store(&m->h->failed, GAVE_UP);
     mu_process_end_all(pid, c->n, 0.2);
     return st;
 }
 
-static void take(const mu_crew *c, const mu_crew_window *from, mu_crew_result *out) {
-    const int all = c->n * c->windows;
+static void take(const mu_crew_window *from, mu_crew_result *out) {
+    const int all = out->n * out->windows;
     memcpy(out->w, from, (size_t)all * sizeof *from);
     for (int i = 0; i < all; i++) out->lost += from[i].lost / all;
 }
@@ -135,13 +142,16 @@ mu_status mu_crew_run(const mu_crew *c, mu_crew_result *out, mu_err *err) {
     MU_TRY(mu_region_create("profile", at_shared + c->shared_bytes, &r, err));
     member m = {.c = c, .h = (head *)(void *)r.base, .shared = r.base + at_shared};
     m.result = (mu_crew_window *)(void *)(r.base + sizeof(head));
+    atomic_store(&m.h->windows, c->windows);
+    m.h->patient_ns = mu_clock_ns() + (int64_t)(1e9 * (patience_s + 2 * c->windows * c->window_s));
     m.h->until_ns = mu_clock_ns() + (int64_t)(1e9 * (limit_s + 4 * c->windows * c->window_s));
     pid_t *pid = mu_alloc_array((size_t)c->n, sizeof *pid, TAG);
     out->w = mu_alloc(results, TAG);
     mu_status st = pid && out->w ? MU_OK : MU_FAIL_NOMEM(err, TAG);
     if (st == MU_OK && c->furnish) st = c->furnish(c->ctx, m.shared, err);
     if (st == MU_OK) st = start_all(&m, pid, err);
-    if (st == MU_OK) take(c, m.result, out);
+    out->windows = atomic_load(&m.h->windows);
+    if (st == MU_OK) take(m.result, out);
     else mu_crew_fini(out);
     mu_free(pid);
     mu_region_close(&r);

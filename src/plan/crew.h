@@ -22,7 +22,7 @@ typedef struct mu_crew_turn {           // of one process in one window
 typedef struct mu_crew {
     const char *name;                   // of the processes
     int         n;                      // process i is pinned to core i
-    int         windows;                // at most MU_CREW_WINDOWS
+    int         windows;                // at most MU_CREW_WINDOWS; fewer are made where that takes too long
     double      window_s;
     void       *ctx;                    // as the parent has it; each child has a copy
     mu_status (*furnish)(void *ctx, void *shared, mu_err *err); // (optional) before there is any child

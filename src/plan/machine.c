@@ -50,9 +50,9 @@ const mu_machine_rule *mu_machine_rule_of(const mu_machine *m, const char *name)
 double mu_machine_apply_s(const mu_machine *m, const char *rule, double floats, int histories) {
     const mu_machine_rule *r = mu_machine_rule_of(m, rule);
     const double bytes = floats * 4 * (2 + histories);
-    const double cached = bytes <= m->cache_bytes ? 1 : bytes >= 2 * m->cache_bytes
-                                                            ? 0
-                                                            : 2 - bytes / m->cache_bytes;
+    const double cached = bytes <= m->cache_bytes       ? 1
+                          : bytes >= 2 * m->cache_bytes ? 0
+                                                        : 2 - bytes / m->cache_bytes;
     return bytes * (cached / r->cached_bytes_per_s + (1 - cached) / r->bytes_per_s);
 }
 
@@ -68,7 +68,8 @@ static double size_of(int name) {
     return n > 0 ? (double)n : 0;
 }
 
-// A file of /sys about a cache of a processor: its size in bytes, or how many processors share it. 0: not known.
+// A file of /sys about a cache of a processor: its size in bytes, or how many processors share it. 0: not
+// known.
 static double about_cache(int cpu, const char *what) {
     char path[128], text[256] = "";
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index3/%s", cpu, what);

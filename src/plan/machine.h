@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // machine.h - what a cluster can do, as numbers: measured here (profile.h) or described by a person.
 //
-// A file of it is JSON that a person can read and change; a cluster that one does not own is described in the
-// same form, as JSON or as YAML with comments (every JSON file of ours is YAML, too). Numbers that a described
-// machine leaves out are derived from those it has (machine_derive.c says how); so cores, their speed and a
-// network are enough to begin with.
+// A file of it is JSON that a person can read and change; a cluster that one does not own is described in
+// the same form, as JSON or as YAML with comments (every JSON file of ours is YAML, too). Numbers that a
+// described machine leaves out are derived from those it has (machine_derive.c says how); so cores, their
+// speed and a network are enough to begin with.
 //
 //   node       of one machine: what a process gets when so many of them work at once
 //   lines      memory that one core has written and another one reads next. What two processes exchange
@@ -64,15 +64,15 @@ typedef struct mu_machine {
     mu_machine_load load[MU_MACHINE_LOADS];     // by rising processes; the first is of one
     mu_machine_lines lines;
     double   wake_s;                    // from a ring to who slept
-    double   event_s;                   // of the protocol core under its lock, between processes: ask, push, ...
+    double   event_s;                   // of the protocol core under its lock; the one before was another's
     double   busy;                      // share of the cores that other programs took while it was measured
     int      n_rules;
     mu_machine_rule rule[MU_MACHINE_RULES];
     mu_machine_network network;
 } mu_machine;
 
-// Reads a file; numbers that it leaves out are derived. MU_ENOTFOUND: it is not there. MU_EDATA: names the key
-// and what is wrong with it; err->pos borrows the path.
+// Reads a file; numbers that it leaves out are derived. MU_ENOTFOUND: it is not there. MU_EDATA: names the
+// key and what is wrong with it; err->pos borrows the path.
 MU_MUST_CHECK mu_status mu_machine_load_file(const char *path, mu_machine *out, mu_err *err);
 MU_MUST_CHECK mu_status mu_machine_parse(const char *text, size_t size, const char *path, mu_machine *out,
                                          mu_err *err);
@@ -84,13 +84,13 @@ void mu_machine_write(const mu_machine *m, mu_text *out);       // the text of s
 // MU_EDATA: there is one that cannot be read.
 MU_MUST_CHECK mu_status mu_machine_find(mu_machine *out, mu_err *err);
 MU_MUST_CHECK mu_status mu_machine_keep(const mu_machine *m, mu_err *err);
-MU_MUST_CHECK mu_status mu_machine_path(char out[MU_FS_PATH], mu_err *err);     // of its file, also if not there
+MU_MUST_CHECK mu_status mu_machine_path(char out[MU_FS_PATH], mu_err *err);     // also if it is not there
 void mu_machine_describe_here(mu_machine *out);         // what needs no measuring: processor, cores, memory
 // Is it of this machine? *why gets a text that stays, of what differs.
 bool mu_machine_is_here(const mu_machine *m, const char **why);
 
-// Of one process, while so many work on a node. Between the loads that were measured it is interpolated. Beyond
-// the last one all processes together keep the bandwidth they had, and beyond the cores the flops.
+// Of one process, while so many work on a node. Between the loads that were measured it is interpolated.
+// Beyond the last one all processes together keep the bandwidth they had, and beyond the cores the flops.
 mu_machine_load mu_machine_at(const mu_machine *m, int processes);
 // Of a rule that the profile does not know: the slowest one it knows. Never NULL.
 const mu_machine_rule *mu_machine_rule_of(const mu_machine *m, const char *name);
@@ -99,7 +99,7 @@ double mu_machine_apply_s(const mu_machine *m, const char *rule, double floats, 
 // "near" or "far": which mode the cores were in (comm/cores.h); "" where it is not known.
 const char *mu_machine_mode(const mu_machine *m);
 
-// Fills in what is not known (0, no loads, no rules) from what is. Of a machine whose `cores` are set. core: of
-// one process alone, node_bytes_per_s: of all together; 0 = not known either.
+// Fills in what is not known (0, no loads, no rules) from what is. Of a machine whose `cores` are set. core:
+// of one process alone, node_bytes_per_s: of all together; 0 = not known either.
 void mu_machine_derive(mu_machine *m, const mu_machine_load *core, double node_bytes_per_s);
 #endif

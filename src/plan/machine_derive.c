@@ -43,7 +43,7 @@ static void derive_loads(mu_machine *m, const mu_machine_load *core, double node
 static void derive_rule(mu_machine *m, mu_machine_rule *r, const mu_updater_class *c) {
     const mu_machine_load *one = &m->load[0];
     const double memory = one->bytes_per_s * (2 + c->n_slots) / (3 + 2 * c->n_slots);
-    const double computed = one->flops_per_s * (c->size == MU_STEP_FOLLOWS ? 2 : 0.25);
+    const double computed = one->flops_per_s * (c->size == MU_STEP_FOLLOWS ? 1 : 0.5);
     set(&r->cached_bytes_per_s, rate(least(4 * memory, computed)));
     set(&r->bytes_per_s, rate(least(memory, r->cached_bytes_per_s)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine_fields.h - the keys of a machine's file as tables: its reader and its template share them (plan/ only).
+// machine_fields.h - the keys of a machine's file as tables, for its reader and its template (plan/ only).
 #ifndef MU_PLAN_MACHINE_FIELDS_H
 #define MU_PLAN_MACHINE_FIELDS_H
 

@@ -37,15 +37,15 @@ const mu_field mu_machine_about[] = {
     MU_FIELD(mu_machine_about_form, cores, MU_INT, NULL, "[1,65536]", "of a node"),
     MU_FIELD(mu_machine_about_form, memory_bytes, MU_DOUBLE, "1G", BYTES, "of a node"),
     MU_FIELD(mu_machine_about_form, cache_bytes, MU_DOUBLE, "1G", BYTES, "second level, of a core"),
-    MU_FIELD(mu_machine_about_form, shared_cache_bytes, MU_DOUBLE, "1G", BYTES,
-             "third level, all of a node"),
+    MU_FIELD(mu_machine_about_form, shared_cache_bytes, MU_DOUBLE, "1G", BYTES, "third level, all of a node"),
     MU_FIELD(mu_machine_about_form, core_flops_per_s, MU_DOUBLE, "1G", "[1M,1e16]",
              "single-precision multiplications and additions of a core"),
     MU_FIELD(mu_machine_about_form, clock_hz, MU_DOUBLE, "1G", "[1M,1e11]",
              "clock of a core, in place of its flops: times 16, with level v2 8, with v4 64"),
     MU_FIELD(mu_machine_about_form, core_bytes_per_s, MU_DOUBLE, "1G", RATE,
              "memory bandwidth, read and written, that a core alone gets"),
-    MU_FIELD(mu_machine_about_form, node_bytes_per_s, MU_DOUBLE, "1G", RATE, "the same of all cores together"),
+    MU_FIELD(mu_machine_about_form, node_bytes_per_s, MU_DOUBLE, "1G", RATE,
+             "the same of all cores together"),
     MU_FIELD(mu_machine_about_form, wake_s, MU_DOUBLE, "1", SECONDS, "from a ring to who slept"),
     MU_FIELD(mu_machine_about_form, event_s, MU_DOUBLE, "1", SECONDS, "of the protocol core, under its lock"),
     MU_FIELD(mu_machine_about_form, busy, MU_DOUBLE, "1", "[0,1]",
@@ -67,7 +67,8 @@ static const mu_field load_fields[] = {
 
 const mu_field mu_machine_lines_fields[] = {
     MU_FIELD(mu_machine_lines, round_trip_s, MU_DOUBLE, "1", SECONDS, "of a flag between two cores"),
-    MU_FIELD(mu_machine_lines, bytes_per_s, MU_DOUBLE, "1G", RATE, "a core reads what another has just written"),
+    MU_FIELD(mu_machine_lines, bytes_per_s, MU_DOUBLE, "1G", RATE,
+             "a core reads what another has just written"),
     {0},
 };
 
@@ -78,7 +79,8 @@ typedef struct rule_form {
 
 static const mu_field rule_fields[] = {
     MU_FIELD(rule_form, name, MU_STRING, NULL, NULL, "of the update rule"),
-    MU_FIELD(rule_form, cached_bytes_per_s, MU_DOUBLE, "1G", RATE, "weights, histories and gradient in a cache"),
+    MU_FIELD(rule_form, cached_bytes_per_s, MU_DOUBLE, "1G", RATE,
+             "weights, histories and gradient in a cache"),
     MU_FIELD(rule_form, bytes_per_s, MU_DOUBLE, "1G", RATE, "in memory"),
     {0},
 };
@@ -86,7 +88,8 @@ static const mu_field rule_fields[] = {
 const mu_field mu_machine_network_fields[] = {
     MU_FIELD(mu_machine_network, latency_s, MU_DOUBLE, "1", SECONDS, "one way, of a message of a few bytes"),
     MU_FIELD(mu_machine_network, bytes_per_s, MU_DOUBLE, NULL, RATE, "of a node, in and out at once"),
-    MU_FIELD(mu_machine_network, message_s, MU_DOUBLE, "1", "[1e-12,10]", "processor time of a message, each end"),
+    MU_FIELD(mu_machine_network, message_s, MU_DOUBLE, "1", "[1e-12,10]",
+             "processor time of a message, each end"),
     MU_FIELD(mu_machine_network, byte_s, MU_DOUBLE, "1e-9", "[1e-18,1e-3]", "the same of each byte"),
     {0},
 };
@@ -140,8 +143,10 @@ static void read_loads(mu_binder *b, const mu_node *root, mu_machine *m) {
         bind_given(b, list->item[i], "a load", load_fields, &f, NULL, 0);
         if (b->diags->n_errors > before) continue;
         const int last = m->n_loads ? m->load[m->n_loads - 1].processes : 0;
-        if (!last && f.processes != 1) wrong(b, list->item[i], "processes", "the first load is not of one process");
-        else if (f.processes <= last) wrong(b, list->item[i], "processes", "loads are not by rising processes");
+        if (!last && f.processes != 1)
+            wrong(b, list->item[i], "processes", "the first load is not of one process");
+        else if (f.processes <= last)
+            wrong(b, list->item[i], "processes", "loads are not by rising processes");
         else if (m->cores && f.processes > m->cores)
             wrong(b, list->item[i], "processes", "a load of more processes than the node has cores");
         else m->load[m->n_loads++] = (mu_machine_load){(int)f.processes, f.flops_per_s, f.bytes_per_s};
@@ -165,7 +170,8 @@ static void read_rules(mu_binder *b, const mu_node *root, mu_machine *m) {
         if (!mu_registry_find(&mu_updaters, f.name)) {
             mu_words known = {0};
             mu_words_add_registry(b->diags, &known, &mu_updaters);
-            mu_diag *g = mu_diags_add(b->diags, MU_DIAG_ERROR, name->pos, "unknown update rule `%.60s`", f.name);
+            mu_diag *g =
+                mu_diags_add(b->diags, MU_DIAG_ERROR, name->pos, "unknown update rule `%.60s`", f.name);
             mu_diag_suggest(b->diags, g, f.name, &known, "rules");
         } else if (knows_rule(m, f.name)) {
             mu_diags_add(b->diags, MU_DIAG_ERROR, name->pos, "rule `%s` stands there twice", f.name);
@@ -195,7 +201,8 @@ static double flops_of(double hz, const char *level) {
 
 // A description says what a core is, or what the loads are.
 static void check_speed(mu_binder *b, const mu_node *root, mu_machine *m, mu_machine_about_form *f) {
-    static const char *const of_core[] = {"core_flops_per_s", "clock_hz", "core_bytes_per_s", "node_bytes_per_s"};
+    static const char *const of_core[] = {"core_flops_per_s", "clock_hz", "core_bytes_per_s",
+                                          "node_bytes_per_s"};
     for (size_t i = 0; m->n_loads && i < MU_COUNT(of_core); i++)
         if (mu_node_find(root, of_core[i]))
             wrong(b, root, of_core[i], "`loads` says this, too: one of both must go");
@@ -264,7 +271,8 @@ mu_status mu_machine_load_file(const char *path, mu_machine *out, mu_err *err) {
     size_t size = 0;
     mu_err own = {0};
     mu_status st = mu_fs_read(path, MAX_BYTES, &text, &size, &own);
-    if (st == MU_EMODEL) return MU_FAIL(err, MU_EDATA, "`%s` is no description of a machine: it is too long", path);
+    if (st == MU_EMODEL)
+        return MU_FAIL(err, MU_EDATA, "`%s` is no description of a machine: it is too long", path);
     if (st != MU_OK) return mu_err_pass(st, &own, err);
     st = mu_machine_parse(text, size, path, out, err);
     mu_free(text);

@@ -19,8 +19,8 @@ static mu_status cache_folder(char out[MU_FS_PATH], mu_err *err) {
     char own[MU_FS_PATH];
     if (cache && cache[0] == '/') return mu_fs_join(out, cache, "muster", err);
     if (!home || home[0] != '/')
-        return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "there is no folder for a profile: HOME is not set"), err,
-                             "Set HOME or XDG_CACHE_HOME, or name a file (--out, --machine).");
+        return mu_err_hinted(MU_FAIL(err, MU_ENOTFOUND, "there is no folder for a profile: HOME is not set"),
+                             err, "Set HOME or XDG_CACHE_HOME, or name a file (--out, --machine).");
     MU_TRY(mu_fs_join(own, home, ".cache", err));
     return mu_fs_join(out, own, "muster", err);
 }
@@ -49,7 +49,7 @@ mu_status mu_machine_find(mu_machine *out, mu_err *err) {
     const mu_status st = mu_machine_load_file(path, out, &own);
     if (st == MU_ENOTFOUND)
         return mu_err_hinted(MU_FAIL(err, st, "there is no profile of this machine"), err,
-                             "`muster profile` makes one in about a minute.");
+                             "`muster profile` makes one in about half a minute.");
     if (st != MU_OK) mu_err_hint(&own, "`muster profile` makes it anew.");
     return st == MU_OK ? MU_OK : mu_err_pass(st, &own, err);
 }

@@ -45,8 +45,10 @@ void mu_machine_template(mu_text *t) {
         t->failed = true;
         return;
     }
-    const mu_machine_about_form about = {.memory_bytes = m.memory_bytes, .cache_bytes = m.cache_bytes,
-                                         .shared_cache_bytes = m.shared_cache_bytes, .wake_s = m.wake_s,
+    const mu_machine_about_form about = {.memory_bytes = m.memory_bytes,
+                                         .cache_bytes = m.cache_bytes,
+                                         .shared_cache_bytes = m.shared_cache_bytes,
+                                         .wake_s = m.wake_s,
                                          .event_s = m.event_s};
     mu_text_put(t, head, sizeof head - 1);
     put_fields(t, mu_machine_about, &about, said, MU_COUNT(said), "");
@@ -56,6 +58,7 @@ void mu_machine_template(mu_text *t) {
     put_fields(t, mu_machine_network_fields, &m.network, said, 0, "  ");
     mu_text_printf(t, "#rules:                        # update rules; those left out are derived\n");
     mu_text_printf(t, "#  - {name: sgd, cached_bytes_per_s: %.3g, bytes_per_s: %.3g}\n",
-                   mu_machine_rule_of(&m, "sgd")->cached_bytes_per_s, mu_machine_rule_of(&m, "sgd")->bytes_per_s);
+                   mu_machine_rule_of(&m, "sgd")->cached_bytes_per_s,
+                   mu_machine_rule_of(&m, "sgd")->bytes_per_s);
     mu_text_put(t, tail, sizeof tail - 1);
 }

@@ -14,7 +14,7 @@
 #include "probe_class_list.inc" // the tables of all files, as `list`
 const mu_registry mu_probes = {"probe", MU_COUNT(list), list};
 
-enum { WINDOWS = 30, QUICK_WINDOWS = 6 };
+enum { WINDOWS = 60, QUICK_WINDOWS = 6 };
 static const int64_t end_ns = 60000000000; // others leave at once, and wait for the two that measure
 
 int mu_profile_windows(const mu_profile *p) { return p->quick ? QUICK_WINDOWS : WINDOWS; }
