@@ -27,7 +27,7 @@
 #include <xxhash.h>
 
 enum { REGION = 8 << 20, MOST_EDITS = 256 };
-static const double patience = 6; // times as long as asked for, on a busy machine
+static const double patience = 20; // times as long as asked for, on a busy machine
 
 // ---- what costs depend on ----
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // costs_time.c - the clocks of costs.h.
 //
-// Whole steps and layers are timed by train/timing.c. A learner among several is played: its gradient goes into
+// Layers are timed by train/timing.c. A learner among several is played: its gradient goes into
 // a message slot by the hooks of a real one (learners/learner.c), and what a server does with it is done on the
 // parameter blocks of the session, slice by slice. The two follow each other as in training, so that each finds
 // the caches as the other leaves them.
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SAMPLES = 2000, LEAST = 5, MOST_CROWD = 256 };
+enum { SAMPLES = 2000, LEAST = 3, MOST_CROWD = 256 };
 
 typedef struct player {                 // a learner among several, and its server
     mu_worker w;
@@ -256,13 +256,13 @@ static mu_status time_records(mu_session *s, double seconds, mu_costs *out, mu_e
 mu_status mu_cost_time(mu_session *s, int k, bool first, double seconds, mu_costs *out, mu_err *err) {
     mu_timing t;
     player p;
-    MU_TRY(mu_timing_run(s, seconds * 0.25, &t, err));
-    out->flops_per_s = 1e9 * t.peak_gflops;
+    MU_TRY(mu_timing_layers(s, seconds * 0.2, &t, err));
+    if (first) out->flops_per_s = 1e9 * mu_device_cpu_peak_gflops();
     out->activation_bytes[k] = (double)t.activation_bytes + (double)s->train.net->scratch_bytes;
     MU_TRY(tell_layers(&t, k, first, out->size[k] * s->job->train.accumulate, out, err));
     mu_status st = open_player(&p, s, err);
     if (st == MU_OK) st = tell_params(&p, k, first, out, err);
-    if (st == MU_OK) st = time_player(&p, k, first, seconds * 0.65, out, err);
+    if (st == MU_OK) st = time_player(&p, k, first, seconds * 0.7, out, err);
     close_player(&p);
     if (st == MU_OK && first) st = time_records(s, seconds * 0.1, out, err);
     return st;

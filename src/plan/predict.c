@@ -170,7 +170,8 @@ static double events(const mu_scene *s, double updates) {
 // every learner reads weights of which the others have written their shares.
 //   T = compute (1 + spread E[max of L normal]) + undo (sweep + L gradients) / executors + lines + events
 static void predict_in_step(const mu_scene *s, double gradients, mu_prediction *out) {
-    const double latest = s->k->spread * mu_expected_max(s->processes) * s->compute_s;
+    const int all = s->contributors * s->c->workers; // of all nodes, where they make one step
+    const double latest = s->k->spread * mu_expected_max(all) * s->compute_s;
     const double e = fmax(1, s->executors);
     const double update = s->k->undo * (s->sweep_s + gradients * s->gradient_s) / e * share_factor(s, e);
     out->term_s[MU_TERM_COMPUTE] = s->compute_s;
