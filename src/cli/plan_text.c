@@ -125,8 +125,10 @@ static void print_changes(const mu_plan_choice *c, const mu_plan_change *change,
     fprintf(out, "%s\n", nothing ? " nothing" : "");
 }
 
-static void print_deadline(const mu_planner *p, FILE *out) {
+static void print_chosen(const mu_planner *p, FILE *out) {
     char total[24], limit[24];
+    if (p->space.deadline_s <= 0 && p->plan.wanted > 0)
+        fprintf(out, "chosen: number %d, as fast as the first within 1 %%, and simpler\n", p->plan.wanted + 1);
     if (p->space.deadline_s <= 0) return;
     const mu_plan_choice *c = mu_planner_wanted(p);
     time_text(mu_plan_total_s(&p->space, &c->prediction), total);
@@ -144,7 +146,7 @@ void mu_plan_text_print(const mu_planner *p, const mu_plan_change *change, int n
             "epoch", "compute", "apply", "exch.", "wire", "wait", "stale", "memory");
     for (int i = 0; i < p->plan.n; i++) print_row(i + 1, &p->plan.choice[i], out);
     fprintf(out, "\n");
-    print_deadline(p, out);
+    print_chosen(p, out);
     print_changes(wanted, change, n, out);
     mu_learnt_text(&p->learnt, &wanted->config, learnt, sizeof learnt);
     if (*learnt) fprintf(out, "%s\n", learnt);

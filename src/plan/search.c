@@ -207,13 +207,31 @@ static void look_at_one(search *s) {
     if (mu_predict(s->k, s->m, &one->config, s->by, &one->prediction, NULL) != MU_OK) *one = (mu_plan_choice){0};
 }
 
-// The cheapest in time goes first where it is not among the best.
+static int effort(const mu_config *c) { return mu_config_processes(c) + c->nodes * c->server_threads; }
+
+static bool is_simpler(const mu_plan_choice *a, const mu_plan_choice *b) {
+    if (a->config.nodes != b->config.nodes) return a->config.nodes < b->config.nodes;
+    if (effort(&a->config) != effort(&b->config)) return effort(&a->config) < effort(&b->config);
+    return a->prediction.staleness < b->prediction.staleness;
+}
+
+// A difference that no prediction is good enough to see is none: of those the simplest.
+static int simplest_of_best(const mu_plan *p) {
+    static const double alike = 1.01;
+    int best = 0;
+    for (int i = 1; i < p->n; i++)
+        if (p->choice[i].prediction.epoch_s <= alike * p->choice[0].prediction.epoch_s &&
+            is_simpler(&p->choice[i], &p->choice[best]))
+            best = i;
+    return best;
+}
+
+// With a deadline the cheapest in time, which takes the last place where it is not among the best.
 static void choose(const search *s, const cheapest *in_time) {
     mu_plan *p = s->out;
-    p->wanted = 0;
-    if (s->space->deadline_s <= 0) return;
-    p->late = !in_time->known;
-    if (p->late) return;
+    p->late = s->space->deadline_s > 0 && !in_time->known;
+    p->wanted = s->space->deadline_s > 0 ? 0 : simplest_of_best(p);
+    if (s->space->deadline_s <= 0 || p->late) return;
     for (int i = 0; i < p->n; i++)
         if (mu_config_same(&p->choice[i].config, &in_time->choice.config)) {
             p->wanted = i;

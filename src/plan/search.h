@@ -42,7 +42,8 @@ typedef struct mu_plan {
     int      n;
     mu_plan_choice choice[MU_PLAN_BEST];        // the fastest first
     mu_plan_choice alone;               // one learner, to compare with; step_s 0 = not possible
-    int      wanted;                    // of these: the first, or the cheapest that keeps the deadline
+    int      wanted;                    // of these: the simplest within 1 % of the first; with a deadline the cheapest
+                                        // that keeps it
     bool     late;                      // none keeps it
     int64_t  looked_at, possible;       // predictions made; configurations that there are
     int64_t  too_large;                 // for the memory

@@ -64,6 +64,17 @@ holds as-it-is '(.plans | length) == 1 and .plans[0].learners == 3 and .plans[0]
 says text 'configuration'
 says text 'bottleneck:'
 
+# Whatever is proposed, a job can have.
+plan many --machine small.yaml --protocols all
+for out in first many words; do
+    for ((i = 0; i < $(jq '.plans | length' "$out.json"); i++)); do
+        set=()
+        while IFS= read -r edit; do set+=(--set "$edit"); done < <(jq -r ".plans[$i].set[]" "$out.json")
+        "$MUSTER" check job.yaml "${set[@]}" >check.out 2>&1 ||
+            bad "$(jq -r ".plans[$i].configuration" "$out.json"): $(grep -m 1 error check.out)"
+    done
+done
+
 # ---- training by it ----
 
 cat >two.plan <<'YAML'
@@ -72,6 +83,11 @@ YAML
 run two job.yaml --plan two.plan
 holds two '.learners == 2 and .protocol == "async"'
 run first-run job.yaml --plan first.yaml
+cat >served.plan <<'YAML'
+set: {cluster.learners: 2, cluster.workers: 2, cluster.partition: auto, cluster.server: both, cluster.server_threads: 2,
+      cluster.protocol: {type: softsync, n: 2}}
+YAML
+run served job.yaml --plan served.plan
 [ "$(jq .learners first-run.json)" = "$(jq '.plans[.wanted].learners' first.json)" ] || bad "not as planned"
 jq -e '.predicted.step_s > 0 and .measured.samples_per_s > 0' two/plan.json >/dev/null ||
     bad "plan.json: $(cat two/plan.json 2>&1)"

@@ -186,6 +186,29 @@ static void test_deadline(void **state) {
     mu_arena_fini(&a);
 }
 
+// Servers that change nothing are not chosen.
+static void test_takes_the_simplest(void **state) {
+    (void)state;
+    mu_arena a;
+    mu_arena_init(&a, "test");
+    mu_machine m = plain_machine(1, 8);
+    mu_costs k = plain_costs(2);
+    mu_plan_space s = space_of(&a);
+    mu_plan p;
+    for (int i = 0; i < MU_COST_SIZES; i++) k.apply_s[i] = 1e-9, k.sweep_s[i] = 0; // nothing to serve
+    s.most_learners = 4;
+    assert_ok(mu_plan_search(&k, &m, &s, NULL, &p, ok_err));
+    const mu_plan_choice *c = &p.choice[p.wanted];
+    assert_true(c->prediction.epoch_s <= 1.01 * p.choice[0].prediction.epoch_s);
+    assert_int_equal(c->config.server_threads, 0);
+    for (int i = 0; i < p.n; i++)
+        if (p.choice[i].prediction.epoch_s <= 1.01 * p.choice[0].prediction.epoch_s &&
+            p.choice[i].config.server_threads == 0 && p.choice[i].config.learners == c->config.learners)
+            assert_true(p.choice[i].prediction.staleness >= c->prediction.staleness);
+    mu_costs_fini(&k);
+    mu_arena_fini(&a);
+}
+
 static void test_says_what_would_help(void **state) {
     (void)state;
     mu_arena a;
@@ -215,6 +238,7 @@ static void test_says_what_would_help(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_brute_force),
                                        cmocka_unit_test(test_many_nodes_in_time), cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_deadline), cmocka_unit_test(test_says_what_would_help)};
+                                       cmocka_unit_test(test_deadline), cmocka_unit_test(test_takes_the_simplest),
+                                       cmocka_unit_test(test_says_what_would_help)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
