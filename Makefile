@@ -22,7 +22,7 @@ SETUP = scripts/setup.sh $(if $(NO_INSTALL),--check)
 CTEST = ctest --output-on-failure -j$(TEST_JOBS) $(if $(T),-R '$(T)')
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm test-equal bench scale reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts simulate
+.PHONY: all demo test spin storm storm-hosts mutate test-peers test-slurm test-equal bench scale plan-accuracy reproduce distro lint sim asan ubsan tsan fuzz docs install uninstall clean help bench-hosts simulate
 
 all: ## build the program and the library (build/muster, build/libmuster.a)
 	@scripts/setup.sh --check build
@@ -85,6 +85,11 @@ scale: ## time 2 learners against 1 and PyTorch's Hogwild (SCALE_ARGS="--learner
 	@$(SETUP) bench
 	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
 	@SCALE_ARGS='$(SCALE_ARGS)' scripts/bench.sh --scale $(BUILD)
+
+plan-accuracy: ## predict trainings, measure them, print the errors (PLAN_ARGS="--seconds 5 --svg scatter.svg")
+	@$(SETUP) bench
+	@scripts/build.sh --target muster $(BUILD) $(JOBS) $(CMAKE_ARGS)
+	@python3 bench/plan.py --muster $(BUILD)/muster $(PLAN_ARGS)
 
 bench-hosts: ## time hosts that are namespaces against one and PyTorch's DDP, as root (HOSTS_ARGS="--parts speed")
 	@$(SETUP) bench

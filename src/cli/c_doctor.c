@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_doctor.c - `muster doctor`: prints what run/doctor.h finds. Only `missing` makes the exit status 1.
+// c_doctor.c - `muster doctor`: prints what run/doctor.h finds, and whether there is a profile of the machine.
+// Only `missing` makes the exit status 1.
 #include "cli/cli.h"
 
 #include "file/json.h"
+#include "plan/profile.h"
 #include "run/doctor.h"
 
 struct doctor { bool latency; };
@@ -17,26 +19,31 @@ static void put_json(mu_text *t, const char *name, const mu_finding *f) {
     mu_text_printf(t, "}");
 }
 
+typedef struct report { const mu_args *a; mu_text json; int missing; } report;
+
+static void ask(report *r, const mu_doctor_check *c) {
+    mu_finding f = {0};
+    c->ask(&f);
+    r->missing += f.level == MU_FINDING_MISSING;
+    if (r->a->json) put_json(&r->json, c->name, &f);
+    else printf("%-8s %-9s %s\n", mu_finding_level_name(f.level), c->name, f.text);
+    if (!r->a->json && f.advice[0]) printf("%18s -> %s\n", "", f.advice);
+}
+
 static mu_status run(mu_args *a, void *values, mu_err *err) {
+    static const mu_doctor_check profile = {"profile", mu_profile_check, false};
     const struct doctor *d = values;
-    mu_text json = {0};
-    int missing = 0;
-    mu_text_printf(&json, "[");
-    for (const mu_doctor_check *c = mu_doctor_checks; c->name; c++) {
-        if (c->slow && !d->latency) continue;
-        mu_finding f = {0};
-        c->ask(&f);
-        missing += f.level == MU_FINDING_MISSING;
-        if (a->json) put_json(&json, c->name, &f);
-        else printf("%-8s %-9s %s\n", mu_finding_level_name(f.level), c->name, f.text);
-        if (!a->json && f.advice[0]) printf("%18s -> %s\n", "", f.advice);
-    }
+    report r = {.a = a};
+    mu_text_printf(&r.json, "[");
+    for (const mu_doctor_check *c = mu_doctor_checks; c->name; c++)
+        if (!c->slow || d->latency) ask(&r, c);
+    ask(&r, &profile);
     mu_status s = MU_OK;
-    if (a->json && json.failed) s = MU_FAIL_NOMEM(err, "the report");
+    if (a->json && r.json.failed) s = MU_FAIL_NOMEM(err, "the report");
     else if (a->json)
-        printf("{\"version\":\"%s\",\"missing\":%d,\"checks\":%s]}\n", MU_VERSION, missing, json.s);
-    mu_text_fini(&json);
-    if (!s && missing) s = MU_FAIL(err, MU_EUNSUPPORTED, "%d check(s) failed", missing);
+        printf("{\"version\":\"%s\",\"missing\":%d,\"checks\":%s]}\n", MU_VERSION, r.missing, r.json.s);
+    mu_text_fini(&r.json);
+    if (!s && r.missing) s = MU_FAIL(err, MU_EUNSUPPORTED, "%d check(s) failed", r.missing);
     return s;
 }
 

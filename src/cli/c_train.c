@@ -5,6 +5,7 @@
 // only with --json.
 #include "cli/cli.h"
 #include "cli/jobs.h"
+#include "cli/plan_text.h"
 #include "cli/progress.h"
 
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include "learners/nodes.h"
 #include "learners/record.h"
 #include "look/sample.h"
+#include "plan/auto.h"
 #include "ps/moved.h"
 #include "run/driver.h"
 #include "watch/live_view.h"
@@ -25,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct train { const char *resume, *out, *record, *replay; };
+struct train { const char *resume, *out, *record, *replay, *plan, *cluster; };
 
 static const mu_opt options[] = {
     MU_OPT_KEY("epochs", "E", "train.epochs", "passes over the data"),
@@ -40,6 +42,9 @@ static const mu_opt options[] = {
     MU_OPT(struct train, resume, "resume", MU_OPT_MAYBE_FOLDER, "RUN",
            "go on with this run, or with the newest of this job"),
     MU_OPT(struct train, out, "out", MU_OPT_FOLDER, "FOLDER", "run folder; runs/NAME-ID when not given"),
+    MU_OPT(struct train, plan, "plan", MU_OPT_FILE, "FILE", "train as this plan says: `muster plan JOB --out FILE`"),
+    MU_OPT_ONE_OF(struct train, cluster, "cluster", "auto",
+                  "auto: find the fastest way on this machine first, as `cluster: auto` in the job"),
     MU_OPT(struct train, record, "record", MU_OPT_FILE, "FILE",
            "write the order of all updates into this new file, so that the run can be repeated exactly"),
     MU_OPT(struct train, replay, "replay", MU_OPT_FILE, "FILE",
@@ -290,6 +295,42 @@ static void tell_end(const mu_args *a, const mu_session *s, const mu_run_result 
     if (a->json) print_json(r);
 }
 
+// ---- a plan ----
+
+// Edits of a plan, in front of those of the command line.
+static mu_status plan_first(mu_args *a, const struct train *v, const char *word, int ranks, bool alone, mu_err *err) {
+    mu_plan_screen told = {.quiet = a->quiet};
+    const mu_auto_opts o = {.planner = {.job = word, .set = a->set, .n_sets = a->n_sets,
+                                        .watch = mu_plan_screen_watch(&told)},
+                            .overlay = v->plan, .asked = v->cluster != NULL, .resume = v->resume, .out = v->out,
+                            .ranks = ranks};
+    mu_auto plan;
+    char line[400];
+    if (!alone && (v->plan || v->cluster))
+        return MU_FAIL(err, MU_EUSAGE, "a run that is repeated is trained as its log says, not by a plan");
+    if (v->plan && v->cluster) return MU_FAIL(err, MU_EUSAGE, "`--plan` and `--cluster auto` exclude each other");
+    if (!alone) return MU_OK;
+    const mu_status st = mu_auto_resolve(&a->arena, &o, &plan, err);
+    mu_plan_screen_end(&told);
+    if (st != MU_OK || !plan.any) return st;
+    a->set = (const char **)(uintptr_t)plan.set;
+    a->n_sets = plan.n_sets;
+    if (plan.planned) {
+        mu_plan_text_line(&plan.planner, mu_planner_wanted(&plan.planner), line, sizeof line);
+        if (!a->quiet) mu_info("planned: %s", line);
+    }
+    mu_auto_close(&plan);
+    return MU_OK;
+}
+
+// Behind a run: was it as predicted?
+static void judge(const mu_args *a, const mu_session *s, const mu_run_result *r) {
+    mu_plan_screen told = {.quiet = a->quiet};
+    const mu_planner_opts o = {.job = s->job->path, .set = a->set, .n_sets = a->n_sets,
+                               .watch = mu_plan_screen_watch(&told)};
+    if (s->node == 0 && s->nodes < 2) mu_planner_judge(&o, s, r);
+}
+
 static mu_status train(const mu_args *a, const struct train *v, mu_session *s, mu_nodes *nodes, mu_err *err) {
     screen sc = {.accuracy = NAN};
     mu_run_result r;
@@ -311,6 +352,7 @@ static mu_status train(const mu_args *a, const struct train *v, mu_session *s, m
     mu_progress_done(&sc.p);
     const bool asked = mu_stop_was_asked(st);
     if (st == MU_OK || asked) tell_end(a, s, &r, st, err);
+    if (st == MU_OK && !v->replay) judge(a, s, &r);
     // mpirun ends rank 0, which may still save, as soon as another one says that it has failed.
     return asked && s->node > 0 ? MU_OK : st;
 }
@@ -330,6 +372,7 @@ static mu_status run(mu_args *a, void *values, mu_err *err) {
     mu_status st = mu_stop_install(err);
     signal(SIGPIPE, SIG_IGN);   // the reader of the messages may leave; training does not depend on it
     if (st == MU_OK) st = open_ranks(a, v, &o, &nodes, err);
+    if (st == MU_OK) st = plan_first(a, v, word, o.nodes, !v->replay, err);
     if (st == MU_OK && v->replay) st = mu_runlog_edits(v->replay, &a->arena, &a->set, &a->n_sets, err);
     if (st == MU_OK) st = mu_cli_open(a, word, &o, &job, &s, err);
     if (st == MU_OK) st = train(a, v, s, nodes, err);

@@ -41,7 +41,7 @@ static mu_status open_session(const mu_args *a, mu_status st, mu_err *own, const
     return st;
 }
 
-static mu_status check_word(const char *word, mu_err *err) {
+mu_status mu_cli_check_word(const char *word, mu_err *err) {
     char path[MU_FS_PATH];
     if (mu_fs_is_folder(word)) MU_TRY(mu_fs_join(path, word, MU_RUN_JOB, err));
     else snprintf(path, sizeof path, "%s", word);
@@ -52,7 +52,7 @@ static mu_status check_word(const char *word, mu_err *err) {
 
 mu_status mu_cli_open(const mu_args *a, const char *word, const mu_session_opts *o, mu_job **job,
                       mu_session **out, mu_err *err) {
-    MU_TRY(check_word(word, err));
+    MU_TRY(mu_cli_check_word(word, err));
     mu_err own = {0};
     *job = NULL;
     mu_model none = {0};
@@ -93,7 +93,7 @@ static mu_status open_parameters(const char *word, const char *model, bool best,
 mu_status mu_cli_load_model(const mu_args *a, const char *word, const char *model, bool best,
                             mu_cli_model *out, mu_err *err) {
     *out = (mu_cli_model){0};
-    MU_TRY(check_word(word, err));
+    MU_TRY(mu_cli_check_word(word, err));
     out->model_status = open_parameters(word, model, best, out);
     if (out->model_status != MU_OK && mu_model_is_file(word))
         return mu_err_pass(out->model_status, &out->of_model, err);

@@ -42,6 +42,9 @@ mu_status mu_cli_ready_model(const mu_args *a, const mu_session_opts *o, mu_cli_
 mu_status mu_cli_take_params(mu_cli_model *m, mu_err *err);
 void      mu_cli_close_model(mu_cli_model *m, mu_err *err);     // shows a placed error before
 
+// Is there a job file or run folder of this name?
+mu_status mu_cli_check_word(const char *word, mu_err *err);
+
 // Prints an error that has a place in the job, which it borrows: called while the job still exists.
 void mu_cli_show_placed(mu_err *err);
 // Ends what mu_cli_open began; shows a placed error before.

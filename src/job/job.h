@@ -79,6 +79,7 @@ void mu_job_destroy(mu_job *job);
 mu_status mu_job_write(const mu_job *job, FILE *out, mu_err *err); // the resolved tree as YAML, reloads equal
 // A text in quotes as YAML reads it back, whatever UTF-8 it holds: for jobs that are written as text.
 void mu_job_put_text(const char *text, FILE *out);
+uint64_t mu_node_hash(const mu_node *n); // of what one block says, as the next; 0 for NULL
 uint64_t mu_job_hash(const mu_job *job); // of the tree (keys, texts, order), not of white space or comments
 
 // The outline as field tables, for help and the reference: one row per top-level section; the first

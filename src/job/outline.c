@@ -76,7 +76,7 @@ static const mu_job_section sections[] = {
     {"train", "how long and in which batches to train", train_fields},
     {"updater", "from gradients to new weights: a block with `type` and `rate`", NULL},
     {"test", "evaluation while training", test_fields},
-    {"cluster", "learners and how they synchronise: `learners`, `protocol` and more", NULL},
+    {"cluster", "learners and how they synchronise: `learners`, `protocol` and more; or `auto`: planned first", NULL},
     {"checkpoint", "what is saved while training", checkpoint_fields},
     {"log", "what is recorded while training", log_fields},
 };

@@ -111,6 +111,8 @@ static uint64_t hash_node(uint64_t h, const mu_node *n) {
     return hash_text(h, ']', "");
 }
 
+uint64_t mu_node_hash(const mu_node *n) { return n ? hash_node(0, n) : 0; }
+
 // Where the job file lies is not part of what it says.
 uint64_t mu_job_hash(const mu_job *job) {
     uint64_t h = 0;

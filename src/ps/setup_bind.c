@@ -3,6 +3,8 @@
 // makes of it is decided in setup.c.
 #include "ps/setup_inner.h"
 
+#include <string.h>
+
 const mu_field mu_cluster_fields[] = {
     MU_FIELD(mu_cluster_opts, learners, MU_INT_OR_AUTO, "1", "[1,1024]",
              "processes that train together on this machine; auto = one per core"),
@@ -360,6 +362,9 @@ mu_cluster_opts *mu_cluster_bind(mu_binder *b, const mu_node *node, int ranks) {
         mu_diags_no_memory(b->diags);
         return NULL;
     }
+    // Planned before a training (plan/auto.h), which edits the job; who does not train has one learner.
+    const char *word = mu_node_text(node);
+    if (word && !strcmp(word, "auto")) node = NULL;
     const mu_node *turns = mu_node_find(node, "protocol");
     const bool in_turn = node && turns && turns->kind == MU_LIST;
     mu_bind(b, in_turn ? without(b, node, turns) : node, node ? node->key_pos : MU_NOPOS, "`cluster`",

@@ -154,16 +154,31 @@ static void fold_copies(const mu_net *net, mu_timing *out) {
     out->n = n;
 }
 
-mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *err) {
-    mu_worker w;
-    mu_worker_init(&w, s);
+static mu_status begin(mu_session *s, mu_worker *w, mu_timing *out, mu_err *err) {
+    mu_worker_init(w, s);
     memset(out, 0, sizeof *out);
-    out->n = w.net->n_layers - 1;
+    out->n = w->net->n_layers - 1;
     out->layer = mu_arena_array(&s->job->arena, (size_t)out->n, sizeof *out->layer);
     if (!out->layer) return MU_FAIL_NOMEM(err, "the timing table");
-    describe(w.net, out);
+    describe(w->net, out);
     out->flops *= (double)s->job->train.accumulate;
-    MU_TRY(mu_source_next(s->train.source, &w.fixed, err));
+    out->activation_bytes = w->net->activation_bytes;
+    out->unplanned_bytes = w->net->unplanned_bytes;
+    return mu_source_next(s->train.source, &w->fixed, err);
+}
+
+mu_status mu_timing_layers(mu_session *s, double seconds, mu_timing *out, mu_err *err) {
+    mu_worker w;
+    MU_TRY(begin(s, &w, out, err));
+    w.fused = false;
+    MU_TRY(time_layers(&w, seconds / 0.3, out, err));
+    fold_copies(w.net, out);
+    return MU_OK;
+}
+
+mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *err) {
+    mu_worker w;
+    MU_TRY(begin(s, &w, out, err));
     MU_TRY(time_steps(&w, seconds, out, err));
     MU_TRY(time_layers(&w, seconds, out, err));
     fold_copies(w.net, out);
@@ -174,7 +189,5 @@ mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *e
     double floor = out->floor_flops_s > out->floor_bytes_s ? out->floor_flops_s : out->floor_bytes_s;
     out->samples_per_s = (double)(s->setup.rows * s->job->train.accumulate) / out->step_s;
     out->share_of_floor = floor / out->step_s;
-    out->activation_bytes = w.net->activation_bytes;
-    out->unplanned_bytes = w.net->unplanned_bytes;
     return MU_OK;
 }

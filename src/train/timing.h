@@ -30,5 +30,7 @@ typedef struct mu_timing {
 } mu_timing;
 
 mu_status mu_timing_run(mu_session *s, double seconds, mu_timing *out, mu_err *err);
+// Layers alone, and gradients that are left for others to apply: rows of the table, flops and bytes.
+mu_status mu_timing_layers(mu_session *s, double seconds, mu_timing *out, mu_err *err);
 
 #endif
