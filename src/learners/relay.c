@@ -299,7 +299,7 @@ static mu_status send_step(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *
         g->sent[i] = *moved = true;
     }
     for (; g->n_sent < g->n_found; *moved = true) MU_TRY(send_push(r, g, &g->found[g->n_sent++], err));
-    if (!is_complete(r, g)) return MU_OK;
+    if (!g->formed) return MU_OK; // the answer brings weights, which learners still read
     *moved = true;
     r->sent_ns = mu_clock_ns();
     return send_complete(r, g, err);
@@ -324,8 +324,8 @@ static mu_status go_on(mu_relay *r, mu_relay_group *g, bool *moved, mu_err *err)
     if (!g->begun) return MU_OK;
     *moved |= add_sums(g);
     *moved |= find_pushes(g);
-    MU_TRY(send_step(r, g, moved, err));
     if (!g->formed && !is_to_halt(r, g) && is_complete(r, g)) *moved |= g->formed = form(g);
+    MU_TRY(send_step(r, g, moved, err));
     if (g->formed && !g->given) *moved |= g->given = relay_give(r, g);
     if (!g->given || !is_free(r, g) || !commit(g)) return MU_OK;
     g->step++;

@@ -10,6 +10,7 @@
 //   ranks_model.c   what the root takes for a training; drivers that are wrong on purpose
 //   ranks_world.c   learners, links, faults, the loop of events
 //   ranks_relay.c   what a rank's parent does in a look
+//   ranks_wire.c    what it does with frames, and the weights
 //   ranks_book.c    the simulator's own account, and what must be true
 //
 // The model is two parameters of one float for each group (and what fills the lines): one is added up by the
@@ -33,6 +34,7 @@ enum {
     RANKS_SAMPLES = 1 << 17,
     RANKS_HISTORY = 1 << 14,        // versions whose weights are remembered
     RANKS_KEPT = 4,                 // gradients of a group that the book keeps, at least MU_CORE_SLOTS + 1
+    RANKS_DEALT = 64,               // steps of a group that are dealt and not computed, at most
     RANKS_FRAME = 4096,             // bytes
     RANKS_LETTERS = 1 << 14,
 };
@@ -69,7 +71,9 @@ typedef struct ranks_group {        // mu_relay_group, and the core of the group
     mu_core  *core;                 // owned
     ranks_learner *learner;         // (own) of the world's
     int64_t   step;
-    bool      begun, complete, formed, given, left, halts, stopped;
+    bool      begun, complete, formed, given, left, stopped, last;
+    int64_t   may;
+    mu_deal   deal;
     bool      takes_part[RANKS_OWN];
     int64_t   done[RANKS_OWN];
     mu_gradient_id found[RANKS_OWN];
@@ -113,11 +117,12 @@ typedef struct ranks_plan {
     mu_architecture architecture;
     mu_setup  setup;                // what the root reads of it
     mu_position at;
-    int64_t   end[RANKS_GROUPS];    // samples of each group, in its numbers; INT64_MAX = none
-    bool      even;                 // all groups have the same
+    int64_t   steps;                // of the training, 0 = it has no end
+    int64_t   end;                  // of the samples: behind a whole step; INT64_MAX = there is none
     sim_spread spread;
     int64_t   compute, look, delay; // mean times; delay: of a frame
     int64_t   detect, restart, fault_gap;
+    int       locked;               // thousandths: how often a parent does not get the lock of a group's core
     bool      holds;                // the root, at the beginning
     bool      kills, hangs, stalls, stops;      // faults
 } ranks_plan;
@@ -126,7 +131,7 @@ typedef struct ranks_plan {
 typedef enum ranks_fate { RANKS_OPEN, RANKS_WHOLE, RANKS_APPLIED, RANKS_REJECTED } ranks_fate;
 
 typedef struct ranks_gradient {     // of a group
-    int64_t   step, version, first, rows;
+    int64_t   step, version, first, rows;       // first: sample of the training
     int64_t   sum;                  // the float of the group
     int       learners;
     ranks_fate fate;
@@ -136,6 +141,9 @@ typedef struct ranks_book {
     ranks_gradient gradient[RANKS_GROUPS][RANKS_KEPT];
     int64_t  taken[RANKS_GROUPS], used[RANKS_GROUPS];   // samples: computed; applied or rejected
     int64_t  granted[RANKS_GROUPS], fated[RANKS_GROUPS];        // gradients
+    int64_t  n_dealt[RANKS_GROUPS], dealt[RANKS_GROUPS][RANKS_DEALT];   // steps; where their samples begin
+    int64_t  steps_dealt;           // of all groups
+    bool     ended[RANKS_GROUPS];   // the root has told it
     bool     left[RANKS_GROUPS];    // the root was told
     int      n_left, phase;
     int64_t  version;               // updates seen
@@ -199,8 +207,13 @@ void ranks_check(ranks_world *w, mu_status st, const mu_err *err);      // what 
 
 // ---- ranks_relay.c ----
 void ranks_look(ranks_world *w, ranks_rank *r);
+
+// ---- ranks_wire.c ----
 mu_status ranks_granted(void *world, int group, const mu_grant *grant, mu_err *err);
-void ranks_departed(ranks_world *w, const ranks_letter *l);
+mu_status ranks_dealt(void *world, int group, const mu_lease *lease, mu_err *err);
+bool ranks_give(ranks_world *w, ranks_group *g);
+void ranks_tell(ranks_world *w, ranks_rank *r);
+void ranks_take_all(ranks_world *w, ranks_rank *r);
 
 // ---- ranks_world.c ----
 void ranks_post(ranks_world *w, int64_t delay, ranks_kind kind, int whom, uint32_t mark);
@@ -219,10 +232,13 @@ int64_t ranks_book_number(int group, int64_t step, int learner);        // the g
 void ranks_book_push(ranks_world *w, ranks_group *g, const mu_gradient_id *id);         // the group has it
 void ranks_book_computed(ranks_world *w, ranks_group *g, const ranks_learner *l);       // on these weights
 void ranks_book_whole(ranks_world *w, const ranks_group *g);   // it has said that its step is complete
-void ranks_book_granted(ranks_world *w, int group, const mu_grant *grant);
+void ranks_book_granted(ranks_world *w, int group, const mu_grant *grant);      // NULL: it is told of the end
+void ranks_book_dealt(ranks_world *w, int group, const mu_lease *lease);
+void ranks_book_go(ranks_world *w, ranks_group *g, const mu_grant *grant);      // a learner begins
 void ranks_book_left(ranks_world *w, int group);
 void ranks_book_update(void *world, float lr, int64_t update);                  // by the rule, before it acts
 void ranks_book_look(ranks_world *w);           // behind mu_root_go_on
+void ranks_book_stands(ranks_world *w);         // where a run resumed now would go on
 void ranks_book_end(ranks_world *w);
 uint64_t ranks_hash(const float *from, int n);
 
@@ -232,7 +248,8 @@ typedef enum ranks_mutant {
     RANKS_M_NO_ASK, RANKS_M_DISORDER, RANKS_M_SLOT_LENT, RANKS_M_SUM_SHORT, RANKS_M_SUM_TWICE,
     RANKS_M_FALSE_VERSION, RANKS_M_GRANT_LOST, RANKS_M_HALF_WEIGHTS, RANKS_M_TREE_LENT,
     RANKS_M_NO_WATCHDOG, RANKS_M_OLD_MESSAGE, RANKS_M_NO_STOP, RANKS_M_NOT_GIVEN_UP,
-    RANKS_M_EARLY_STOP, RANKS_M_FIRST_WEIGHTS,
+    RANKS_M_EARLY_STOP, RANKS_M_BEYOND_END, RANKS_M_DEALT_TWICE, RANKS_M_LEASE_LOST, RANKS_M_NO_HALT,
+    RANKS_M_NO_END, RANKS_M_EARLY_COMPLETE,
     RANKS_M_ROOT,                   // and those after it: one field of the root each
     RANKS_M_LAST = RANKS_M_ROOT + 5,
 } ranks_mutant;

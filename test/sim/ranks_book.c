@@ -49,15 +49,14 @@ static ranks_gradient *gradient_of(ranks_world *w, int group, int64_t step) {
 
 // ---- samples ----
 
-static int64_t place_of(const ranks_world *w, int group, int64_t number) {
-    const int64_t n = number - w->plan.at.samples, width = width_of(w);
-    return (n / width * w->plan.groups + group) * width + n % width;
+static bool all_dealt(const ranks_world *w) {
+    return w->plan.end != INT64_MAX && w->book.steps_dealt == w->plan.steps * w->plan.groups;
 }
 
 static void move(ranks_world *w, int group, int64_t first, int64_t rows, uint8_t from, uint8_t to) {
     for (int64_t k = first; k < first + rows; k++) {
-        const int64_t at = place_of(w, group, k);
-        if (k < w->plan.at.samples || k >= w->plan.end[group] || at >= RANKS_SAMPLES) {
+        const int64_t at = k - w->plan.at.samples;
+        if (at < 0 || k >= w->plan.end || at >= RANKS_SAMPLES) {
             ranks_wrong(w, "sample %" PRId64 " of group %d does not exist", k, group);
             return;
         }
@@ -77,8 +76,7 @@ static void remember(ranks_world *w) {
         h[c] = ranks_hash(w->root.value + (ptrdiff_t)c * RANKS_CHUNK, RANKS_CHUNK);
 }
 
-// The protocol of the first phase that is not over: at the beginning, and at the end of each update. The root
-// counts whole batches here, also where the last one of a group has fewer samples.
+// The protocol of the first phase that is not over: at the beginning, and at the end of each update.
 static void follow_phases(ranks_world *w) {
     const mu_setup *p = &w->plan.setup;
     ranks_book *b = &w->book;
@@ -116,6 +114,38 @@ void ranks_book_computed(ranks_world *w, ranks_group *g, const ranks_learner *l)
     if (old < 0) ranks_wrong(w, "group %d computes on weights that are not made yet", g->number);
 }
 
+void ranks_book_dealt(ranks_world *w, int group, const mu_lease *lease) {
+    ranks_book *b = &w->book;
+    if (lease->batches != 1 || lease->last_rows != width_of(w))
+        ranks_wrong(w, "group %d is dealt %d batches, %d samples", group, lease->batches, lease->last_rows);
+    if (b->n_dealt[group] - b->granted[group] >= RANKS_DEALT)
+        ranks_wrong(w, "group %d is dealt %" PRId64 " steps", group, b->n_dealt[group]);
+    move(w, group, lease->first, width_of(w), BOOK_FREE, BOOK_PROMISED);
+    b->dealt[group][b->n_dealt[group]++ % RANKS_DEALT] = lease->first;
+    b->steps_dealt++;
+}
+
+void ranks_book_go(ranks_world *w, ranks_group *g, const mu_grant *grant) {
+    const int64_t known = atomic_load(&g->deal.known);
+    if (grant->step >= known || known > w->book.n_dealt[g->number])
+        ranks_wrong(w, "group %d begins step %" PRId64 ", %" PRId64 " are dealt", g->number, grant->step,
+                    known);
+}
+
+static bool never_stops(MU_UNUSED void *unused) { return false; }
+
+// What its learners take for the samples of a number; of a step that is dealt.
+static int64_t sample_of(ranks_world *w, ranks_group *g, int64_t number) {
+    const int64_t n = number - w->plan.at.samples, step = n / width_of(w);
+    const int64_t wanted = w->book.dealt[g->number][step % RANKS_DEALT] + n % width_of(w);
+    int64_t got = -1;
+    if (atomic_load(&g->deal.known) > step) (void)mu_deal_sample(&g->deal, number, never_stops, NULL, &got);
+    if (got != wanted)
+        ranks_wrong(w, "group %d step %" PRId64 " is of sample %" PRId64 ", it was dealt %" PRId64, g->number,
+                    step, got, wanted);
+    return wanted;
+}
+
 void ranks_book_push(ranks_world *w, ranks_group *g, const mu_gradient_id *id) {
     ranks_book *b = &w->book;
     ranks_gradient *k = gradient_of(w, g->number, id->step);
@@ -126,8 +156,9 @@ void ranks_book_push(ranks_world *w, ranks_group *g, const mu_gradient_id *id) {
         *k = (ranks_gradient){.step = id->step, .first = INT64_MAX, .fate = RANKS_OPEN};
         k->version = g->used[id->step % MU_CORE_SLOTS];
     }
-    move(w, g->number, id->first, id->rows, BOOK_FREE, BOOK_PROMISED);
-    if (id->first < k->first) k->first = id->first;
+    const int64_t first = sample_of(w, g, id->first);
+    move(w, g->number, first, id->rows, BOOK_PROMISED, BOOK_WAITING);
+    if (first < k->first) k->first = first;
     k->rows += id->rows;
     k->sum += ranks_book_number(g->number, id->step, id->learner);
     k->learners++;
@@ -163,18 +194,38 @@ static int64_t in_step(const ranks_world *w) {
 
 static bool is_in_step(const ranks_world *w) { return w->book.version - first_version(w) < in_step(w); }
 
+static bool has_work(const ranks_world *w, int group) {
+    const ranks_book *b = &w->book;
+    return !b->left[group] && (!all_dealt(w) || b->n_dealt[group] > w->root.group[group].next);
+}
+
 // By ssp no group is granted more than `own` gradients beyond the slowest.
 static void check_ahead(ranks_world *w, int group, int64_t step) {
     int64_t slowest = INT64_MAX;
     for (int g = 0; g < w->plan.groups; g++)
-        if (!w->book.left[g] && w->root.group[g].next < slowest) slowest = w->root.group[g].next;
+        if (has_work(w, g) && w->root.group[g].next < slowest) slowest = w->root.group[g].next;
     if (step - slowest > phase_now(w)->own)
         ranks_wrong(w, "group %d is granted step %" PRId64 ", the slowest is at %" PRId64, group, step,
                     slowest);
 }
 
+static void told_of_end(ranks_world *w, int group) {
+    ranks_book *b = &w->book;
+    if (!all_dealt(w) || b->granted[group] != b->n_dealt[group] || b->ended[group])
+        ranks_wrong(w, "group %d is told of the end behind %" PRId64 " of %" PRId64 " steps", group,
+                    b->granted[group], b->n_dealt[group]);
+    b->ended[group] = true;
+}
+
 void ranks_book_granted(ranks_world *w, int group, const mu_grant *grant) {
     ranks_book *b = &w->book;
+    if (!grant) {
+        told_of_end(w, group);
+        return;
+    }
+    if (grant->step >= b->n_dealt[group] || grant->first != b->dealt[group][grant->step % RANKS_DEALT])
+        ranks_wrong(w, "group %d is granted step %" PRId64 " of sample %" PRId64, group, grant->step,
+                    grant->first);
     if (grant->step != b->granted[group])
         ranks_wrong(w, "group %d is granted step %" PRId64 " behind %" PRId64 " others", group, grant->step,
                     b->granted[group]);
@@ -207,7 +258,7 @@ static void seal(ranks_world *w, int group, ranks_gradient *k, ranks_fate fate) 
     *(applied ? &b->applied : &b->rejected) += k->learners;
     *(applied ? &b->samples_applied : &b->samples_rejected) += k->rows;
     b->used[group] += k->rows;
-    move(w, group, k->first, k->rows, BOOK_PROMISED, applied ? BOOK_APPLIED : BOOK_REJECTED);
+    move(w, group, k->first, k->rows, BOOK_WAITING, applied ? BOOK_APPLIED : BOOK_REJECTED);
     ranks_progress(w);
 }
 
@@ -228,12 +279,12 @@ static void find_rejected(ranks_world *w) {
         }
 }
 
-// How many gradients an update has, where that is fixed; 0 = it depends.
+// How many gradients an update has, where that is fixed; 0 = it depends, as where groups run out of work.
 static int parts_wanted(const ranks_world *w) {
     const mu_setup_phase *p = phase_now(w);
     if (p->bound > 0) return 0;
     if (strcmp(mu_protocol_at(p->protocol)->name, "softsync") != 0) return 1;
-    return w->book.n_left ? 0 : w->plan.groups / p->splits;
+    return w->book.n_left || all_dealt(w) ? 0 : w->plan.groups / p->splits;
 }
 
 // In step everybody has a part who has not left, and who has left if its gradient waits.
@@ -327,12 +378,30 @@ void ranks_book_look(ranks_world *w) {
     if (r->core->version != w->book.version || r->skipped)
         ranks_wrong(w, "the clock of the root is %" PRId64 ", not %" PRId64, r->core->version,
                     w->book.version);
-    for (int g = 0; g < w->plan.groups; g++)
-        if (r->group[g].used != w->book.used[g])
-            ranks_wrong(w, "group %d: %" PRId64 " samples are used, not %" PRId64, g, r->group[g].used,
-                        w->book.used[g]);
+    if (mu_core_samples(r->core) - w->plan.at.samples != w->book.samples_applied + w->book.samples_rejected)
+        ranks_wrong(w, "%" PRId64 " samples are used, not %" PRId64, mu_core_samples(r->core),
+                    w->book.samples_applied + w->book.samples_rejected);
     if (r->rejected != w->book.rejected)
         ranks_wrong(w, "%" PRId64 " gradients are rejected, not %" PRId64, r->rejected, w->book.rejected);
+}
+
+static bool is_open(const mu_server_point *p, int64_t sample) {
+    bool open = sample >= p->next;
+    for (int i = 0; i < p->n_open && !open; i++) open = sample >= p->open[i].first && sample < p->open[i].end;
+    return open;
+}
+
+void ranks_book_stands(ranks_world *w) {
+    const ranks_book *b = &w->book;
+    mu_standing_part part;
+    mu_root_part(&w->root, &part);
+    if (part.point.version != b->version || part.point.applied != b->samples_applied)
+        ranks_wrong(w, "the root stands at %" PRId64 " samples of version %" PRId64, part.point.applied,
+                    part.point.version);
+    for (int64_t i = 0; i < b->top; i++)
+        if ((b->sample[i] < BOOK_APPLIED) != is_open(&part.point, w->plan.at.samples + i))
+            ranks_wrong(w, "a run that goes on here has sample %" PRId64 " %s", i,
+                        b->sample[i] < BOOK_APPLIED ? "never" : "twice");
 }
 
 // ---- the end ----
@@ -341,8 +410,7 @@ static void end_group(ranks_world *w, int i) {
     const ranks_book *b = &w->book;
     const ranks_group *g = &w->group[i];
     const mu_ledger l = mu_core_ledger(g->core);
-    const int64_t all = w->plan.end[i] - w->plan.at.samples, stop_at = w->rank[0].stop_at;
-    mu_standing_part part[RANKS_GROUPS];
+    const int64_t stop_at = w->rank[0].stop_at, steps = w->plan.steps;
     if (!mu_core_idle(g->core) || l.produced != l.applied + l.lost || l.rejected)
         ranks_wrong(w, "group %d: %" PRId64 " produced, %" PRId64 " applied, %" PRId64 " lost", i, l.produced,
                     l.applied, l.lost);
@@ -350,13 +418,10 @@ static void end_group(ranks_world *w, int i) {
         if (b->gradient[i][k].step >= 0 && b->gradient[i][k].fate < RANKS_APPLIED)
             ranks_wrong(w, "group %d: step %" PRId64 " is left over", i, b->gradient[i][k].step);
     if (b->taken[i] != b->used[i]) ranks_wrong(w, "group %d: samples are left over", i);
-    if (!w->stopping && b->taken[i] != all)
-        ranks_wrong(w, "group %d used %" PRId64 " of %" PRId64 " samples", i, b->taken[i], all);
-    if (stop_at && b->taken[i] < all && g->step != stop_at)
+    if (!w->stopping && (!b->ended[i] || g->step != b->n_dealt[i]))
+        ranks_wrong(w, "group %d made %" PRId64 " of %" PRId64 " steps", i, g->step, b->n_dealt[i]);
+    if (stop_at && g->step != stop_at && g->step != steps)
         ranks_wrong(w, "group %d ended before step %" PRId64 ", not %" PRId64, i, g->step, stop_at);
-    mu_root_parts(&w->root, part);
-    if (part[i].point.next != w->plan.at.samples + b->used[i])
-        ranks_wrong(w, "group %d goes on at sample %" PRId64, i, part[i].point.next);
 }
 
 static void end_rank(ranks_world *w, int i) {
@@ -386,6 +451,9 @@ void ranks_book_end(ranks_world *w) {
     for (int i = 0; i < MU_WIRE_BINS; i++) hist += r->stale_hist[i];
     for (int64_t i = 0; i < b->top; i++) counted[b->sample[i]]++;
     if (!mu_root_is_left(r)) ranks_wrong(w, "the root waits for groups");
+    if (!w->stopping && (!all_dealt(w) || counted[BOOK_PROMISED]))
+        ranks_wrong(w, "%" PRId64 " samples are dealt and not used", counted[BOOK_PROMISED]);
+    ranks_book_stands(w);
     // What all groups together have produced: in the weights or rejected there, and lost only within them.
     if (applied != b->pushed || b->pushed != b->applied + b->rejected)
         ranks_wrong(
@@ -396,7 +464,7 @@ void ranks_book_end(ranks_world *w) {
         ranks_wrong(w, "the root has staleness %" PRId64 " of %" PRId64 ", the book %" PRId64 " of %" PRId64,
                     r->stale_sum, r->n_stale, b->stale_sum, b->applied);
     if (counted[BOOK_APPLIED] != b->samples_applied || counted[BOOK_REJECTED] != b->samples_rejected ||
-        counted[BOOK_PROMISED])
+        counted[BOOK_WAITING])
         ranks_wrong(w, "%" PRId64 " samples are in the weights, not %" PRId64, counted[BOOK_APPLIED],
                     b->samples_applied);
 }

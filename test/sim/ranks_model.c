@@ -132,11 +132,16 @@ static const char *const names[RANKS_M_LAST + 1] = {
     [RANKS_M_NO_STOP] = "a rank is not told of the stop",
     [RANKS_M_NOT_GIVEN_UP] = "a step that nobody has begun is waited for at the end",
     [RANKS_M_EARLY_STOP] = "groups in step end before a step that some have begun",
-    [RANKS_M_FIRST_WEIGHTS] = "weights come with a grant while the first gradient is computed",
+    [RANKS_M_BEYOND_END] = "learners do not halt at the end",
+    [RANKS_M_DEALT_TWICE] = "samples are dealt twice",
+    [RANKS_M_LEASE_LOST] = "samples that are dealt are lost",
+    [RANKS_M_NO_HALT] = "learners do not halt where nothing is dealt",
+    [RANKS_M_NO_END] = "a group is not told that there is nothing more",
+    [RANKS_M_EARLY_COMPLETE] = "a gradient is said to be complete before its step is formed",
     [RANKS_M_ROOT] = "root: the samples that came",
     [RANKS_M_ROOT + 1] = "root: a grant too many",
     [RANKS_M_ROOT + 2] = "root: the clock back",
-    [RANKS_M_ROOT + 3] = "root: samples used twice",
+    [RANKS_M_ROOT + 3] = "root: samples dealt twice",
     [RANKS_M_ROOT + 4] = "root: a sum that waits",
     [RANKS_M_ROOT + 5] = "root: the place of a gradient that waits is lost",
 };
@@ -156,7 +161,8 @@ void ranks_mutant_scribble(ranks_world *w) {
     const bool waits = p->step >= 0 && p->step < g->next; // in the core
     switch (w->opts.mutant - RANKS_M_ROOT) {
     case 0:
-        g->came++;
+        if (p->step < 0 || p->complete || waits) return;
+        p->rows++;
         break;
     case 1:
         g->granted++;
@@ -165,8 +171,7 @@ void ranks_mutant_scribble(ranks_world *w) {
         r->core->version--;
         break;
     case 3:
-        if (g->used == 0) return;
-        g->used++;
+        r->core->next_sample -= r->core->config.rows;
         break;
     case 4:
         if (!waits) return;

@@ -80,29 +80,23 @@ static void draw_setup(ranks_plan *p, const sim_opts *o, const mu_updater *u, ui
     draw_phases(p, o, u, rng);
 }
 
-// Groups may have samples left when others have not: a whole number of steps is not asked for.
-static void draw_ends(ranks_plan *p, int64_t events, uint64_t *rng) {
+// A whole number of steps from the one that is under way, of which a part may be done already.
+static void draw_end(ranks_plan *p, int64_t events, uint64_t *rng) {
     const mu_setup *s = &p->setup;
-    const int64_t width = s->global_batch / p->groups, learners = s->learners;
+    const int64_t learners = s->learners;
     const int64_t steps = sim_pick(rng, 1, (events / (8 * learners) >> sim_below(rng, 4)) + 2);
-    const bool open = sim_chance(rng, 250), early = sim_chance(rng, 200);
-    int64_t end = p->at.samples + steps * s->global_batch;
-    if (sim_chance(rng, 300)) end -= sim_below(rng, s->global_batch);
-    const int first = (int)sim_below(rng, p->groups);
-    p->even = true;
-    for (int g = 0; g < p->groups; g++) {
-        const mu_stripe stripe = {p->at.samples, width, g, p->groups};
-        p->end[g] = open ? INT64_MAX : mu_stripe_count(&stripe, end);
-        if (early && g == first) p->end[g] = p->at.samples + sim_below(rng, steps * width + 1);
-        p->even &= p->end[g] == p->end[0];
-    }
+    const bool open = sim_chance(rng, 250);
+    const int64_t begun = p->at.samples < s->global_batch ? p->at.samples : s->global_batch - 1;
+    if (sim_chance(rng, 300)) p->at.partial = sim_pick(rng, 0, begun);
+    p->steps = open ? 0 : steps;
+    p->end = open ? INT64_MAX : p->at.samples + steps * s->global_batch;
 }
 
 void ranks_plan_draw(ranks_plan *p, const sim_opts *o, const mu_updater *u, uint64_t *rng) {
     memset(p, 0, sizeof *p);
     draw_size(p, rng);
     draw_setup(p, o, u, rng);
-    draw_ends(p, o->events, rng);
+    draw_end(p, o->events, rng);
     p->spread = (sim_spread)sim_below(rng, 4);
     p->compute = 64000;
     p->look = sim_pick(rng, 0, sim_chance(rng, 800) ? 500 : p->compute / 2);
@@ -110,6 +104,7 @@ void ranks_plan_draw(ranks_plan *p, const sim_opts *o, const mu_updater *u, uint
     p->detect = sim_pick(rng, 1, 3 * p->compute);
     p->restart = sim_pick(rng, 1, 5 * p->compute);
     p->fault_gap = sim_pick(rng, p->compute / 20, p->compute / 10 << sim_below(rng, 8));
+    p->locked = sim_chance(rng, 600) ? 0 : sim_chance(rng, 700) ? 50 : 950;
     p->holds = sim_chance(rng, 200);
     p->kills = sim_chance(rng, 600);
     p->hangs = sim_chance(rng, 400);

@@ -194,6 +194,7 @@ static void ask(ranks_world *w, int i) {
     if (a == MU_GO) {
         l->state = RANKS_READING;
         SIM_TRACE(w, "go       learner %d step %" PRId64, i, l->grant.step);
+        ranks_book_go(w, g, &l->grant);
         read_weights(w, g, l);
     } else if (a == MU_HOLD) {
         l->state = RANKS_HELD;
@@ -383,6 +384,7 @@ static void full_check(ranks_world *w) {
     if (keeps_bound(w) && !mu_core_check(w->root.core, why, sizeof why))
         ranks_wrong(w, "core of the root: %s", why);
     if (!mu_core_check(g->core, why, sizeof why)) ranks_wrong(w, "core of group %d: %s", g->number, why);
+    if (w->events % 128 == 0 && ranks_good(w)) ranks_book_stands(w);
 }
 
 static void trace_plan(ranks_world *w) {
@@ -397,7 +399,7 @@ static void trace_plan(ranks_world *w) {
 
 // ---- a training ----
 
-static mu_core_config config_of_group(const ranks_plan *p, int g) {
+static mu_core_config config_of_group(const ranks_plan *p) {
     const int64_t width = p->setup.global_batch / p->groups;
     const int32_t hardsync = mu_protocol_index(mu_warm_protocol->name);
     return (mu_core_config){.learners = p->own,
@@ -411,14 +413,14 @@ static mu_core_config config_of_group(const ranks_plan *p, int g) {
                             .rows = p->setup.rows,
                             .first_version = p->at.step + p->at.extra_updates,
                             .first_sample = p->at.samples,
-                            .end_sample = p->end[g]};
+                            .end_sample = INT64_MAX};
 }
 
 static bool begin_group(ranks_world *w, int i) {
     const ranks_plan *p = &w->plan;
     ranks_group *g = &w->group[i];
     const int64_t version = p->at.step + p->at.extra_updates;
-    const mu_core_config c = config_of_group(p, i);
+    const mu_core_config c = config_of_group(p);
     *g = (ranks_group){.number = i,
                        .rank = i / p->own_groups,
                        .core = mu_alloc(mu_core_size(p->own), "sim"),
@@ -427,6 +429,8 @@ static bool begin_group(ranks_world *w, int i) {
                        .used = {version, version}};
     if (!g->core) return false;
     mu_core_init(g->core, &c);
+    mu_core_set_halt(g->core, version); // nothing is dealt yet
+    mu_deal_begin(&g->deal, p->at.samples, c.global_batch);
     for (int k = 0; k < RANKS_CHUNKS; k++) g->shown[k] = version;
     memcpy(g->weights, w->value, sizeof g->weights);
     return true;
@@ -498,6 +502,7 @@ static bool begin_training(ranks_world *w) {
     ranks_plan_draw(p, &w->opts, &w->updater, &w->rng);
     for (int i = 0; i < RANKS_FLOATS; i++) w->value[i] = (float)(i % 5);
     w->session.setup = p->setup;
+    w->job->train.steps = p->steps ? p->at.step + p->steps : 0;
     w->training = (mu_training){.s = &w->session, .at = p->at};
     make_shape(w);
     sim_queue_clear(&w->queue);
@@ -509,7 +514,7 @@ static bool begin_training(ranks_world *w) {
         w->free_letter = k;
     }
     memset(w->pending, 0, sizeof w->pending);
-    const mu_root_opts o = {&w->training, &w->shape, &w->forms, p->holds, ranks_granted, w};
+    const mu_root_opts o = {&w->training, &w->shape, &w->forms, p->holds, ranks_granted, ranks_dealt, w};
     w->has_frame = mu_wire_frame_init(&w->shape, &w->frame, &err) == MU_OK;
     w->has_root = true;
     bool good = w->has_frame && mu_root_open(&w->root, &o, &err) == MU_OK;
