@@ -95,7 +95,7 @@ static const mu_updater *make_rule(const char *name, mu_arena *arena, mu_err *er
     snprintf(text, sizeof text, "{type: %s, rate: 0.001}", name);
     const mu_srcpos origin = {"probe", 1, 1, 0};
     if (mu_yaml_parse(arena, &diags, origin, text, strlen(text), &node, err) != MU_OK) return NULL;
-    return mu_updater_bind(&(mu_binder){arena, &diags, ".", registries}, node);
+    return mu_updater_bind(&(mu_binder){arena, &diags, ".", registries, 0}, node);
 }
 
 static mu_status measure_rule(mu_profile *p, const char *name, mu_arena *arena, mu_err *err) {

@@ -40,7 +40,7 @@ static const json_t *row_of(const json_t *list, const mu_layer *family) {
     return NULL;
 }
 
-static mu_status take_layers(const json_t *list, const char *path, const mu_net *net, mu_costs *c,
+static mu_status take_layers(const json_t *list, const char *path, const mu_net *net, mu_sim_costs *c,
                              mu_err *err) {
     for (int i = 0; i < c->n; i++) {
         const mu_layer *family = mu_net_family(net->layer[i + 1]);
@@ -55,7 +55,7 @@ static mu_status take_layers(const json_t *list, const char *path, const mu_net 
     return MU_OK;
 }
 
-static mu_status take(json_t *o, const char *path, const mu_net *net, int64_t rows, mu_costs *c,
+static mu_status take(json_t *o, const char *path, const mu_net *net, int64_t rows, mu_sim_costs *c,
                       mu_err *err) {
     const double bytes_ms = json_number_value(json_object_get(o, "floor_bytes_ms"));
     const double update_ms = json_number_value(json_object_get(o, "update_ms"));
@@ -70,9 +70,9 @@ static mu_status take(json_t *o, const char *path, const mu_net *net, int64_t ro
     return MU_OK;
 }
 
-mu_status mu_costs_load(const char *path, const mu_net *net, int64_t rows, mu_costs *out, mu_err *err) {
+mu_status mu_sim_costs_load(const char *path, const mu_net *net, int64_t rows, mu_sim_costs *out, mu_err *err) {
     static const mu_json_limits limits = {8, 1 << 20};
-    mu_costs c = {.n = net->n_layers - 1};
+    mu_sim_costs c = {.n = net->n_layers - 1};
     char *text = NULL;
     size_t size;
     json_t *o = NULL;
@@ -86,23 +86,23 @@ mu_status mu_costs_load(const char *path, const mu_net *net, int64_t rows, mu_co
     json_decref(o);
     mu_free(text);
     if (st == MU_OK) *out = c;
-    else mu_costs_fini(&c);
+    else mu_sim_costs_fini(&c);
     return st;
 }
 
-void mu_costs_fini(mu_costs *c) {
+void mu_sim_costs_fini(mu_sim_costs *c) {
     mu_free(c->forward_s);
     mu_free(c->backward_s);
-    *c = (mu_costs){0};
+    *c = (mu_sim_costs){0};
 }
 
-double mu_costs_gradient_s(const mu_costs *c) {
+double mu_sim_costs_gradient_s(const mu_sim_costs *c) {
     double sum = 0;
     for (int i = 0; i < c->n; i++) sum += c->forward_s[i] + c->backward_s[i];
     return sum;
 }
 
-void mu_costs_set_update(const mu_costs *c, size_t floats, int threads) {
+void mu_sim_costs_set_update(const mu_sim_costs *c, size_t floats, int threads) {
     ns_per_float = 1e9 * c->update_s / (double)floats / threads;
 }
 

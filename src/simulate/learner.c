@@ -9,7 +9,7 @@
 #include "train/worker.h"
 
 mu_status mu_simulated_open(mu_simulated *l, mu_server_group *group, int index, const mu_net *net,
-                            const mu_costs *costs, mu_err *err) {
+                            const mu_sim_costs *costs, mu_err *err) {
     mu_shared *g = &group->shared;
     mu_training *t = group->t;
     *l = (mu_simulated){.group = group, .net = net, .costs = costs};

@@ -21,7 +21,7 @@ typedef enum mu_simulated_state {
 typedef struct mu_simulated {
     mu_server_group *group;
     const mu_net *net;
-    const mu_costs *costs;
+    const mu_sim_costs *costs;
     mu_role role; // for rates
     mu_shared_client client;
     mu_watched *watched; // its row at the watchdog
@@ -34,7 +34,7 @@ typedef struct mu_simulated {
 } mu_simulated;
 
 MU_MUST_CHECK mu_status mu_simulated_open(mu_simulated *l, mu_server_group *group, int index,
-                                          const mu_net *net, const mu_costs *costs, mu_err *err);
+                                          const mu_net *net, const mu_sim_costs *costs, mu_err *err);
 MU_MUST_CHECK mu_status mu_simulated_go(mu_simulated *l, mu_err *err);
 // When it has something to do next by itself; INT64_MAX = it waits for others, or has ended.
 static inline int64_t mu_simulated_due(const mu_simulated *l) { return l->busy ? l->due_ns : INT64_MAX; }

@@ -87,11 +87,11 @@ static mu_status check(const mu_session *s, mu_err *err) {
 
 static mu_status simulate(const mu_args *a, const struct simulate *v, mu_session *s, mu_err *err) {
     const int ranks = (int)v->ranks;
-    mu_costs costs;
+    mu_sim_costs costs;
     MU_TRY(check(s, err));
-    MU_TRY(mu_costs_load(v->costs, s->train.net, s->setup.rows, &costs, err));
+    MU_TRY(mu_sim_costs_load(v->costs, s->train.net, s->setup.rows, &costs, err));
     const bool joint = mu_setup_is_joint(&s->setup);
-    mu_costs_set_update(&costs, s->params->count, joint ? mu_setup_own_learners(&s->setup) : 1);
+    mu_sim_costs_set_update(&costs, s->params->count, joint ? mu_setup_own_learners(&s->setup) : 1);
     const mu_simulated_opts o = {s, &costs, ranks, ranks <= MEETING};
     report = (mu_report){.session = s,
                          .costs = &costs,

@@ -13,7 +13,7 @@
 
 typedef struct mu_simulated_opts {
     mu_session *session; // of rank 0; shaped, its values are zero
-    const mu_costs *costs;
+    const mu_sim_costs *costs;
     int ranks;
     bool meets; // ranks greet and leave
 } mu_simulated_opts;

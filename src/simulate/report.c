@@ -95,7 +95,7 @@ static void print_json(const mu_report *r, const figures *f) {
                                   {"simulated_s", f->run_s},
                                   {"samples_per_s", f->samples_per_s},
                                   {"overlap", f->overlap},
-                                  {"gradient_s", mu_costs_gradient_s(r->costs)},
+                                  {"gradient_s", mu_sim_costs_gradient_s(r->costs)},
                                   {"update_s", r->costs->update_s},
                                   {"busiest_bytes_per_step", (double)f->busiest / f->steps},
                                   {"wall_s", f->wall_s}};
@@ -114,7 +114,7 @@ static void print_text(const mu_report *r, const figures *f) {
     printf("%s, %s, %s: %d ranks, %d learners, mu %lld\n", r->session->job->name, architecture(p),
            p->protocol->name, r->ranks, p->learners, (long long)p->rows);
     printf("step %.4f s (gradient %.4f s), %.0f samples/s, overlap %.1f %%\n", f->step_s,
-           mu_costs_gradient_s(r->costs), f->samples_per_s, 100 * f->overlap);
+           mu_sim_costs_gradient_s(r->costs), f->samples_per_s, 100 * f->overlap);
     printf("staleness %.2f, at most %lld\n", g->staleness_mean, (long long)g->staleness_max);
     printf("wire: %.3f MB a step by all ranks, %.3f MB by the busiest; %.0f steps, simulated in %.1f s\n",
            1e-6 * (double)f->sent_by_all / f->steps, 1e-6 * (double)f->busiest / f->steps, f->steps,

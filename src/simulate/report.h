@@ -8,7 +8,7 @@
 
 typedef struct mu_report {
     const mu_session *session;
-    const mu_costs *costs;
+    const mu_sim_costs *costs;
     const char *platform;
     int ranks;
     bool json, meets;

@@ -67,7 +67,7 @@ static bool make_params(ranks_world *w) {
                         .value = w->value + (ptrdiff_t)i * RANKS_PART};
     }
     w->params = (mu_params){.n = 2, .cap = 2, .list = w->list, .count = RANKS_FLOATS, .value = w->value};
-    if (mu_wire_forms_make(&w->params, 2, RANKS_OWN, false, &w->forms, &err) != MU_OK) return false;
+    if (mu_wire_forms_make(&w->params, 2, RANKS_OWN, false, MU_HALF_NONE, &w->forms, &err) != MU_OK) return false;
     w->forms.summed[0] = w->forms.apart[0] = true;
     w->forms.at[1] = w->forms.at[2] = w->forms.stretch[1] = w->forms.stretch[2] = RANKS_PART;
     w->forms.share = (mu_wire_share){&w->params, &w->forms.message, w->forms.apart};

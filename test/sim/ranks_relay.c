@@ -172,7 +172,7 @@ static void send_sum(ranks_world *w, ranks_group *g) {
                                    .end = to,
                                    .floats = sum + at}};
         if (g->rank != 0) ranks_send(w, g->rank, 0, topic_of(g), &f);
-        else ranks_check(w, mu_root_put_sum(&w->root, g->number, g->step, at, to, sum + at, &err), &err);
+        else ranks_check(w, mu_root_put_sum(&w->root, &f.sum, MU_HALF_NONE, &err), &err);
     }
 }
 

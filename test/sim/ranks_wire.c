@@ -274,8 +274,7 @@ static void take_part(ranks_world *w, ranks_rank *r, int peer, const mu_wire *f)
     } else if (f->type == MU_WIRE_PUSH) {
         ranks_check(w, mu_root_put(&w->root, &f->push, &err), &err);
     } else {
-        const mu_wire_sum *s = &f->sum;
-        ranks_check(w, mu_root_put_sum(&w->root, group, s->number, s->begin, s->end, s->floats, &err), &err);
+        ranks_check(w, mu_root_put_sum(&w->root, &f->sum, MU_HALF_NONE, &err), &err);
     }
 }
 

@@ -5,8 +5,7 @@
 #include "learners/root.h"
 
 mu_status right_put(mu_root *r, const mu_wire_push *p, mu_err *err);
-mu_status right_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end, const void *floats,
-                        mu_err *err);
+mu_status right_put_sum(mu_root *r, const mu_wire_sum *w, mu_half width, mu_err *err);
 
 static float wrong_weight(const mu_core *c, int64_t sigma, int parts) {
     return mu_core_weight(c, sigma, parts) * (wrong("factor") ? (float)c->config.learners : 1);
@@ -29,9 +28,9 @@ mu_status mu_root_put(mu_root *r, const mu_wire_push *p, mu_err *err) {
     return right_put(r, &w, err);
 }
 
-mu_status mu_root_put_sum(mu_root *r, int group, int64_t step, int64_t begin, int64_t end, const void *floats,
-                          mu_err *err) {
+mu_status mu_root_put_sum(mu_root *r, const mu_wire_sum *w, mu_half width, mu_err *err) {
     static const float zero[WRONG_MOST];
-    const bool drops = wrong("dropped") && is_of_rank_1(r, group) && end - begin <= WRONG_MOST;
-    return right_put_sum(r, group, step, begin, end, drops ? zero : floats, err);
+    mu_wire_sum sum = *w;
+    if (wrong("dropped") && is_of_rank_1(r, w->group) && w->end - w->begin <= WRONG_MOST) sum.floats = zero;
+    return right_put_sum(r, &sum, width, err);
 }
