@@ -149,7 +149,7 @@ typedef struct ranks_book {
     int64_t  version;               // updates seen
     int64_t  applied, rejected, pushed;         // gradients of learners
     int64_t  samples_applied, samples_rejected;
-    int64_t  stale_sum, stale_max;
+    int64_t  n_stale, stale_sum, stale_max;    // behind a warm start
     uint8_t *sample;                // (RANKS_SAMPLES) BOOK_*; owned
     int64_t  top;                   // one past the last that was touched
     uint64_t *history;              // (RANKS_HISTORY x RANKS_CHUNKS) of the weights; owned

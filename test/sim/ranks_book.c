@@ -301,6 +301,11 @@ static void check_in_step(ranks_world *w) {
     }
 }
 
+// The staleness of a warm start is not counted.
+static bool warms(const ranks_world *w) {
+    return w->book.version - first_version(w) < w->root.core->config.warm_versions;
+}
+
 static void take_part(ranks_world *w, int j, double rows, double lr) {
     ranks_book *b = &w->book;
     const mu_core *c = w->root.core;
@@ -321,8 +326,11 @@ static void take_part(ranks_world *w, int j, double rows, double lr) {
     const double share = is_in_step(w) ? (double)k->rows / rows : weight(w, sigma, c->n_parts);
     b->wanted[g] -= lr * share * (double)k->sum;
     b->wanted[RANKS_PART + g] -= lr * share * (double)k->sum;
-    b->stale_sum += sigma * k->learners;
-    if (sigma > b->stale_max) b->stale_max = sigma;
+    if (!warms(w)) {
+        b->n_stale += k->learners;
+        b->stale_sum += sigma * k->learners;
+        if (sigma > b->stale_max) b->stale_max = sigma;
+    }
     seal(w, g, k, RANKS_APPLIED);
 }
 
@@ -459,10 +467,10 @@ void ranks_book_end(ranks_world *w) {
         ranks_wrong(
             w, "groups gave %" PRId64 " gradients, of which %" PRId64 " are applied, %" PRId64 " rejected",
             applied, b->applied, b->rejected);
-    if (r->n_stale != b->applied || r->stale_sum != b->stale_sum || r->stale_max != b->stale_max ||
-        hist != b->applied || r->loss_n != b->pushed)
+    if (r->n_stale != b->n_stale || r->stale_sum != b->stale_sum || r->stale_max != b->stale_max ||
+        hist != b->n_stale || r->loss_n != b->pushed)
         ranks_wrong(w, "the root has staleness %" PRId64 " of %" PRId64 ", the book %" PRId64 " of %" PRId64,
-                    r->stale_sum, r->n_stale, b->stale_sum, b->applied);
+                    r->stale_sum, r->n_stale, b->stale_sum, b->n_stale);
     if (counted[BOOK_APPLIED] != b->samples_applied || counted[BOOK_REJECTED] != b->samples_rejected ||
         counted[BOOK_WAITING])
         ranks_wrong(w, "%" PRId64 " samples are in the weights, not %" PRId64, counted[BOOK_APPLIED],
