@@ -53,7 +53,7 @@ law async-adv 2 5
 law soft-advs 0.5 2
 jq -e '.staleness.max <= 2 and .overlap > 0.5' soft-advs.json >/dev/null || bad "adv*: $(cat soft-advs.json)"
 
-# ---- bytes: those of a real training, but for its signs of life of 64 bytes ----
+# ---- bytes: those of a real training, but for its signs of life of 80 bytes ----
 for way in joint base adv; do
     # shellcheck disable=SC2046
     {
@@ -61,7 +61,7 @@ for way in joint base adv; do
         run_on 2 real-$way net.yaml --learners 4 --batch-size 2 --protocol hardsync $(way $way)
     }
     jq -es '.[0] as $s | .[1] | [.wire_bytes_sent - $s.wire_bytes_sent, .wire_bytes_received - $s.wire_bytes_received]
-        | all(. >= 0 and . % 64 == 0 and . < 64 * 200)' bytes-$way.json real-$way.json >/dev/null ||
+        | all(. >= 0 and . % 80 == 0 and . < 80 * 200)' bytes-$way.json real-$way.json >/dev/null ||
         bad "$way: $(jq -c '[.wire_bytes_sent, .wire_bytes_received]' bytes-$way.json real-$way.json)"
 done
 
