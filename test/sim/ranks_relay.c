@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranks_relay.c - the parent of a rank: learners/relay.c step by step, with simulated slots, weights and links
-// in place of shared memory and a transport. What it does to the root, it does to the real one.
+// ranks_relay.c - the parent of a rank: learners/relay.c in steps, with simulated slots, weights and links in
+// place of shared memory and a transport. What it does to the root, it does to the real one.
 #include "sim/ranks.h"
 
 #include <inttypes.h>
