@@ -308,7 +308,7 @@ const mu_verb_class mu_verb_data = {
     .name = "data",
     .help = "pack data into checked files, one or one a rank, look into data, verify it",
     .state_size = sizeof(struct data),
-    .usage = "pack DATA OUT.rec | shard DATA --parts N --out DIR | info|verify DATA",
+    .usage = "pack DATA OUT.rec | shard DATA | info DATA | verify DATA",
     .example = "muster data pack job.yaml train.rec --split train\n"
                "muster data pack reader=image_folder root=photos out.rec\n"
                "muster data shard job.yaml --parts 4 --out parts\n"
