@@ -123,6 +123,29 @@ code=$?
 grep -q "rank 1 on .* was lost: silent for" silent.err || bad "a rank was stopped: $(tail -n 5 silent.err)"
 export MUSTER_RANK_TIMEOUT=20
 
+# Of three ranks one is killed: both others say so and end, whatever their groups were about to do.
+cat >rank.sh <<'END'
+trap : TERM
+"$@"
+echo $? >"code$OMPI_COMM_WORLD_RANK"
+END
+for way in base adv 'adv*'; do
+    out=lost-${way/\*/s}
+    rm -f code0 code1
+    MUSTER_RANK_TIMEOUT=2 "${mpi[@]}" --mca odls_base_sigkill_timeout 12 -n 3 sh rank.sh "$MUSTER" train conv.yaml --learners 6 \
+        --steps 1000000 --protocol async --set cluster.architecture="$way" --set cluster.warm_start=never --out $out --quiet \
+        >$out.out 2>&1 &
+    pid=$!
+    for _ in $(seq 800); do [ -e "$out/checkpoints/LATEST" ] && break; sleep 0.05; done
+    victim=
+    for shell in $(pgrep -P $pid -x sh); do
+        grep -qz '^OMPI_COMM_WORLD_RANK=2$' "/proc/$shell/environ" && victim=$(pgrep -P "$shell" -x muster)
+    done
+    kill -KILL "$victim" || bad "$out: no rank 2"
+    wait $pid
+    [ "$(cat code0 code1 2>&1 | tr '\n' ' ')" = '5 5 ' ] || bad "$out: the others ended with $(cat code0 code1 2>&1): $(tail -n 5 $out.out)"
+done
+
 # A training that diverges ends with its own code.
 timeout 180 "${mpi[@]}" -n 2 "$MUSTER" train conv.yaml --set cluster.architecture=adv --set updater.rate=1e30 --out wild --quiet \
     >wild.json 2>wild.err

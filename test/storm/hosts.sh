@@ -126,13 +126,15 @@ names() {
     done
 }
 
-# Weights of the training that was resumed are those of one of as many steps that nobody hurt.
+# Weights of the training that was resumed are those of one of as many steps that nobody hurt. (Before them the files
+# have the job, which differs.)
+weights() { tail -c +$(($(od -An -t u8 -N 8 "$1/model.safetensors" | tr -d ' ') + 9)) "$1/model.safetensors"; }
 exact() { # WAY STEPS
     rm -rf calm
     train "$1.yaml" --out calm --quiet --steps "$2" --set train.deadline=60s
     wait_for 90 "the end of the calm training" ended
     wait "$pid" || fail "the calm training ends with $?"
-    cmp -s run/model.safetensors calm/model.safetensors || fail "$2 steps with a resume and without differ"
+    [ "$(weights run | wc -c)" -gt 1000 ] && cmp -s <(weights run) <(weights calm) || fail "$2 steps with a resume and without differ"
 }
 
 one() { # FAULT RANK WAY: appends a line to the table of the fault: named, mpirun, empty, resumed
